@@ -1,0 +1,26 @@
+"""The two kinds of failure: what a user can mend (`UserFixable`), and bugs (everything else)."""
+
+from __future__ import annotations
+
+
+class UserFixable(Exception):
+    """A failure with a cause in plain words and a next step for the user.
+
+    Args:
+        cause: what happened, one sentence.
+        remedy: what to do about it, one sentence.
+        details: technical detail for the "copy details" button and bug reports.
+    """
+
+    def __init__(self, cause: str, remedy: str, details: str = "") -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.remedy = remedy
+        self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.cause} {self.remedy}"
+
+
+class Cancelled(Exception):
+    """Work was stopped by the user before it was done; not an error."""

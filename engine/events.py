@@ -1,0 +1,236 @@
+"""What the engine thread tells the world: frozen, picklable, in order, on one clock.
+
+`at` and every interval are seconds of `time.perf_counter` in the engine's process. Text offsets
+count UTF-16 code units from the start of the answer, because that is what Qt counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from engine.commands import Mode
+
+
+class FinishReason(StrEnum):
+    """Why an answer ended."""
+
+    STOP = "stop"
+    """The model ended its turn, or a stop string came up."""
+    LENGTH = "length"
+    """`max_tokens` was reached."""
+    CONTEXT = "context"
+    """The context is full."""
+    STOPPED = "stopped"
+    """The user stopped it."""
+    ERROR = "error"
+
+
+class Origin(StrEnum):
+    """Who proposed a committed token. Either way the target has verified it."""
+
+    DRAFTED = "drafted"
+    TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A span of work on one lane, in seconds on the events' clock."""
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """How the loaded pair will run, with the reasons in words."""
+
+    mode: Mode
+    target_device: str
+    draft_device: str | None
+    draft: str | None
+    """Name of the draft model, "lookup", both joined with " + ", or None."""
+    context: int
+    signature: str
+    """The numeric signature: weight format, KV type, device class. Text is a function of it."""
+    reasons: tuple[str, ...]
+    target_bytes: int = 0
+    draft_bytes: int = 0
+    kv_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """A model is being loaded; `fraction` runs from 0 to 1."""
+
+    at: float
+    stage: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReady:
+    """The model is loaded and answers can be asked for."""
+
+    at: float
+    model: Path
+    model_name: str
+    plan: PlanSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """No model is in memory any more."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillProgress:
+    """`done` of `total` prompt tokens are processed, `reused` of them came from a kept state."""
+
+    at: float
+    request_id: str
+    done: int
+    total: int
+    reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSpan:
+    """The stretch of answer text one token wrote; empty for a token that completes no character."""
+
+    token_id: int
+    start: int
+    end: int
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """Verified text to append to the answer, with the tokens it came from.
+
+    Joining all deltas gives the answer; text that might become a stop string or half a character
+    is held back until it is decided.
+    """
+
+    at: float
+    request_id: str
+    text: str
+    spans: tuple[TokenSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFinished:
+    """One round of draft -> verify -> commit.
+
+    `drafted_by_depth[i]` tells whether a node at depth i + 1 was on offer below accepted nodes
+    (1 or 0), `accepted_by_depth[i]` whether one was accepted: summed over rounds they give
+    acceptance by position.
+    """
+
+    at: float
+    request_id: str
+    index: int
+    draft: Interval | None
+    verify: Interval
+    drafted: int
+    accepted: int
+    committed: int
+    drafted_by_depth: tuple[int, ...] = ()
+    accepted_by_depth: tuple[int, ...] = ()
+    context_used: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """What the machine is doing, twice a second. None: not measurable here."""
+
+    at: float
+    cpu_percent: float | None
+    """This process, in percent of all cores available to it."""
+    system_cpu_percent: float | None
+    memory_bytes: int | None
+    memory_total_bytes: int | None
+    gpu_percent: float | None = None
+    gpu_memory_bytes: int | None = None
+    gpu_memory_total_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStats:
+    """The counts and timings of one answer; definitions in the README's glossary.
+
+    `acceptance_length`: tokens committed in decode rounds (trimmed at end, stop and limit; the
+    prefill's own token excluded) per target forward in rounds that verified at least one drafted
+    token; None without such a round. `tokens_per_s`: committed tokens from first to last.
+    """
+
+    prompt_tokens: int
+    reused_tokens: int
+    committed: int
+    rounds: int
+    plain_rounds: int
+    drafted: int
+    accepted: int
+    drafted_by_depth: tuple[int, ...]
+    accepted_by_depth: tuple[int, ...]
+    acceptance_length: float | None
+    ttft_s: float | None
+    tokens_per_s: float | None
+    seconds: float
+    draft_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    fallback_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """An answer ended. `text` and `token_ids` are what to store; both hold verified tokens only.
+
+    `token_ids` is None when a stop string cut the text in the middle of a token, so that the
+    text alone says what was shown.
+    """
+
+    at: float
+    request_id: str
+    reason: FinishReason
+    text: str
+    token_ids: tuple[int, ...] | None
+    stats: AnswerStats
+    seed: int = 0
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something went wrong, in plain words. `request_id` is None outside an answer.
+
+    When it belongs to an answer, a `Finished` with reason ERROR follows that carries what was
+    written before. `bug` marks our own mistakes, as against what the user can mend.
+    """
+
+    at: float
+    request_id: str | None
+    cause: str
+    remedy: str
+    details: str = ""
+    bug: bool = field(default=False)
+
+
+Event = (
+    LoadProgress
+    | PlanReady
+    | Unloaded
+    | PrefillProgress
+    | TextDelta
+    | RoundFinished
+    | DeviceSample
+    | Finished
+    | Failed
+)

@@ -1,0 +1,82 @@
+"""What a user asks for: messages, sampling parameters, a chat request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """Who speaks in a conversation."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation.
+
+    `token_ids` are the ids the model itself wrote (without the end-of-turn token). They are
+    reused verbatim when the conversation goes on, so that its cached state stays valid; None
+    means that only the text is known.
+    """
+
+    role: Role
+    text: str
+    token_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the next token is drawn from the target's logits. The defaults are greedy.
+
+    Filters apply in the order penalties, top-k, top-p, min-p, temperature. 0 (top_k, min_p) and
+    1 (top_p, repetition_penalty) switch a filter off. `repetition_penalty` looks at prompt and
+    answer, `presence_penalty` and `frequency_penalty` at the answer only.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks = (
+            (self.temperature >= 0, "temperature must be 0 or more"),
+            (self.top_k >= 0, "top_k must be 0 (off) or more"),
+            (0 < self.top_p <= 1, "top_p must be above 0 and at most 1"),
+            (0 <= self.min_p <= 1, "min_p must lie between 0 and 1"),
+            (self.repetition_penalty > 0, "repetition_penalty must be above 0"),
+            (0 <= self.seed < 2**64, "seed must be a whole number from 0 to 2^64 - 1"),
+        )
+        for holds, sentence in checks:
+            if not holds:
+                raise ValueError(sentence)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is always taken."""
+        return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One answer to write.
+
+    When the last message is the assistant's, the answer continues it ("continue" after a stop or
+    a crash): same seed, same positions, hence the text that an uninterrupted run would have given.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    clicked_at: float | None = None
+    """When the user pressed send, on the events' clock (`time.perf_counter`); TTFT runs from here."""
