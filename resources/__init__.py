@@ -1,0 +1,1 @@
+"""Files that ship with the app: the bundled models and their card."""

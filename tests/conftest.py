@@ -1,0 +1,88 @@
+"""What every test shares: no screen, no network, no user folders; accelerators only if present."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+_USER_DIRS = {
+    "DUOTAIL_DATA_DIR": "data",
+    "DUOTAIL_CONFIG_DIR": "config",
+    "XDG_DATA_HOME": "xdg/data",
+    "XDG_CONFIG_HOME": "xdg/config",
+    "XDG_CACHE_HOME": "xdg/cache",
+    "XDG_STATE_HOME": "xdg/state",
+    "XDG_RUNTIME_DIR": "xdg/runtime",
+    "HF_HOME": "huggingface",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the environment before Qt or a hub library can read it."""
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    home = tempfile.TemporaryDirectory(prefix="duotail-tests-", ignore_cleanup_errors=True)
+    config.add_cleanup(home.cleanup)
+    os.environ.update(_user_dirs(Path(home.name)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests marked `gpu` on a machine without an accelerator."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked:
+        return
+    import torch  # only now: it costs seconds, and most runs do without
+
+    if not torch.accelerator.is_available():
+        skip = pytest.mark.skip(reason="no accelerator on this machine")
+        for item in marked:
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _own_user_dirs(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Give every test its own empty user folders."""
+    for name, folder in _user_dirs(tmp_path_factory.mktemp("home")).items():
+        monkeypatch.setenv(name, folder)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_network() -> Iterator[None]:
+    """Let sockets reach this machine only."""
+    with pytest.MonkeyPatch.context() as patch:
+        for method in ("connect", "connect_ex", "sendto"):
+            patch.setattr(socket.socket, method, _guarded(getattr(socket.socket, method)))
+        yield
+
+
+def _user_dirs(home: Path) -> dict[str, str]:
+    folders = {name: home / folder for name, folder in _USER_DIRS.items()}
+    for folder in folders.values():
+        folder.mkdir(parents=True, mode=0o700)
+    return {name: str(folder) for name, folder in folders.items()}
+
+
+def _guarded(method: Callable[..., object]) -> Callable[..., object]:
+    def call(self: socket.socket, *args: object) -> object:
+        address = args[-1]
+        if isinstance(address, tuple) and not _is_local(str(address[0])):
+            pytest.fail(f"a test tried to reach {address[0]}: tests use no network")
+        return method(self, *args)
+
+    return call
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
