@@ -1,0 +1,143 @@
+"""A typed, distrustful view of a JSON object from a model folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import UserFixable
+
+DOWNLOAD_AGAIN = "Download the model again, or choose another one."
+
+
+@dataclass(frozen=True, slots=True)
+class JsonObject:
+    """The members of a JSON object, each read with its type and range checked.
+
+    `origin` names the file in messages. A member that is null counts as absent. Every reader
+    raises `UserFixable` for a wrong type or a value out of range.
+    """
+
+    data: Mapping[str, object]
+    origin: str
+
+    @classmethod
+    def read(cls, path: Path, *, max_bytes: int = 64 << 20) -> JsonObject:
+        """Read a UTF-8 file that holds one object; `UserFixable` for anything else."""
+        try:
+            size = path.stat().st_size
+            if size > max_bytes:
+                raise UserFixable(
+                    f"{path.name} is too large: {size} bytes.", DOWNLOAD_AGAIN, str(path)
+                )
+            data = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise UserFixable(
+                f"The model folder has no {path.name}.",
+                "Choose the folder that holds the model's files, or download it again.",
+                str(path),
+            ) from None
+        except OSError as error:
+            raise UserFixable(
+                f"{path.name} cannot be read.", "Check the file's permissions.", str(error)
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise UserFixable(
+                f"{path.name} is damaged: it is not valid JSON.",
+                DOWNLOAD_AGAIN,
+                f"{path}: {error}",
+            ) from error
+        if not isinstance(data, dict):
+            raise UserFixable(
+                f"{path.name} is damaged: it holds no object.", DOWNLOAD_AGAIN, str(path)
+            )
+        return cls(data, path.name)
+
+    @classmethod
+    def read_optional(cls, path: Path) -> JsonObject:
+        """Like `read`, but a file that is not there reads as an empty object."""
+        return cls.read(path) if path.exists() else cls({}, path.name)
+
+    def wrong(self, key: str, expected: str) -> UserFixable:
+        """The error for a member that is not what it should be."""
+        return UserFixable(
+            f'{self.origin} is not usable: "{key}" should be {expected}.',
+            DOWNLOAD_AGAIN,
+            f"{key} = {self.data.get(key)!r}"[:500],
+        )
+
+    def has(self, key: str) -> bool:
+        """Whether the member is there and not null."""
+        return self.data.get(key) is not None
+
+    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        """A whole number in [low, high]; required when there is no default."""
+        if not self.has(key) and default is not None:
+            return default
+        value = self.data.get(key)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise self.wrong(key, f"a whole number from {low} to {high}")
+        return value
+
+    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
+        """A finite number in [low, high]; required when there is no default."""
+        if not self.has(key) and default is not None:
+            return default
+        value = self.data.get(key)
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not low <= value <= high
+            or not math.isfinite(value)
+        ):
+            raise self.wrong(key, f"a number from {low:g} to {high:g}")
+        return float(value)
+
+    def optional_number(self, key: str, low: float, high: float) -> float | None:
+        """Like `number`, but None when absent."""
+        return self.number(key, low, high) if self.has(key) else None
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false."""
+        value = self.data.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise self.wrong(key, "true or false")
+        return value
+
+    def text(self, key: str) -> str | None:
+        """A string, or None when absent."""
+        value = self.data.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self.wrong(key, "a text")
+        return value
+
+    def member(self, key: str) -> JsonObject | None:
+        """A nested object, or None when absent."""
+        value = self.data.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self.wrong(key, "an object")
+        return JsonObject(value, self.origin)
+
+    def items(self, key: str) -> tuple[object, ...]:
+        """The elements of an array; a single value stands for an array of one."""
+        value = self.data.get(key)
+        if value is None:
+            return ()
+        return tuple(value) if isinstance(value, list) else (value,)
+
+    def token_ids(self, key: str, vocab_size: int) -> tuple[int, ...]:
+        """One token id or an array of them, each below `vocab_size`."""
+        values = self.items(key)
+        for value in values:
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < vocab_size:
+                raise self.wrong(key, f"token ids below {vocab_size}")
+        return tuple(value for value in values if isinstance(value, int))

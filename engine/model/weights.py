@@ -1,0 +1,281 @@
+"""A model folder's weights: found, checked as a whole, and read one tensor at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import UserFixable
+from engine.model.config import ModelConfig
+from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
+from engine.model.safetensors_file import StoredTensor, damaged, read_header
+
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+READABLE = ("F32", "F16", "BF16")
+EMBEDDING = "model.embed_tokens.weight"
+FINAL_NORM = "model.norm.weight"
+HEAD = "lm_head.weight"
+
+
+class SafetensorsFolder:
+    """The tensors of a model folder, in one safetensors file or several (with an index).
+
+    Opening reads headers only. Any defect (missing or truncated files, tensors that overlap or
+    leave their file, names outside the folder) is a `UserFixable`.
+    """
+
+    __slots__ = ("_tensors", "folder")
+
+    def __init__(self, folder: Path, tensors: dict[str, StoredTensor]) -> None:
+        self.folder = folder
+        self._tensors = tensors
+
+    @classmethod
+    def open(cls, folder: Path) -> SafetensorsFolder:
+        """Find and check the folder's weight files."""
+        if (folder / SINGLE_FILE).exists():
+            return cls(folder, read_header(folder / SINGLE_FILE))
+        if (folder / INDEX_FILE).exists():
+            return cls(folder, _read_shards(folder))
+        raise _no_weights(folder)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors as stored."""
+        return sum(tensor.nbytes for tensor in self._tensors.values())
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all tensors, in file order."""
+        return tuple(self._tensors)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor; `KeyError` when there is none of that name."""
+        return self._tensors[name].shape
+
+    def dtype(self, name: str) -> str:
+        """Stored type in safetensors' spelling, such as "BF16"."""
+        return self._tensors[name].dtype
+
+    def float32(self, name: str, *, check_finite: bool = False) -> NDArray[np.float32]:
+        """A C-contiguous float32 copy of a tensor stored as F32, F16 or BF16.
+
+        `check_finite` refuses NaN and infinity with a `UserFixable`.
+        """
+        tensor = self._tensors[name]
+        if tensor.dtype not in READABLE:
+            raise UserFixable(
+                f"The weights are stored as {tensor.dtype}, which Duotail cannot read.",
+                "Choose a version of the model in BF16, F16 or F32.",
+                name,
+            )
+        values = _widen(_read_bytes(tensor), tensor.dtype).reshape(tensor.shape)
+        if check_finite and not np.isfinite(values).all():
+            raise UserFixable(
+                "The weights are damaged: they hold values that are not numbers.",
+                DOWNLOAD_AGAIN,
+                f"{name} in {tensor.file}",
+            )
+        return values
+
+    def same_bytes(self, first: str, second: str) -> bool:
+        """Whether two tensors agree in type, shape and every stored byte."""
+        a, b = self._tensors[first], self._tensors[second]
+        if (a.dtype, a.shape) != (b.dtype, b.shape):
+            return False
+        step = 1 << 24
+        with a.file.open("rb") as left, b.file.open("rb") as right:
+            left.seek(a.begin)
+            right.seek(b.begin)
+            for start in range(0, a.nbytes, step):
+                count = min(step, a.nbytes - start)
+                if left.read(count) != right.read(count):
+                    return False
+        return True
+
+
+def _read_bytes(tensor: StoredTensor) -> NDArray[np.uint8]:
+    try:
+        raw = np.fromfile(tensor.file, dtype=np.uint8, count=tensor.nbytes, offset=tensor.begin)
+    except OSError as error:
+        raise UserFixable(
+            f"{tensor.file.name} cannot be read.", "Check the disk and the file.", str(error)
+        ) from error
+    if raw.size != tensor.nbytes:
+        raise UserFixable(
+            f"{tensor.file.name} has become shorter since it was checked.",
+            "Wait until the download is complete, then load the model again.",
+            str(tensor.file),
+        )
+    return raw
+
+
+def _widen(raw: NDArray[np.uint8], dtype: str) -> NDArray[np.float32]:
+    if dtype == "F16":
+        return raw.view(np.float16).astype(np.float32)
+    if dtype == "BF16":  # the upper half of a float32
+        wide = raw.view(np.uint16).astype(np.uint32)
+        wide <<= 16
+        return wide.view(np.float32)
+    return raw.view(np.float32)
+
+
+def _read_shards(folder: Path) -> dict[str, StoredTensor]:
+    index = JsonObject.read(folder / INDEX_FILE)
+    weight_map = index.member("weight_map")
+    if weight_map is None or not weight_map.data:
+        raise index.wrong("weight_map", "an object that names the file of each tensor")
+    files = sorted({_shard_name(index, name) for name in weight_map.data.values()})
+    missing = [name for name in files if not (folder / name).exists()]
+    if missing:
+        raise UserFixable(
+            f"The model is incomplete: {len(missing)} of {len(files)} weight files are missing "
+            f"({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}).",
+            "Finish or repeat the download.",
+            str(folder),
+        )
+    tensors: dict[str, StoredTensor] = {}
+    for name in files:
+        for tensor_name, tensor in read_header(folder / name).items():
+            if tensor_name in tensors:
+                raise damaged(
+                    folder / name, f'"{tensor_name[:100]}" is also in another weight file'
+                )
+            tensors[tensor_name] = tensor
+    for tensor_name, file_name in weight_map.data.items():
+        if tensor_name not in tensors or tensors[tensor_name].file.name != file_name:
+            raise damaged(
+                folder / INDEX_FILE, f'"{tensor_name[:100]}" is not in {file_name}, as it says'
+            )
+    return tensors
+
+
+def _shard_name(index: JsonObject, name: object) -> str:
+    """A plain file name; the index must not lead out of the folder."""
+    plain = isinstance(name, str) and name.endswith(".safetensors") and len(name) < 256
+    if not isinstance(name, str) or not plain or any(mark in name for mark in "/\\:\0"):
+        raise UserFixable(
+            f"{index.origin} is not usable: it names a file outside the model's folder.",
+            "Download the model again from a source you trust.",
+            repr(name)[:500],
+        )
+    return name
+
+
+def _no_weights(folder: Path) -> UserFixable:
+    """The most helpful thing to say about a folder without safetensors weights."""
+    names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    if any(name.endswith((".bin", ".pt", ".pth", ".ckpt")) for name in names):
+        return UserFixable(
+            "The weights are in an old format (.bin or .pt) that can run hidden code when read.",
+            "Choose a safetensors version, or convert it with transformers: "
+            'AutoModelForCausalLM.from_pretrained("FOLDER").save_pretrained("NEW FOLDER").',
+            ", ".join(names[:20]),
+        )
+    if any(name.endswith(".gguf") for name in names):
+        return UserFixable(
+            "The weights are in GGUF format, which Duotail cannot read yet.",
+            "Choose a safetensors version of the model.",
+            ", ".join(names[:20]),
+        )
+    if "adapter_model.safetensors" in names:
+        return UserFixable(
+            "This folder holds an adapter (LoRA), not a whole model.",
+            "Choose the model it belongs to, or merge both first.",
+            str(folder),
+        )
+    if any(name.endswith(".safetensors") for name in names):
+        return UserFixable(
+            f"The model is incomplete: {INDEX_FILE} is missing.",
+            "Finish or repeat the download.",
+            ", ".join(names[:20]),
+        )
+    return UserFixable(
+        "The model folder has no weights (model.safetensors).",
+        "Choose the folder that holds the model's files, or download it again.",
+        str(folder),
+    )
+
+
+def expected_tensors(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Name -> shape, in Hugging Face's names; `lm_head.weight` only when it is not tied."""
+    tensors: dict[str, tuple[int, ...]] = {EMBEDDING: (config.vocab_size, config.hidden_size)}
+    for layer in range(config.num_layers):
+        block = _block_tensors(config).items()
+        tensors.update((f"model.layers.{layer}.{name}", shape) for name, shape in block)
+    tensors[FINAL_NORM] = (config.hidden_size,)
+    if not config.tie_word_embeddings:
+        tensors[HEAD] = (config.vocab_size, config.hidden_size)
+    return tensors
+
+
+def _block_tensors(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    hidden, wide = config.hidden_size, config.intermediate_size
+    queries = config.num_heads * config.head_dim
+    keys = config.num_kv_heads * config.head_dim
+    linears = (
+        ("self_attn.q_proj", queries, hidden, config.qkv_bias),
+        ("self_attn.k_proj", keys, hidden, config.qkv_bias),
+        ("self_attn.v_proj", keys, hidden, config.qkv_bias),
+        ("self_attn.o_proj", hidden, queries, config.attention_out_bias),
+        ("mlp.gate_proj", wide, hidden, config.mlp_bias),
+        ("mlp.up_proj", wide, hidden, config.mlp_bias),
+        ("mlp.down_proj", hidden, wide, config.mlp_bias),
+    )
+    tensors: dict[str, tuple[int, ...]] = {
+        "input_layernorm.weight": (hidden,),
+        "post_attention_layernorm.weight": (hidden,),
+    }
+    for name, rows, columns, bias in linears:
+        tensors[f"{name}.weight"] = (rows, columns)
+        if bias:
+            tensors[f"{name}.bias"] = (rows,)
+    return tensors
+
+
+def check_tensors(config: ModelConfig, folder: SafetensorsFolder) -> None:
+    """Raise `UserFixable` unless the folder holds exactly what the config describes.
+
+    Stored rotation frequencies are ignored (they are recomputed), and so is a head equal to the
+    embedding that it is tied to. Reads no weights, except to compare such a head.
+    """
+    # Without this, a hostile layer count would cost time before the first name is missed.
+    if config.num_layers > len(folder.names()):
+        raise _mismatch(
+            f"it describes {config.num_layers} blocks, more than there are weights", folder
+        )
+    expected = expected_tensors(config)
+    for name, shape in expected.items():
+        if name not in folder:
+            raise _mismatch(f"{name} is missing", folder)
+        if folder.shape(name) != shape:
+            raise _mismatch(f"{name} is {_size(folder.shape(name))}, not {_size(shape)}", folder)
+        if folder.dtype(name) not in READABLE:
+            raise UserFixable(
+                f"The weights are stored as {folder.dtype(name)}, which Duotail cannot read.",
+                "Choose a version of the model in BF16, F16 or F32.",
+                name,
+            )
+    for name in folder.names():
+        if name in expected or name.endswith("rotary_emb.inv_freq"):
+            continue
+        if name == HEAD and folder.same_bytes(HEAD, EMBEDDING):
+            continue
+        raise _mismatch(f"the weights hold {name[:100]}, which config.json does not", folder)
+
+
+def _mismatch(what: str, folder: SafetensorsFolder) -> UserFixable:
+    return UserFixable(
+        f"The weights do not fit the model's config.json: {what}.",
+        "Download the model again; all its files must come from the same source.",
+        str(folder.folder),
+    )
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "a single number"
