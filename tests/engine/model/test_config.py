@@ -1,0 +1,192 @@
+"""config.json: both layouts, every refusal, every number checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UserFixable
+from engine.model.config import ModelConfig, RopeConfig
+
+LLAMA: dict[str, object] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 100,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "hidden_act": "silu",
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 5000.0,
+    "bos_token_id": 1,
+    "eos_token_id": [2, 3],
+}
+QWEN: dict[str, object] = {
+    **LLAMA,
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "use_sliding_window": False,
+    "sliding_window": 128,
+    "max_window_layers": 1,
+}
+
+
+def test_reads_a_llama() -> None:
+    config = ModelConfig.from_json(LLAMA)
+    assert config == ModelConfig(
+        family="llama",
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=64,
+        num_layers=2,
+        num_heads=4,
+        num_kv_heads=2,
+        head_dim=8,
+        rms_norm_eps=1e-5,
+        max_positions=256,
+        tie_word_embeddings=False,
+        qkv_bias=False,
+        attention_out_bias=False,
+        mlp_bias=False,
+        rope=RopeConfig(theta=5000.0),
+        bos_token_id=1,
+        eos_token_ids=(2, 3),
+    )
+
+
+def test_biases_follow_the_family() -> None:
+    qwen = ModelConfig.from_json({**QWEN, "attention_bias": True})
+    assert (qwen.qkv_bias, qwen.attention_out_bias, qwen.mlp_bias) == (True, False, False)
+    llama = ModelConfig.from_json({**LLAMA, "attention_bias": True, "mlp_bias": True})
+    assert (llama.qkv_bias, llama.attention_out_bias, llama.mlp_bias) == (True, True, True)
+
+
+def test_head_dim_may_be_explicit_and_heads_default_to_no_grouping() -> None:
+    data = {**LLAMA, "head_dim": 16, "num_key_value_heads": None}
+    config = ModelConfig.from_json(data)
+    assert (config.head_dim, config.num_kv_heads) == (16, 4)
+
+
+def test_one_end_id_none_and_a_missing_start() -> None:
+    config = ModelConfig.from_json({**LLAMA, "eos_token_id": 7, "bos_token_id": None})
+    assert (config.eos_token_ids, config.bos_token_id) == ((7,), None)
+    assert ModelConfig.from_json({**LLAMA, "eos_token_id": None}).eos_token_ids == ()
+
+
+@pytest.mark.parametrize("kind_key", ["type", "rope_type"])
+def test_both_rope_layouts_agree(kind_key: str) -> None:
+    scaling = {kind_key: "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+    old = ModelConfig.from_json({**QWEN, "rope_scaling": scaling})
+    new_data = {**QWEN, "rope_parameters": {**scaling, "rope_theta": 5000.0}}
+    del new_data["rope_theta"]
+    assert old == ModelConfig.from_json(new_data)
+    assert old.rope == RopeConfig(5000.0, "yarn", 4.0, original_max_positions=64)
+
+
+def test_new_layout_without_stretching() -> None:
+    data = {**LLAMA, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+    assert ModelConfig.from_json(data).rope == RopeConfig(theta=1e6)
+
+
+def test_windows_that_no_block_uses_are_fine() -> None:
+    unused = {**QWEN, "use_sliding_window": True, "max_window_layers": 2}
+    assert ModelConfig.from_json(unused).family == "qwen2"
+    assert ModelConfig.from_json({**QWEN, "use_sliding_window": True, "sliding_window": None})
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"model_type": "mixtral"}, "mixtral"),
+        ({"model_type": None}, "kind of model"),
+        ({"architectures": ["LlamaForSequenceClassification"]}, "LlamaForSequence"),
+        ({"hidden_act": "gelu"}, "gelu"),
+        ({"quantization_config": {"quant_method": "gptq"}}, "quantised"),
+        ({"partial_rotary_factor": 0.5}, "rotated"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}}, "longrope"),
+        ({"rope_parameters": {"full_attention": {"rope_theta": 1.0}}}, "different ways"),
+    ],
+)
+def test_unsupported_models_are_refused_in_words(change: dict[str, object], word: str) -> None:
+    with pytest.raises(UserFixable, match=word) as caught:
+        ModelConfig.from_json({**LLAMA, **change})
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"layer_types": ["full_attention", "sliding_attention"]}],
+)
+def test_sliding_windows_in_use_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(UserFixable, match="sliding"):
+        ModelConfig.from_json({**QWEN, "use_sliding_window": True, **change})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("vocab_size", 0),
+        ("vocab_size", 10**12),
+        ("vocab_size", True),
+        ("vocab_size", "100"),
+        ("vocab_size", None),
+        ("hidden_size", -32),
+        ("hidden_size", 33),
+        ("hidden_size", 12),  # heads of 3, which cannot be rotated in pairs
+        ("num_hidden_layers", 10**9),
+        ("num_attention_heads", 0),
+        ("num_key_value_heads", 3),
+        ("num_key_value_heads", 8),
+        ("head_dim", 7),
+        ("head_dim", 10**6),
+        ("intermediate_size", 1.5),
+        ("rms_norm_eps", float("nan")),
+        ("rms_norm_eps", float("inf")),
+        ("rms_norm_eps", 0),
+        ("max_position_embeddings", 10**10),
+        ("rope_theta", 1.0),
+        ("rope_theta", -5.0),
+        ("rope_scaling", "yarn"),
+        ("rope_scaling", {"type": "linear", "factor": 0}),
+        ("rope_scaling", {"type": "linear"}),
+        ("rope_scaling", {"type": 3}),
+        ("rope_scaling", {"type": "llama3", "factor": 2, "high_freq_factor": 1}),
+        ("tie_word_embeddings", "yes"),
+        ("bos_token_id", 100),
+        ("eos_token_id", [2, -1]),
+        ("eos_token_id", ["</s>"]),
+    ],
+)
+def test_impossible_values_are_refused(key: str, value: object) -> None:
+    with pytest.raises(UserFixable) as caught:
+        ModelConfig.from_json({**LLAMA, key: value})
+    assert "config.json" in caught.value.cause
+
+
+def test_open_reads_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    assert ModelConfig.open(tmp_path) == ModelConfig.from_json(LLAMA)
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (None, "no config.json"),
+        (b"", "damaged"),
+        (b'{"model_type": "lla', "damaged"),
+        (b"\xff\xfe\x00", "damaged"),
+        (b"[1]", "no object"),
+        (b"[" * 100_000, "damaged"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "damaged"),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, content: bytes | None, word: str) -> None:
+    if content is not None:
+        (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(UserFixable, match=word):
+        ModelConfig.open(tmp_path)

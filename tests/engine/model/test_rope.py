@@ -1,0 +1,105 @@
+"""Rotation frequencies equal transformers' for every kind of stretching."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.errors import UserFixable
+from engine.model.config import ModelConfig
+from engine.model.rope import rope_frequencies
+
+BASE: dict[str, Any] = {
+    "model_type": "llama",
+    "vocab_size": 64,
+    "hidden_size": 512,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 8192,
+}
+STRETCHED: list[dict[str, Any]] = [
+    {"rope_theta": 10_000.0},
+    {"rope_theta": 1_000_000.0, "head_dim": 64},
+    {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 3.0}},
+    {
+        "rope_theta": 500_000.0,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 2048,
+        },
+    },
+    {
+        "rope_theta": 500_000.0,
+        "head_dim": 64,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 32.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192,
+        },
+    },
+    {
+        "rope_theta": 1_000_000.0,
+        "rope_scaling": {
+            "type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 2048,
+        },
+    },
+    {
+        "rope_theta": 10_000.0,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 16.0,
+            "original_max_position_embeddings": 512,
+            "beta_fast": 16,
+            "beta_slow": 2,
+            "mscale": 1.0,
+            "mscale_all_dim": 0.5,
+            "truncate": False,
+        },
+    },
+    {
+        "rope_theta": 10_000.0,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 2.0,
+            "original_max_position_embeddings": 4096,
+            "attention_factor": 0.75,
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("change", STRETCHED)
+def test_equal_to_transformers(change: dict[str, Any]) -> None:
+    from transformers.models.llama.configuration_llama import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+    data = {**BASE, **change}
+    embedding = LlamaRotaryEmbedding(LlamaConfig(**data))
+    theirs = embedding.inv_freq.numpy()
+    frequencies, scaling = rope_frequencies(ModelConfig.from_json(data))
+
+    assert frequencies.dtype == np.float32
+    assert frequencies.shape == theirs.shape
+    np.testing.assert_allclose(frequencies, theirs, rtol=5e-7, atol=0)
+    assert scaling == pytest.approx(embedding.attention_scaling, rel=1e-12)
+
+
+def test_stretchings_differ() -> None:
+    tables = [rope_frequencies(ModelConfig.from_json({**BASE, **s}))[0] for s in STRETCHED[2:6]]
+    assert all(np.any(a[:32] != b[:32]) for a in tables for b in tables if a is not b)
+
+
+def test_dynamic_stretching_is_refused() -> None:
+    data = {**BASE, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
+    with pytest.raises(UserFixable, match="dynamic"):
+        rope_frequencies(ModelConfig.from_json(data))
