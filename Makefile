@@ -1,0 +1,43 @@
+# `make run` opens the window, `make test` runs the tests; both set up .venv first, once.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first Python that really runs; the set-up itself looks for a newer one where it has to.
+PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null && echo "$$p" && break; done)
+BOOTSTRAP = @test -n "$(PYTHON)" || { \
+	echo "Duotail needs Python 3.11 or newer: https://www.python.org/downloads/" >&2; exit 1; }; \
+	"$(PYTHON)" packaging/bootstrap.py
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## Set up .venv without starting anything
+	$(BOOTSTRAP)
+
+run: ## Set up what is missing and open the window
+	$(BOOTSTRAP) --screen
+	@$(BIN)/duotail $(ARGS)
+
+test: ## Run all tests; options for pytest in ARGS, as in ARGS="-k theme"
+	$(BOOTSTRAP) --dev
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: ## Check style, types and the arrows between the parts
+	$(BOOTSTRAP) --dev
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: ## Format the code and mend what can be mended by machine
+	$(BOOTSTRAP) --dev
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+clean: ## Remove .venv and everything else that was built
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find app engine resources packaging tests -name __pycache__ -prune -exec rm -rf {} +

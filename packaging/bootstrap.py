@@ -1,0 +1,294 @@
+"""Set up Duotail in `.venv`, once, and say in plain words what a person has to do where it cannot.
+
+    python3 packaging/bootstrap.py [--dev] [--screen]
+
+`--dev` adds what the tests and checks need, `--screen` makes sure that a window can open here.
+Plain standard library, and it parses on old Python, so that it can say which one is needed.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import qt_libraries
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+CONSTRAINTS = ROOT / "packaging" / "constraints.txt"
+
+OLDEST, NEWEST = (3, 11), (3, 14)
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+NVIDIA_DRIVER = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/libcuda.so.1")
+
+# In MB, measured on Linux x86-64 with the pinned versions; the CUDA build is an estimate.
+DOWNLOAD_MB = {"PyTorch for the CPU": 195, "Qt": 80, "the rest": 40}
+DOWNLOAD_CUDA_MB = {"PyTorch with CUDA": 3300, "Qt": 80, "the rest": 40}
+DOWNLOAD_DEV_MB = {"test tools": 95}
+DISK_MB, DISK_CUDA_MB, DISK_DEV_MB = 1400, 7500, 500
+
+
+class SetupProblem(Exception):
+    """Something a person has to mend; the message is all they need to read."""
+
+
+def say(text: str) -> None:
+    """Write a line for the person who waits."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def pick_python(candidates: "list[tuple[str, tuple[int, int]]]") -> "str | None":
+    """The first interpreter of a version that is tested, else the first that is new enough."""
+    tested = [path for path, version in candidates if OLDEST <= version <= NEWEST]
+    newer = [path for path, version in candidates if version > NEWEST]
+    return next(iter(tested + newer), None)
+
+
+def pythons_here() -> "list[tuple[str, tuple[int, int]]]":
+    """Interpreters that really run, with their versions: this one first, then those on PATH."""
+    found = [(sys.executable, (sys.version_info[0], sys.version_info[1]))]
+    names = [f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)]
+    for path in filter(None, map(shutil.which, [*names, "python3"])):
+        version = _version(path)
+        if version:
+            found.append((path, version))
+    return found
+
+
+def _version(python: str) -> "tuple[int, int] | None":
+    code = "import sys; print(*sys.version_info[:2])"
+    try:
+        answer = subprocess.run(
+            [python, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20
+        )
+        major, minor = answer.stdout.split()
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None  # a shim without an interpreter behind it
+    return int(major), int(minor)
+
+
+def fingerprint(root: Path) -> str:
+    """What a finished set-up depends on: the requirements, the pins and the folder's place."""
+    digest = hashlib.sha256(str(root).encode())
+    for name in ("pyproject.toml", "packaging/constraints.txt"):
+        digest.update((root / name).read_bytes())
+    return digest.hexdigest()
+
+
+def stamps(venv: Path, dev: bool) -> "list[Path]":
+    """Files that tell of a finished set-up; one with the test tools serves the app as well."""
+    with_tools = venv / ".duotail-dev"
+    return [with_tools] if dev else [venv / ".duotail-run", with_tools]
+
+
+def is_set_up(venv: Path, dev: bool, wanted: str) -> bool:
+    """Whether `.venv` was set up for the fingerprint `wanted`."""
+    return any(file.exists() and file.read_text() == wanted for file in stamps(venv, dev))
+
+
+def download_words(cuda: bool, dev: bool) -> str:
+    """What will be downloaded, part by part."""
+    parts = dict(DOWNLOAD_CUDA_MB if cuda else DOWNLOAD_MB)
+    if dev:
+        parts.update(DOWNLOAD_DEV_MB)
+    listed = ", ".join(f"{name} {_size(mb)}" for name, mb in parts.items())
+    return f"about {_size(sum(parts.values()))} ({listed})"
+
+
+def _size(mb: int) -> str:
+    return f"{mb / 1000:.1f} GB" if mb >= 1000 else f"{mb} MB"
+
+
+def wants_cuda() -> bool:
+    """Whether an NVIDIA driver is here, so that the large build of PyTorch is of use."""
+    return any(Path(file).exists() for file in NVIDIA_DRIVER)
+
+
+def answers(url: str, seconds: float) -> bool:
+    """Whether `url` can be fetched within `seconds`, name lookup included."""
+    reached = []  # type: list[bool]
+
+    def fetch() -> None:
+        request = urllib.request.Request(url, method="HEAD")  # noqa: S310  # a constant of ours
+        try:
+            with urllib.request.urlopen(request, timeout=seconds):  # noqa: S310
+                reached.append(True)
+        except OSError:
+            pass
+
+    thread = threading.Thread(target=fetch, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return bool(reached)
+
+
+def run(command: "list[str]", what_failed: str) -> None:
+    """Run a command with its output in view."""
+    if subprocess.run(command, cwd=str(ROOT)).returncode != 0:
+        raise SetupProblem(what_failed)
+
+
+def install_system_packages(packages: "list[str]", why: str) -> None:
+    """Install Debian or Ubuntu packages when we are root, else name the command."""
+    names = " ".join(packages)
+    if shutil.which("apt-get") is None:
+        raise SetupProblem(
+            f"{why} Install what is missing with your system's package manager (on Debian and "
+            f"Ubuntu: {names}), then run make again."
+        )
+    if os.geteuid() != 0:
+        raise SetupProblem(
+            f"{why} Install what is missing with:\n\n  sudo apt-get install {names}\n"
+        )
+    say(f"{why} Installing {names}")
+    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    subprocess.run(["apt-get", "update", "-qq"])
+    command = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
+    run(command, f"{why} This command could not mend it: apt-get install {names}")
+
+
+def make_venv() -> None:
+    """Create `.venv` with a suitable Python, or keep the one that is there and works."""
+    if venv_works():
+        return
+    pythons = pythons_here()
+    python = pick_python(pythons)
+    if python is None:
+        newest = max(version for _, version in pythons)
+        raise SetupProblem(
+            "Duotail needs Python {}.{} or newer, and the newest one found here is {}.{}: install "
+            "one from https://www.python.org/downloads/ or with your system's package "
+            "manager.".format(*OLDEST, *newest)
+        )
+    probe = [python, "-c", "import venv, ensurepip"]
+    if subprocess.run(probe, stderr=subprocess.DEVNULL).returncode != 0:
+        package = "python{}.{}-venv".format(*(_version(python) or OLDEST))
+        install_system_packages([package], f"{python} comes without its venv module.")
+    say(f"Creating .venv with {python}")
+    run([python, "-m", "venv", "--clear", str(VENV)], "The folder .venv could not be created.")
+
+
+def venv_works() -> bool:
+    """Whether `.venv` is there, runs, and lies where it was made (its scripts hold its path)."""
+    if not PYTHON.exists() or (_version(str(PYTHON)) or (0, 0)) < OLDEST:
+        return False
+    lines = (VENV / "pyvenv.cfg").read_text().splitlines()
+    if any(line.startswith("command =") and str(VENV) not in line for line in lines):
+        return False
+    pip = [str(PYTHON), "-m", "pip", "--version"]
+    return subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def install(dev: bool) -> None:
+    """Install Duotail and everything that it needs into `.venv`."""
+    cuda = wants_cuda()
+    needed = (DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0)
+    free = shutil.disk_usage(str(ROOT)).free // 1_000_000
+    if free < needed and not PYTHON.with_name("duotail").exists():
+        raise SetupProblem(
+            f"Duotail needs about {_size(needed)} on this disk, and {_size(free)} are free."
+        )
+    say(f"Downloading {download_words(cuda, dev)}; later starts skip this.")
+    pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
+    pip += ["-c", str(CONSTRAINTS)]
+    if not sys.stdout.isatty():
+        pip += ["-q"]
+    failed = (
+        "Installing did not work: the lines above say why. If this machine was offline or the "
+        "download broke off, run make again; what is done stays."
+    )
+    cpu_build = [] if cuda or sys.platform != "linux" else cpu_build_options()
+    say("[1/2] PyTorch")
+    run([*pip, *cpu_build, "torch"], failed)
+    say("[2/2] Qt, {}Duotail itself".format("the test tools, " if dev else ""))
+    run([*pip, "-e", ".[dev]" if dev else "."], failed)
+
+
+def cpu_build_options() -> "list[str]":
+    """Options that make pip prefer the small build of PyTorch, where its site can be reached."""
+    if answers(CPU_INDEX + "/torch/", seconds=5):
+        return ["--extra-index-url", CPU_INDEX]
+    say(f"{CPU_INDEX} does not answer: pip takes the build it finds elsewhere.")
+    return []
+
+
+def pyside_folder() -> Path:
+    """Where PySide6 lies in `.venv`."""
+    return next(VENV.glob("lib/python3.*/site-packages/PySide6"))
+
+
+def check_qt(platforms: "list[str]") -> None:
+    """Make sure that at least one of these Qt platform plugins finds its system libraries."""
+    if sys.platform != "linux":
+        return
+    missing = [qt_libraries.missing(pyside_folder(), platform) for platform in platforms]
+    if not all(missing):
+        return
+    libraries = missing[-1]
+    why = "Qt, which draws the window, misses system libraries: {}.".format(", ".join(libraries))
+    packages = qt_libraries.debian_packages(libraries)
+    if not packages:
+        raise SetupProblem(why + " Install them with your system's package manager.")
+    install_system_packages(packages, why)
+
+
+def import_qt() -> None:
+    """Really start Qt once, without a screen."""
+    code = "from PySide6.QtWidgets import QApplication; QApplication([])"
+    environment = dict(os.environ, QT_QPA_PLATFORM="offscreen")
+    result = subprocess.run([str(PYTHON), "-c", code], stderr=subprocess.PIPE, env=environment)
+    if result.returncode != 0:
+        detail = result.stderr.decode(errors="replace").strip()
+        raise SetupProblem("Qt does not start on this machine. It says:\n" + detail)
+
+
+def set_up(dev: bool) -> None:
+    """Bring `.venv` up to date."""
+    wanted = fingerprint(ROOT)
+    if is_set_up(VENV, dev, wanted):
+        return
+    started = time.monotonic()
+    make_venv()
+    install(dev)
+    check_qt(["offscreen"])
+    import_qt()
+    stamps(VENV, dev)[0].write_text(wanted)
+    say(f"Ready after {time.monotonic() - started:.0f} s.")
+
+
+def main() -> int:
+    """Run the set-up; 0 when all is ready."""
+    parser = argparse.ArgumentParser(description="Set up Duotail in .venv")
+    parser.add_argument("--dev", action="store_true", help="add what tests and checks need")
+    parser.add_argument("--screen", action="store_true", help="make sure that a window can open")
+    options = parser.parse_args()
+    platforms = qt_libraries.platforms_for_screen(dict(os.environ))
+    try:
+        if options.screen and sys.platform == "linux" and not platforms:
+            raise SetupProblem(
+                "There is no screen here (neither DISPLAY nor WAYLAND_DISPLAY is set): run "
+                "`make run` from a desktop session, or `make setup` and then "
+                '`.venv/bin/duotail chat --prompt "Hello"` to chat in the terminal.'
+            )
+        set_up(options.dev)
+        if options.screen:
+            check_qt(platforms)
+    except SetupProblem as problem:
+        sys.stderr.write(f"\n{problem}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nStopped. Run make again to go on.\n")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
