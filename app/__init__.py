@@ -1,0 +1,1 @@
+"""Duotail's window: the only place that imports Qt."""

@@ -1,0 +1,1 @@
+"""The conversation: list, transcript, composer, and the session that joins them to the engine."""

@@ -1,0 +1,19 @@
+"""Conversations on disk: one SQLite file, one process at a time, nothing ever thrown away unasked.
+
+Import from here; the modules below are its rooms. No Qt, no torch.
+"""
+
+from __future__ import annotations
+
+from app.history.database import set_aside
+from app.history.records import AnswerState, Conversation, StoredMessage, UndoToken
+from app.history.store import HistoryStore
+
+__all__ = [
+    "AnswerState",
+    "Conversation",
+    "HistoryStore",
+    "StoredMessage",
+    "UndoToken",
+    "set_aside",
+]

@@ -1,0 +1,203 @@
+"""Opening the file: checks before anything is written, migrations, SQLite's errors in words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from app.history.lock import FileLock
+from app.history.schema import MIGRATIONS, PROBES
+from engine.errors import UserFixable
+
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+_VERSION_OFFSET = 60  # of user_version in the header of an SQLite file, four bytes big-endian
+
+
+def lock_path(path: Path) -> Path:
+    """Where the lock of the history at `path` lives."""
+    return path.with_name(path.name + ".lock")
+
+
+def connect(
+    path: Path, migrations: Sequence[Sequence[str]] = MIGRATIONS, probes: Sequence[str] = PROBES
+) -> sqlite3.Connection:
+    """Open and check the file, and bring it to the newest version. The caller holds the lock.
+
+    Raises:
+        UserFixable: newer version, damage, no room, no permission. The file stays as it is.
+    """
+    _refuse_newer(_version_in_header(path), len(migrations), path)
+    with translated(path):
+        connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
+        try:
+            _prepare(connection, path, migrations, probes)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _prepare(
+    connection: sqlite3.Connection,
+    path: Path,
+    migrations: Sequence[Sequence[str]],
+    probes: Sequence[str],
+) -> None:
+    # A flipped bit inside a text must not make the whole conversation unreadable.
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    _refuse_newer(version, len(migrations), path)
+    findings = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
+    if findings != ["ok"]:
+        raise damaged(path, "; ".join(findings))
+    # WAL with NORMAL: a commit survives the death of the process without waiting for the disk.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = ON")  # deleted words are really gone
+    for number, statements in enumerate(migrations[version:], start=version + 1):
+        with transaction(connection):
+            for statement in statements:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+    try:
+        for probe in probes:
+            connection.execute(probe)
+    except sqlite3.OperationalError as error:
+        raise damaged(path, str(error)) from error
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing. SQLite may have rolled back by itself already (disk full)."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors about the file and its surroundings into `UserFixable`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        fixable = _explain(error, path)
+        if fixable is None:
+            raise
+        raise fixable from error
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged history to a dated name next to it, so that a fresh one can start.
+
+    Nothing is deleted; the new name is returned.
+
+    Raises:
+        UserFixable: another process uses the history, or the folder cannot be written to.
+    """
+    lock = FileLock(lock_path(path))
+    try:
+        target = _free_name(path)
+        # The main file goes last: a stranded -wal would be replayed into the fresh history.
+        for suffix in (*_SIDE_FILES, ""):
+            source = path.with_name(path.name + suffix)
+            if source.exists():
+                source.rename(target.with_name(target.name + suffix))
+    except OSError as error:
+        raise UserFixable(
+            f"The damaged history {path} could not be renamed.",
+            "Rename or move it by hand, then start Duotail again.",
+            str(error),
+        ) from error
+    finally:
+        lock.release()
+    return target
+
+
+def _free_name(path: Path) -> Path:
+    stamp = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
+    number = 1
+    while True:
+        tail = stamp if number == 1 else f"{stamp}-{number}"
+        target = path.with_name(f"{path.stem}-damaged-{tail}{path.suffix}")
+        if not any(target.with_name(target.name + s).exists() for s in ("", *_SIDE_FILES)):
+            return target
+        number += 1
+
+
+def _version_in_header(path: Path) -> int:
+    """The version without opening a database, so that a newer file is not even touched; or 0."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_VERSION_OFFSET + 4)
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise UserFixable(
+            f"The history {path} cannot be opened.",
+            "Check the permissions of the file and its folder.",
+            str(error),
+        ) from error
+    if len(header) < _VERSION_OFFSET + 4 or not header.startswith(b"SQLite format 3\0"):
+        return 0
+    return int.from_bytes(header[_VERSION_OFFSET:], "big", signed=True)
+
+
+def _refuse_newer(version: int, known: int, path: Path) -> None:
+    if version > known:
+        raise UserFixable(
+            "Your conversations were saved by a newer version of Duotail.",
+            "Update Duotail to open them; the file has not been touched.",
+            f"{path} has version {version}, this Duotail knows {known}.",
+        )
+    if version < 0:
+        raise damaged(path, f"version {version}")
+
+
+def damaged(path: Path, details: str) -> UserFixable:
+    """What to say about a file whose content makes no sense."""
+    return UserFixable(
+        f"The conversation history {path} is damaged.",
+        "Set it aside and start with an empty history, or restore it from a backup; "
+        "nothing is deleted.",
+        details,
+    )
+
+
+def _explain(error: sqlite3.Error, path: Path) -> UserFixable | None:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    details = f"{path}: {error} ({getattr(error, 'sqlite_errorname', 'no code')})"
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return damaged(path, details)
+    words = {
+        sqlite3.SQLITE_FULL: (
+            f"The drive with {path.parent} is full, so your conversations cannot be saved.",
+            "Free some space and try again.",
+        ),
+        sqlite3.SQLITE_READONLY: (
+            f"The history {path} cannot be written to.",
+            "Make the file and its folder writable for your user.",
+        ),
+        sqlite3.SQLITE_CANTOPEN: (
+            f"The history {path} cannot be opened.",
+            "Check the permissions of the file and its folder.",
+        ),
+        sqlite3.SQLITE_BUSY: (
+            f"Another program is using the history {path}.",
+            "Close that program and try again.",
+        ),
+        sqlite3.SQLITE_IOERR: (
+            f"Reading or writing the history {path} failed.",
+            "Check that the drive is connected, healthy and not full, then try again.",
+        ),
+    }
+    found = words.get(code)
+    return UserFixable(*found, details) if found else None

@@ -1,0 +1,81 @@
+"""One process per history: a lock the operating system drops when its holder dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+from engine.errors import UserFixable
+
+
+class FileLock:
+    """An exclusive lock on a sidecar file, held from creation to `release`.
+
+    The lock is the operating system's, not the file's existence, so a killed process leaves
+    nothing that blocks the next one.
+
+    Raises:
+        UserFixable: another process holds it, or the place cannot be written or locked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = _open(path)
+        try:
+            _lock(self._file)
+        except (BlockingIOError, PermissionError) as error:
+            self._file.close()
+            raise UserFixable(
+                "Another Duotail window is already using your conversations.",
+                "Use that window, or close it and start again.",
+                f"{path}: {error}",
+            ) from error
+        except OSError as error:
+            self._file.close()
+            raise UserFixable(
+                f"The folder {path.parent} is on a drive that cannot lock files.",
+                "Move Duotail's data folder to a drive of this computer.",
+                f"{path}: {error}",
+            ) from error
+
+    def release(self) -> None:
+        """Let the next process in. The sidecar file stays: removing it would race."""
+        if not self._file.closed:
+            with contextlib.suppress(OSError):
+                _unlock(self._file)
+            self._file.close()
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
+    except OSError as error:
+        raise UserFixable(
+            f"The folder {path.parent} cannot be written to.",
+            "Make it writable for your user, or point Duotail at another data folder.",
+            f"{path}: {error}",
+        ) from error
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: BinaryIO) -> None:
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+
+    def _unlock(file: BinaryIO) -> None:
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(file: BinaryIO) -> None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(file: BinaryIO) -> None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_UN)

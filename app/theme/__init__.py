@@ -1,0 +1,1 @@
+"""How everything looks: tokens, palette, style sheet, icons, fonts."""

@@ -1,0 +1,156 @@
+"""Applies a colour scheme to the application, and follows the system's when asked to."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
+from PySide6.QtWidgets import QApplication
+
+from app.theme.style import style_sheet
+from app.theme.tokens import DARK, LIGHT, Tokens
+
+_UI_FAMILIES = [
+    "Inter",
+    "Segoe UI Variable Text",
+    "Segoe UI",
+    ".AppleSystemUIFont",
+    "SF Pro Text",
+    "Cantarell",
+    "Ubuntu",
+    "Noto Sans",
+    "DejaVu Sans",
+]
+_MONO_FAMILIES = [
+    "JetBrains Mono",
+    "Cascadia Mono",
+    "SF Mono",
+    "Menlo",
+    "Consolas",
+    "Noto Sans Mono",
+    "DejaVu Sans Mono",
+]
+
+
+class ThemeChoice(StrEnum):
+    """What the user asked for."""
+
+    SYSTEM = "system"
+    LIGHT = "light"
+    DARK = "dark"
+
+
+class Theme(QObject):
+    """The application's look. There is one; widgets read `current()` and repaint on `changed`.
+
+    A change also reaches every widget as `QEvent.Type.PaletteChange`.
+    """
+
+    changed = Signal()
+
+    def __init__(self, application: QApplication) -> None:
+        super().__init__(application)
+        self._application = application
+        self._choice = ThemeChoice.SYSTEM
+        self.tokens = LIGHT
+        application.setStyle("Fusion")
+        application.setFont(ui_font())
+        application.styleHints().colorSchemeChanged.connect(self._system_changed)
+
+    @property
+    def choice(self) -> ThemeChoice:
+        """What is in force: a fixed scheme or the system's."""
+        return self._choice
+
+    def apply(self, choice: ThemeChoice) -> None:
+        """Switch to `choice`; windows that are open repaint at once."""
+        self._choice = choice
+        scheme = {
+            ThemeChoice.SYSTEM: Qt.ColorScheme.Unknown,
+            ThemeChoice.LIGHT: Qt.ColorScheme.Light,
+            ThemeChoice.DARK: Qt.ColorScheme.Dark,
+        }[choice]
+        hints = self._application.styleHints()
+        if hasattr(hints, "setColorScheme"):
+            hints.setColorScheme(scheme)
+        self._refresh()
+
+    def _system_changed(self) -> None:
+        if self._choice is ThemeChoice.SYSTEM:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        dark = self._choice is ThemeChoice.DARK
+        if self._choice is ThemeChoice.SYSTEM:
+            dark = self._application.styleHints().colorScheme() is Qt.ColorScheme.Dark
+        self.tokens = DARK if dark else LIGHT
+        _Current.tokens = self.tokens
+        self._application.setPalette(palette(self.tokens))
+        self._application.setStyleSheet(style_sheet(self.tokens))
+        self.changed.emit()
+
+
+class _Current:
+    tokens: Tokens = LIGHT
+
+
+def current() -> Tokens:
+    """The colours in force."""
+    return _Current.tokens
+
+
+def palette(tokens: Tokens) -> QPalette:
+    """The Qt palette that plain widgets draw with."""
+    role = QPalette.ColorRole
+    colours = {
+        role.Window: tokens.window,
+        role.WindowText: tokens.text,
+        role.Base: tokens.surface,
+        role.AlternateBase: tokens.sunken,
+        role.Text: tokens.text,
+        role.PlaceholderText: tokens.muted,
+        role.Button: tokens.surface,
+        role.ButtonText: tokens.text,
+        role.BrightText: tokens.danger,
+        role.Highlight: tokens.accent,
+        role.HighlightedText: tokens.on_accent,
+        role.Link: tokens.accent,
+        role.LinkVisited: tokens.accent,
+        role.ToolTipBase: tokens.surface,
+        role.ToolTipText: tokens.text,
+        role.Light: tokens.border,
+        role.Midlight: tokens.border,
+        role.Mid: tokens.border_strong,
+        role.Dark: tokens.border_strong,
+        role.Accent: tokens.accent,
+    }
+    result = QPalette()
+    for each, colour in colours.items():
+        result.setColor(each, QColor(colour))
+    for each in (role.WindowText, role.Text, role.ButtonText):
+        result.setColor(QPalette.ColorGroup.Disabled, each, QColor(tokens.muted))
+    return result
+
+
+def ui_font() -> QFont:
+    """The font of the interface and of running text: the system's, else a clean fallback."""
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+    available = set(QFontDatabase.families())
+    if font.family() not in available or font.family().lower() in {"sans", "sans serif", "sans-serif"}:
+        present = [family for family in _UI_FAMILIES if family in available]
+        font.setFamilies([*present, "sans-serif"])
+    font.setPointSizeF(max(font.pointSizeF(), 10.0))
+    return font
+
+
+def mono_font() -> QFont:
+    """The font of code, a touch smaller than running text so that both look the same size."""
+    available = set(QFontDatabase.families())
+    present = [family for family in _MONO_FAMILIES if family in available]
+    font = ui_font()
+    font.setFamilies([*present, "monospace"])
+    font.setStyleHint(QFont.StyleHint.Monospace)
+    font.setFixedPitch(True)
+    font.setPointSizeF(font.pointSizeF() * 0.93)
+    return font

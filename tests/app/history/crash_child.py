@@ -1,0 +1,42 @@
+"""Run as a process: writes answers as fast as it can and reports each append that returned."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from app.history import AnswerState, HistoryStore
+
+STEP = "word{} "
+
+
+def main() -> None:
+    with HistoryStore.open(Path(sys.argv[1])) as store:
+        conversation = store.create_conversation("crash")
+        report(f"conversation {conversation.id}")
+        while True:
+            store.add_user_message(conversation.id, "go on")
+            answer = store.begin_answer(conversation.id, model="m", seed=7, temperature=0.5)
+            report(f"begun {answer.id}")
+            for step in range(400):
+                store.append_to_answer(answer.id, STEP.format(step), [step, step + 1])
+                report(f"appended {answer.id} {step}")
+            text = "".join(STEP.format(step) for step in range(400))
+            store.finish_answer(
+                answer.id,
+                text=text,
+                token_ids=tuple(range(800)),
+                state=AnswerState.COMPLETE,
+                stats=None,
+                signature="s",
+            )
+            report(f"finished {answer.id}")
+
+
+def report(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""The store through its public door, on real files."""
+
+from __future__ import annotations
+
+import sqlite3
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, UndoToken
+from app.history.search import SearchIndex
+from engine.events import AnswerStats
+from engine.request import Role
+
+STATS = AnswerStats(
+    prompt_tokens=12,
+    reused_tokens=3,
+    committed=40,
+    rounds=14,
+    plain_rounds=1,
+    drafted=50,
+    accepted=26,
+    drafted_by_depth=(13, 10, 7),
+    accepted_by_depth=(11, 9, 6),
+    acceptance_length=2.9,
+    ttft_s=0.2,
+    tokens_per_s=14.5,
+    seconds=3.0,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "folder" / "history.sqlite"
+
+
+def answer(store: HistoryStore, conversation: Conversation, text: str) -> StoredMessage:
+    begun = store.begin_answer(conversation.id, model="m", seed=1, temperature=0.7)
+    store.finish_answer(
+        begun.id,
+        text=text,
+        token_ids=(1, 2),
+        state=AnswerState.COMPLETE,
+        stats=STATS,
+        signature="q4_0/cpu",
+    )
+    return store.messages(conversation.id)[-1]
+
+
+def test_round_trip_over_a_restart(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        conversation = store.create_conversation("Parser bug")
+        store.add_user_message(conversation.id, "Why?")
+        begun = store.begin_answer(conversation.id, model="tiny", seed=2**64 - 1, temperature=0.25)
+        assert begun.state is AnswerState.INTERRUPTED
+        store.append_to_answer(begun.id, "Be", [5, 6])
+        store.append_to_answer(begun.id, "cause", [4_000_000_000])
+        halfway = store.messages(conversation.id)[-1]
+        assert (halfway.text, halfway.token_ids) == ("Because", (5, 6, 4_000_000_000))
+        store.finish_answer(
+            begun.id,
+            text="Because.",
+            token_ids=(5, 6, 7),
+            state=AnswerState.STOPPED,
+            stats=STATS,
+            signature="q4_0/cpu",
+        )
+    with HistoryStore.open(path) as store:
+        (found,) = store.conversations()
+        assert found.title == "Parser bug"
+        assert found.updated_at > conversation.updated_at
+        user, stored = store.messages(found.id)
+    assert (user.role, user.text, user.token_ids) == (Role.USER, "Why?", None)
+    assert stored == StoredMessage(
+        id=begun.id,
+        role=Role.ASSISTANT,
+        text="Because.",
+        token_ids=(5, 6, 7),
+        state=AnswerState.STOPPED,
+        stats=STATS,
+        seed=2**64 - 1,
+        model="tiny",
+        temperature=0.25,
+        signature="q4_0/cpu",
+    )
+
+
+def test_unknown_token_ids_stay_unknown(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        conversation = store.create_conversation()
+        begun = store.begin_answer(conversation.id, model="m", seed=0, temperature=0)
+        store.finish_answer(
+            begun.id,
+            text="cut",
+            token_ids=None,
+            state=AnswerState.COMPLETE,
+            stats=None,
+            signature="",
+        )
+        stored = store.messages(conversation.id)[-1]
+        assert stored.token_ids is None
+        assert stored.stats is None
+
+
+def test_newest_conversation_comes_first(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        old, middle, new = (store.create_conversation(t) for t in ("old", "middle", "new"))
+        assert [c.id for c in store.conversations()] == [new.id, middle.id, old.id]
+        store.rename(middle.id, "renamed")
+        assert [c.title for c in store.conversations()] == ["new", "renamed", "old"]
+        store.add_user_message(old.id, "hello again")
+        assert store.conversations()[0].id == old.id
+
+
+def test_regenerating_keeps_the_old_answer_as_a_branch(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        conversation = store.create_conversation()
+        question = store.add_user_message(conversation.id, "question")
+        first = answer(store, conversation, "first")
+        store.drop_answer(first.id)
+        assert store.messages(conversation.id) == [question]
+        answer(store, conversation, "second")
+        assert [m.text for m in store.messages(conversation.id)] == ["question", "second"]
+        rows = store._connection.execute("SELECT text, parent_id FROM message ORDER BY id")
+        assert rows.fetchall() == [
+            ("question", None),
+            ("first", question.id),
+            ("second", question.id),
+        ]
+
+
+def test_only_answers_can_be_dropped_finished_or_grown(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        conversation = store.create_conversation()
+        question = store.add_user_message(conversation.id, "question")
+        done = answer(store, conversation, "done")
+        with pytest.raises(LookupError):
+            store.drop_answer(question.id)
+        with pytest.raises(LookupError):
+            store.append_to_answer(done.id, "late", [1])
+        with pytest.raises(LookupError):
+            store.add_user_message(999, "nowhere")
+        store.resume_answer(done.id)
+        store.append_to_answer(done.id, " and on", [3])
+        resumed = store.messages(conversation.id)[-1]
+        assert (resumed.text, resumed.token_ids) == ("done and on", (1, 2, 3))
+        assert resumed.state is AnswerState.INTERRUPTED
+
+
+def test_deletion_can_be_undone_until_closing(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        kept, gone = store.create_conversation("kept"), store.create_conversation("gone")
+        store.add_user_message(kept.id, "precious")
+        store.add_user_message(gone.id, "unwanted secret")
+        undo = store.delete(kept.id)
+        assert [c.id for c in store.conversations()] == [gone.id]
+        assert store.conversations("precious") == []
+        store.undelete(undo)
+        assert [m.text for m in store.messages(kept.id)] == ["precious"]
+        token = store.delete(gone.id)
+    with HistoryStore.open(path) as store:
+        assert [c.title for c in store.conversations("")] == ["kept"]
+        with pytest.raises(LookupError):
+            store.undelete(token)
+    assert b"unwanted secret" not in path.read_bytes()
+    assert b"precious" in path.read_bytes()
+
+
+@pytest.mark.parametrize("use_fts", [True, False])
+class TestSearch:
+    @pytest.fixture
+    def store(self, path: Path, use_fts: bool) -> HistoryStore:
+        store = HistoryStore.open(path)
+        with store._writing():
+            store._index = SearchIndex(store._connection, use_fts=use_fts)
+        assert store._index.available == use_fts
+        return store
+
+    def test_words_in_titles_questions_and_answers(self, store: HistoryStore) -> None:
+        first = store.create_conversation("Parser bug")
+        store.add_user_message(first.id, "The lookahead is off by one: 100% wrong_name C:\\x")
+        second = store.create_conversation("Soup")
+        answer(store, second, 'Boil "leeks", 你好世界, and don\'t stop; a AND b NOT c*')
+        finds = {
+            "parser": [first.id],
+            "LOOKAHEAD": [first.id],
+            "lookahead bug": [first.id],
+            "lookahead leeks": [],
+            "100%": [first.id],
+            "100_": [],
+            "wrong_name": [first.id],
+            "C:\\x": [first.id],
+            '"leeks"': [second.id],
+            "don't": [second.id],
+            "世界": [second.id],
+            "你好世": [second.id],
+            "NOT": [second.id],
+            "c*": [second.id],
+            "soup boil": [second.id],
+            "o": [second.id, first.id],
+            "   ": [second.id, first.id],
+            "nothing-like-this": [],
+        }
+        for query, ids in finds.items():
+            assert [c.id for c in store.conversations(query)] == ids, query
+        store.close()
+
+    def test_hostile_queries_are_only_words(self, store: HistoryStore) -> None:
+        conversation = store.create_conversation("x")
+        store.add_user_message(conversation.id, "harmless")
+        hostile = [
+            *('"', '""', "'", "*", "(", ")", ":", "^", "-", "+", "\\", "%", "_", "\0", "\ud800"),
+            *("NEAR(a b)", "text:harmless", '"unclosed', "'; DROP TABLE message; --", "a\0b"),
+            *("AND", "OR OR OR", "{", "}", "harm* OR x", "🦊" * 300, "a" * 100_000, "b " * 5_000),
+        ]
+        for query in hostile:
+            assert store.conversations(query) == [] or query in ("\0", "AND")
+        assert store.conversations("harmless")
+        store.close()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(
+        st.text(alphabet=st.characters() | st.sampled_from("\0\ud83d\ude00")), max_size=4
+    ),
+    query=st.text(max_size=12),
+)
+def test_any_text_comes_back(tmp_path: Path, texts: list[str], query: str) -> None:
+    with HistoryStore.open(tmp_path / "history.sqlite") as store:
+        conversation = store.create_conversation("".join(texts))
+        for text in texts:
+            store.add_user_message(conversation.id, text)
+        expected = [
+            text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts
+        ]
+        assert [m.text for m in store.messages(conversation.id)] == expected
+        store.conversations(query)
+        for text in expected:
+            word = next(iter(text.replace("\0", " ").split()), "")[:8]
+            if word.isascii() or len(word) < 3:
+                assert conversation.id in [c.id for c in store.conversations(word)]
+        store.delete(conversation.id)
+
+
+def test_huge_pastes_and_long_answers(path: Path) -> None:
+    paste = string.printable * 1_000
+    with HistoryStore.open(path) as store:
+        conversation = store.create_conversation()
+        store.add_user_message(conversation.id, paste + "needle-at-the-end")
+        begun = store.begin_answer(conversation.id, model="m", seed=0, temperature=0)
+        for number in range(2_000):
+            store.append_to_answer(begun.id, "ab ", [number])
+        question, stored = store.messages(conversation.id)
+        assert question.text == paste + "needle-at-the-end"
+        assert stored.text == "ab " * 2_000
+        assert stored.token_ids == tuple(range(2_000))
+        assert store.conversations("needle-at-the-end")
+
+
+def test_session_without_fts_is_caught_up_later(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        store._index.available = False
+        conversation = store.create_conversation()
+        store.add_user_message(conversation.id, "written without an index")
+        assert store.conversations("without")
+    with HistoryStore.open(path) as store:
+        hits = store._connection.execute(
+            "SELECT count(*) FROM message_fts WHERE message_fts MATCH 'without'"
+        )
+        assert hits.fetchone() == (1,)
+
+
+def test_broken_index_is_worked_around_and_rebuilt(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        conversation = store.create_conversation()
+        store.add_user_message(conversation.id, "before the damage")
+        store._connection.execute("UPDATE message_fts_data SET block = x'00ff00ff00ff00ff'")
+    with HistoryStore.open(path) as store:
+        store.add_user_message(conversation.id, "after the damage")
+        assert [c.id for c in store.conversations("damage before")] == [conversation.id]
+    with HistoryStore.open(path) as store:
+        assert store._index.available
+        assert [c.id for c in store.conversations("damage before")] == [conversation.id]
+        assert [m.text for m in store.messages(conversation.id)][-1] == "after the damage"
+
+
+def test_unreadable_statistics_do_not_hide_the_answer(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        conversation = store.create_conversation()
+        answer(store, conversation, "still here")
+        for stats in ("not json", "[]", '{"committed": 3}'):
+            store._connection.execute("UPDATE message SET stats = ?", (stats,))
+            stored = store.messages(conversation.id)[-1]
+            assert (stored.text, stored.stats) == ("still here", None)
+
+
+def test_closing_twice_is_harmless_and_tokens_are_plain(path: Path) -> None:
+    store = HistoryStore.open(path)
+    assert store.delete(store.create_conversation().id) == UndoToken(1)
+    store.close()
+    store.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        store.conversations()
