@@ -43,6 +43,7 @@ class Interval:
 
     @property
     def seconds(self) -> float:
+        """Its length."""
         return self.end - self.start
 
 

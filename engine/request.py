@@ -79,4 +79,4 @@ class ChatRequest:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     clicked_at: float | None = None
-    """When the user pressed send, on the events' clock (`time.perf_counter`); TTFT runs from here."""
+    """When the user pressed send, on the events' clock; TTFT runs from here."""

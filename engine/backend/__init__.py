@@ -1,0 +1,1 @@
+"""Segments: runs of decoder blocks compiled for one device."""

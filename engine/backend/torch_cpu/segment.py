@@ -1,0 +1,168 @@
+"""A run of decoder blocks on torch's CPU operators; every row has one arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from engine.backend.segment import CHUNK, Floats, SegmentCache, SegmentOutput, Step, Weights
+from engine.backend.torch_cpu.block import Block, TileContext, rms_norm, transposed
+from engine.backend.torch_cpu.cache import TorchCache, cache_rows
+from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
+from engine.model.config import ModelConfig
+from engine.model.rope import rope_frequencies
+
+
+class TorchCpuBackend:
+    """Compiles segments that run on torch's CPU operators in fp32."""
+
+    def compile(
+        self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
+    ) -> TorchSegment:
+        """Build the segment `blocks`, with the embedding before and the head after it if asked."""
+        return TorchSegment(config, weights, blocks, embed=embed, head=head)
+
+
+class TorchSegment:
+    """See `engine.backend.segment.Segment`."""
+
+    def __init__(
+        self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
+    ) -> None:
+        self._config = config
+        self._range = blocks
+        self._blocks = [Block(config, weights, index) for index in blocks]
+        self._embedding: torch.Tensor | None = None  # [vocab, d], or a view of the tied head
+        self._head: torch.Tensor | None = None  # [d, vocab]
+        self._norm: torch.Tensor | None = None
+        if head:
+            name = "model.embed_tokens" if config.tie_word_embeddings else "lm_head"
+            self._head = transposed(weights, f"{name}.weight")
+            self._norm = torch.from_numpy(weights.float32("model.norm.weight"))
+        if embed and config.tie_word_embeddings and self._head is not None:
+            self._embedding = self._head.t()
+        elif embed:
+            self._embedding = torch.from_numpy(weights.float32("model.embed_tokens.weight"))
+        self._rows = self._choose_tile_rows()
+        self._cos, self._sin = _rotations(config, positions=CHUNK)
+
+    def _choose_tile_rows(self) -> int:
+        products = set().union(*(block.products for block in self._blocks))
+        if self._head is not None:
+            products.add((self._head.shape[0], self._head.shape[1]))
+        group = self._config.num_heads // self._config.num_kv_heads
+        return tile_rows(products, group, self._config.head_dim)
+
+    @property
+    def blocks(self) -> range:
+        """The decoder blocks it computes."""
+        return self._range
+
+    @property
+    def device(self) -> str:
+        """Device name for people."""
+        return "CPU"
+
+    @property
+    def signature(self) -> str:
+        """What the arithmetic depends on."""
+        return f"cpu:torch-f32/kv-f32/tile{self._rows}"
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights held; a tied embedding counts once."""
+        held = sum(block.weight_bytes for block in self._blocks)
+        own = {t.data_ptr(): t.nbytes for t in (self._embedding, self._head) if t is not None}
+        return held + sum(own.values())
+
+    def new_cache(self, slots: int) -> TorchCache:
+        """An empty cache with room for `slots` tokens."""
+        config = self._config
+        if slots > len(self._cos):
+            self._cos, self._sin = _rotations(config, slots)
+        return TorchCache(len(self._blocks), slots, config.num_kv_heads, config.head_dim)
+
+    @torch.inference_mode()
+    def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
+        """One forward, tile by tile: rows of a later tile see the keys of an earlier one."""
+        if not isinstance(cache, TorchCache):
+            raise TypeError("the cache belongs to another backend")
+        pin_to_one_thread()
+        rows, width = len(step.tokens), self._config.hidden_size
+        result = torch.empty(rows, width)
+        taps = {tap: torch.empty(rows, width) for tap in step.taps if tap in self._range}
+        logits: list[torch.Tensor] = []
+        for start in range(0, rows, self._rows):
+            stop = min(start + self._rows, rows)
+            x = self._enter(step, hidden, start, stop)
+            tile = self._tile(step, start, stop)
+            for index, block in enumerate(self._blocks):
+                block.run(x, tile, cache, index)
+                if (tap := self._range[index]) in taps:
+                    taps[tap][start:stop] = x[: stop - start]
+            if self._norm is not None and self._head is not None:
+                x = rms_norm(x, self._norm, self._config.rms_norm_eps)
+                wanted = step.logit_rows[(step.logit_rows >= start) & (step.logit_rows < stop)]
+                if len(wanted):
+                    logits.append((x @ self._head)[torch.from_numpy(wanted - start).long()])
+            result[start:stop] = x[: stop - start]
+        joined = None if self._head is None else self._join(logits)
+        return SegmentOutput(result.numpy(), joined, {k: v.numpy() for k, v in taps.items()})
+
+    def _enter(self, step: Step, hidden: Floats | None, start: int, stop: int) -> torch.Tensor:
+        x = torch.zeros(self._rows, self._config.hidden_size)
+        if hidden is not None:
+            x[: stop - start] = torch.from_numpy(hidden[start:stop])
+        elif self._embedding is not None:
+            tokens = torch.from_numpy(step.tokens[start:stop]).long()
+            x[: stop - start] = self._embedding[tokens]
+        else:
+            raise ValueError("this segment has no embedding and was given no hidden states")
+        return x
+
+    def _join(self, logits: list[torch.Tensor]) -> Floats:
+        if len(logits) == 1:
+            return logits[0].numpy()
+        empty = torch.empty(0, self._config.vocab_size)
+        return torch.cat(logits).numpy() if logits else empty.numpy()
+
+    def _tile(self, step: Step, start: int, stop: int) -> TileContext:
+        rows = stop - start
+        positions = np.zeros(self._rows, dtype=np.int64)
+        positions[:rows] = step.positions[start:stop]
+        chunks = int(positions.max()) // CHUNK + 1
+        where = torch.from_numpy(positions)
+        ahead = torch.arange(chunks * CHUNK).view(chunks, 1, 1, 1, CHUNK) > where.view(
+            1, 1, -1, 1, 1
+        )
+        mask = torch.zeros(ahead.shape).masked_fill_(ahead, -torch.inf)
+        tile = TileContext(
+            rows=rows,
+            slot=step.first_slot + start,
+            cos=self._cos[where].unsqueeze(1),
+            sin=self._sin[where].unsqueeze(1),
+            shared=chunks,
+            mask=mask,
+        )
+        if step.tree is not None:
+            tree = step.tree
+            tile.shared = tree.base // CHUNK
+            paths, row_path = np.unique(tree.row_path[start:stop], return_inverse=True)
+            padded = np.zeros(self._rows, dtype=np.int64)
+            padded[:rows] = row_path
+            tile.paths = len(paths)
+            tile.row_path = torch.from_numpy(padded)
+            slots = tree.slots[paths, : chunks * CHUNK - tree.base]
+            tile.tail = torch.from_numpy(cache_rows(slots, self._config.num_kv_heads))
+        return tile
+
+
+def _rotations(config: ModelConfig, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """cos and sin [positions, head dim]; the first half of sin is negated (see `_rotate`)."""
+    frequencies, scaling = rope_frequencies(config)
+    angles = np.outer(np.arange(positions, dtype=np.float32), frequencies)
+    cos = (np.cos(angles) * scaling).astype(np.float32)
+    sin = (np.sin(angles) * scaling).astype(np.float32)
+    both = torch.from_numpy(np.concatenate((cos, cos), axis=1))
+    signed = torch.from_numpy(np.concatenate((-sin, sin), axis=1))
+    return both, signed

@@ -1,0 +1,1 @@
+"""The engine without a window: `duotail chat`, `duotail bench`."""

@@ -1,0 +1,1 @@
+"""Token tree, sampler, verifier, the loops and the online controller."""

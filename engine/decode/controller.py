@@ -1,0 +1,162 @@
+"""The online controller: how much to draft next, from what was measured.
+
+It fits the cost of a target forward by its rows, the cost of a drafting level and the acceptance
+by depth, all with forgetting, and maximises committed tokens per second. In `auto` it stops
+drafting when that does not pay, says so, and tries again from time to time.
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+from engine.decode.decoding import Round
+from engine.decode.tree import TokenTree
+from engine.draft.drafter import Budget
+
+BUCKETS = (1, 2, 4, 8, 16, 32, 64)
+"""Rows of a target forward whose cost is told apart (and, on accelerators, graphs kept)."""
+
+MAX_DEPTH = 10
+WIDTH = 4
+START_NODES, START_DEPTH = 7, 4
+
+_FORGET = 0.97
+_GAIN_WORTH_IT = 1.03
+_FIRST_PAUSE, _LONGEST_PAUSE = 16, 256
+_TRIAL = 6
+"""Drafting rounds before drafting is judged, and again after each pause."""
+
+
+class _Average:
+    """A mean that forgets."""
+
+    __slots__ = ("_total", "_weight")
+
+    def __init__(self, prior: float = 0.0, weight: float = 0.0) -> None:
+        self._total, self._weight = prior * weight, weight
+
+    def add(self, value: float) -> None:
+        self._total = self._total * _FORGET + value
+        self._weight = self._weight * _FORGET + 1
+
+    @property
+    def value(self) -> float | None:
+        return self._total / self._weight if self._weight else None
+
+
+class Controller:
+    """Chooses budgets for one loaded pair; what it has learnt outlives the answer.
+
+    Args:
+        forced: always draft, as the user asked for this mode or draft by name.
+    """
+
+    def __init__(self, *, forced: bool = False) -> None:
+        self._forced = forced
+        self._verify = {rows: _Average() for rows in BUCKETS}
+        self._level = _Average()
+        self._accepted = [_Average(0.6, 4.0) for _ in range(MAX_DEPTH)]
+        self._calibration = _Average(1.0, 8.0)
+        self._drafting_tokens, self._drafting_seconds = _Average(), _Average()
+        self._trial = _TRIAL
+        self._pause = 0
+        self._next_pause = _FIRST_PAUSE
+        self._levels = 0
+        self._expected = 0.0
+        self.fallback_reason: str | None = None
+
+    def next_budget(self, most_depth: int) -> Budget | None:
+        """The budget of the next round, or None to decode plainly.
+
+        Args:
+            most_depth: longest path that could still be committed.
+        """
+        if most_depth < 1:
+            return None
+        if not self._forced and (self._verify[1].value is None or self._pause):
+            return None
+        depth = min(self._best_depth(), most_depth)
+        self._levels = depth
+        return Budget(START_NODES * 2 + 1, depth, WIDTH, self._floor())
+
+    def prune(self, tree: TokenTree) -> TokenTree:
+        """Keep as many of the best nodes as their chance of acceptance is worth their cost."""
+        ranked = tree.ranked()
+        self._levels = max(tree.depths)
+        trust = self._calibration.value or 1.0
+        chances = [min(trust * exp(tree.scores[node]), 1.0) for node in ranked]
+        drafting = (self._level.value or 0.0) * self._levels
+        best, best_rate = 0, 0.0
+        for nodes in sorted({*(b - 1 for b in BUCKETS if b - 1 <= len(ranked)), len(ranked)}):
+            cost = drafting + self._verify_cost(nodes + 1)
+            rate = (1 + sum(chances[:nodes])) / cost if cost else float(nodes)
+            if rate > best_rate and (nodes or not self._forced):
+                best, best_rate = nodes, rate
+        kept = tree.best(best)
+        self._expected = sum(exp(score) for score in kept.scores[1:])
+        return kept
+
+    def observe(self, done: Round) -> None:
+        """Learn from a finished round."""
+        self._verify[_bucket(done.drafted + 1)].add(done.verify.seconds)
+        if done.draft is None:
+            self._pause = max(self._pause - 1, 0)
+            return
+        if self._levels:
+            self._level.add(done.draft.seconds / self._levels)
+        for depth, accepted in enumerate(done.accepted_by_depth[:MAX_DEPTH]):
+            self._accepted[depth].add(accepted)
+        if self._expected > 0.05:
+            self._calibration.add(min(done.accepted / self._expected, 3.0))
+        self._drafting_tokens.add(len(done.tokens))
+        self._drafting_seconds.add(done.verify.end - done.draft.start)
+        self._trial = max(self._trial - 1, 0)
+        if not self._forced and not self._trial:
+            self._judge()
+
+    def _judge(self) -> None:
+        plain, seconds = self._verify[1].value, self._drafting_seconds.value
+        if plain is None or not seconds:
+            return
+        gain = (self._drafting_tokens.value or 0.0) / seconds * plain
+        if gain >= _GAIN_WORTH_IT:
+            self._next_pause, self.fallback_reason = _FIRST_PAUSE, None
+            return
+        self.fallback_reason = (
+            f"Drafting would give {gain:.2f} times the plain speed here, "
+            "so the target decodes alone."
+        )
+        self._pause, self._trial = self._next_pause, _TRIAL
+        self._next_pause = min(self._next_pause * 2, _LONGEST_PAUSE)
+
+    def _best_depth(self) -> int:
+        if self._level.value is None:
+            return START_DEPTH
+        return max(range(1, MAX_DEPTH + 1), key=self._rate)
+
+    def _rate(self, depth: int) -> float:
+        """Expected tokens per second when `depth` levels are drafted."""
+        expected, reach = 1.0, 1.0
+        for average in self._accepted[:depth]:
+            reach *= average.value or 0.0
+            expected += reach
+        cost = (self._level.value or 0.0) * depth + self._verify_cost(START_NODES + 1)
+        return expected / cost if cost else 0.0
+
+    def _floor(self) -> float:
+        """Chance of acceptance below which another level costs more than it brings."""
+        return self._rate(self._best_depth()) * (self._level.value or 0.0)
+
+    def _verify_cost(self, rows: int) -> float:
+        """Seconds of a target forward over `rows`; unknown sizes cost what the nearest known do."""
+        known = [(size, average.value) for size, average in self._verify.items() if average.value]
+        if not known:
+            return 0.0
+        wanted = _bucket(rows)
+        # Between "rows are free" and "rows cost in proportion": hopeful enough to be tried.
+        size, seconds = min(known, key=lambda pair: abs(pair[0] - wanted))
+        return (seconds or 0.0) * (0.5 + 0.5 * wanted / size)
+
+
+def _bucket(rows: int) -> int:
+    return next((size for size in BUCKETS if rows <= size), BUCKETS[-1])

@@ -1,0 +1,133 @@
+"""One answer being decoded by the target: prefill, then rounds of verify and commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+from engine.decode.sampler import Sampler
+from engine.decode.tree import TokenTree
+from engine.decode.verifier import verify
+from engine.errors import Cancelled
+from engine.events import Interval
+from engine.model.decoder import Decoder
+from engine.model.sequence import SequenceState
+
+PREFILL_SECONDS = 0.1
+"""A prefill chunk is sized to take about this long, so that a stop is obeyed at once."""
+
+MAX_PREFILL_CHUNK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one target forward committed; `accepted` of the first tokens were drafted."""
+
+    tokens: tuple[int, ...]
+    accepted: int
+    drafted: int
+    draft: Interval | None
+    verify: Interval
+    offered_by_depth: tuple[int, ...] = ()
+    accepted_by_depth: tuple[int, ...] = ()
+
+
+class Decoding:
+    """The target's side of one answer, the same for every loop.
+
+    `tokens` is the prompt and all committed tokens. The last of them, the root, has not been
+    processed yet: `state` holds the keys of all before it.
+
+    Args:
+        target: the target model.
+        state: its sequence state; the part in common with the prompt is reused.
+        prompt: token ids of the prompt, at least one.
+        sampler: draws the target's tokens.
+        stop_ids: tokens that end the answer.
+        max_tokens: most tokens to commit.
+        cancelled: asked between chunks of the prefill.
+    """
+
+    def __init__(
+        self,
+        target: Decoder,
+        state: SequenceState,
+        prompt: list[int],
+        sampler: Sampler,
+        *,
+        stop_ids: Collection[int] = (),
+        max_tokens: int | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        if not prompt:
+            raise ValueError("a prompt needs at least one token")
+        self.target = target
+        self.state = state
+        self.sampler = sampler
+        self.tokens = list(prompt)
+        self.cancelled = cancelled
+        self._prompt_length = len(prompt)
+        self._stop_ids = frozenset(stop_ids)
+        room = state.context - len(prompt)
+        self._end = len(prompt) + (room if max_tokens is None else min(room, max_tokens))
+        reusable = state.reusable(min(state.common_prefix(prompt), len(prompt) - 1))
+        state.crop(reusable)
+        self.reused = reusable
+
+    @property
+    def committed(self) -> int:
+        """Tokens of the answer so far."""
+        return len(self.tokens) - self._prompt_length
+
+    @property
+    def remaining(self) -> int:
+        """Most tokens that may still be committed; 0 when the answer has ended."""
+        if self.committed and self.tokens[-1] in self._stop_ids:
+            return 0
+        return max(self._end - len(self.tokens), 0)
+
+    def prefill(self) -> Iterator[int]:
+        """Process all of the prompt but its last token, yielding the tokens done so far.
+
+        What is computed is committed at once, so an interrupted prefill is kept.
+
+        Raises:
+            Cancelled: the user stopped it.
+        """
+        chunk = 16
+        while (done := len(self.state)) < len(self.tokens) - 1:
+            if self.cancelled():
+                raise Cancelled
+            piece = self.tokens[done : min(done + chunk, len(self.tokens) - 1)]
+            start = perf_counter()
+            self.target.forward(self.state, piece, logit_rows=())
+            self.state.commit(range(len(piece)))
+            pace = len(piece) / max(perf_counter() - start, 1e-6)
+            chunk = min(max(16, int(pace * PREFILL_SECONDS)), MAX_PREFILL_CHUNK)
+            yield len(self.state)
+
+    def verify(self, tree: TokenTree, draft: Interval | None = None) -> Round:
+        """One target forward over the tree (root included); commits what the target agrees to."""
+        tree = tree.limited(self.remaining - 1)
+        start = perf_counter()
+        forward = self.target.forward(self.state, tree.tokens, tree.parents)
+        verified = verify(
+            tree,
+            forward.logits,
+            self.sampler,
+            self.tokens,
+            limit=self.remaining,
+            stop_ids=self._stop_ids,
+        )
+        self.state.commit(verified.path)
+        self.tokens.extend(verified.tokens)
+        return Round(
+            tokens=verified.tokens,
+            accepted=verified.accepted,
+            drafted=tree.drafted,
+            draft=draft,
+            verify=Interval(start, perf_counter()),
+            offered_by_depth=verified.offered_by_depth,
+            accepted_by_depth=verified.accepted_by_depth,
+        )

@@ -1,0 +1,44 @@
+"""The loops. To the rest of the system each is a generator of rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+
+from engine.decode.controller import Controller
+from engine.decode.decoding import Decoding, Round
+from engine.decode.tree import TokenTree
+from engine.draft.drafter import DraftContext, Drafter
+from engine.events import Interval
+
+
+def autoregressive(decoding: Decoding) -> Iterator[Round]:
+    """The target alone, one token a round."""
+    while decoding.remaining and not decoding.cancelled():
+        yield decoding.verify(TokenTree.root(decoding.tokens[-1]))
+
+
+def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iterator[Round]:
+    """Draft, then verify (Dovetail and CPU-only).
+
+    The first round is the target's alone, so that its first token never waits for the draft.
+    """
+    context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
+    first = True
+    while decoding.remaining and not decoding.cancelled():
+        tree, draft = TokenTree.root(decoding.tokens[-1]), None
+        budget = None if first else controller.next_budget(decoding.remaining - 1)
+        if budget is not None:
+            start = perf_counter()
+            tree = controller.prune(drafter.propose(context, budget))
+            draft = Interval(start, perf_counter())
+            if decoding.cancelled():
+                return
+        done = decoding.verify(tree, draft)
+        if first:
+            drafter.begin(decoding.tokens)
+            first = False
+        else:
+            drafter.observe(done.tokens)
+            controller.observe(done)
+        yield done

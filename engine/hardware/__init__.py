@@ -1,0 +1,1 @@
+"""What is here, how fast it is, what it is doing."""

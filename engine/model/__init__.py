@@ -1,0 +1,1 @@
+"""The decoder-only model: configuration, weights, tokenizer, Decoder and its sequence state."""

@@ -1,0 +1,1 @@
+"""Pure planning: facts in, a plan out."""
