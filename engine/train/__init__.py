@@ -1,0 +1,1 @@
+"""Training of drafts and the recipe of the bundled models: to come."""
