@@ -250,15 +250,15 @@ def import_qt() -> None:
         raise SetupProblem("Qt does not start on this machine. It says:\n" + detail)
 
 
-def set_up(dev: bool) -> None:
-    """Bring `.venv` up to date."""
+def set_up(dev: bool, platforms: "list[str]") -> None:
+    """Bring `.venv` up to date; Qt has to work with one of `platforms`."""
     wanted = fingerprint(ROOT)
     if is_set_up(VENV, dev, wanted):
         return
     started = time.monotonic()
     make_venv()
     install(dev)
-    check_qt(["offscreen"])
+    check_qt(platforms)
     import_qt()
     stamps(VENV, dev)[0].write_text(wanted)
     say(f"Ready after {time.monotonic() - started:.0f} s.")
@@ -278,9 +278,9 @@ def main() -> int:
                 "`make run` from a desktop session, or `make setup` and then "
                 '`.venv/bin/duotail chat --prompt "Hello"` to chat in the terminal.'
             )
-        set_up(options.dev)
+        set_up(options.dev, platforms if options.screen else ["offscreen"])
         if options.screen:
-            check_qt(platforms)
+            check_qt(platforms)  # a set-up without a screen did not look for these
     except SetupProblem as problem:
         sys.stderr.write(f"\n{problem}\n")
         return 1

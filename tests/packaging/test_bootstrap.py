@@ -1,0 +1,187 @@
+"""The set-up's decisions and its sentences."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import bootstrap
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of what the set-up looks at."""
+    for name in ("pyproject.toml", "packaging/constraints.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def run_bootstrap(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    del clean["QT_QPA_PLATFORM"]
+    command = [sys.executable, str(ROOT / "packaging" / "bootstrap.py"), *arguments]
+    return subprocess.run(
+        command, env=clean | environment, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("name", ["bootstrap.py", "qt_libraries.py"])
+def test_parses_on_the_python_of_old_systems(name: str) -> None:
+    source = (ROOT / "packaging" / name).read_text()
+    ast.parse(source, feature_version=(3, 6))
+    assert "from __future__ import annotations" not in source, "unknown to Python 3.6"
+
+
+@pytest.mark.parametrize(
+    ("candidates", "picked"),
+    [
+        ([("a", (3, 10)), ("b", (3, 12)), ("c", (3, 11))], "b"),
+        ([("a", (3, 15)), ("b", (3, 13))], "b"),
+        ([("a", (3, 15))], "a"),
+        ([("a", (3, 9)), ("b", (2, 7))], None),
+    ],
+)
+def test_picks_a_tested_python_first_and_never_an_old_one(
+    candidates: list[tuple[str, tuple[int, int]]], picked: str | None
+) -> None:
+    assert bootstrap.pick_python(candidates) == picked
+
+
+def test_an_old_python_gives_one_sentence_with_both_versions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bootstrap, "PYTHON", tmp_path / "bin" / "python")
+    monkeypatch.setattr(bootstrap, "pythons_here", lambda: [("a", (2, 7)), ("b", (3, 10))])
+    with pytest.raises(bootstrap.SetupProblem, match=r"needs Python 3\.11 .* 3\.10"):
+        bootstrap.make_venv()
+
+
+def test_a_shim_without_an_interpreter_behind_it_is_no_python(tmp_path: Path) -> None:
+    shim = tmp_path / "python3.12"
+    shim.write_text("#!/bin/sh\necho 'command not found' >&2\nexit 127\n")
+    shim.chmod(0o755)
+    assert bootstrap._version(str(shim)) is None
+    assert bootstrap._version(sys.executable) == sys.version_info[:2]
+
+
+def test_a_set_up_is_current_until_a_requirement_a_pin_or_the_place_changes(project: Path) -> None:
+    before = bootstrap.fingerprint(project)
+    assert bootstrap.fingerprint(project) == before
+
+    for name in ("pyproject.toml", "packaging/constraints.txt"):
+        text = (project / name).read_text()
+        (project / name).write_text(text + "\n# changed\n")
+        assert bootstrap.fingerprint(project) != before
+        (project / name).write_text(text)
+    assert bootstrap.fingerprint(project) == before
+
+    moved = project.with_name("moved")
+    shutil.copytree(project, moved)
+    assert bootstrap.fingerprint(moved) != before
+
+
+def test_the_test_tools_set_up_serves_the_app_but_not_the_other_way(tmp_path: Path) -> None:
+    bootstrap.stamps(tmp_path, dev=False)[0].write_text("x")
+    assert bootstrap.is_set_up(tmp_path, dev=False, wanted="x")
+    assert not bootstrap.is_set_up(tmp_path, dev=True, wanted="x")
+    assert not bootstrap.is_set_up(tmp_path, dev=False, wanted="y")
+
+    bootstrap.stamps(tmp_path, dev=True)[0].write_text("y")
+    assert bootstrap.is_set_up(tmp_path, dev=True, wanted="y")
+    assert bootstrap.is_set_up(tmp_path, dev=False, wanted="y")
+
+
+def test_a_venv_that_was_moved_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made, moved = tmp_path / "made", tmp_path / "moved"
+    command = [sys.executable, "-m", "venv", "--symlinks", str(made)]
+    subprocess.run(command, check=True, timeout=120)
+    monkeypatch.setattr(bootstrap, "VENV", made)
+    monkeypatch.setattr(bootstrap, "PYTHON", made / "bin" / "python")
+    assert bootstrap.venv_works()
+
+    made.rename(moved)
+    assert not bootstrap.venv_works()
+    monkeypatch.setattr(bootstrap, "VENV", moved)
+    monkeypatch.setattr(bootstrap, "PYTHON", moved / "bin" / "python")
+    assert not bootstrap.venv_works()
+
+
+def test_the_download_is_named_in_full() -> None:
+    assert bootstrap.download_words(cuda=False, dev=False).startswith("about 315 MB")
+    assert "test tools 95 MB" in bootstrap.download_words(cuda=False, dev=True)
+    assert bootstrap.download_words(cuda=True, dev=False).startswith("about 3.4 GB")
+
+
+def test_the_large_build_of_torch_is_for_machines_with_an_nvidia_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    driver = tmp_path / "version"
+    monkeypatch.setattr(bootstrap, "NVIDIA_DRIVER", (str(driver),))
+    assert not bootstrap.wants_cuda()
+    driver.write_text("NVRM version")
+    assert bootstrap.wants_cuda()
+
+
+def test_a_site_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        assert not bootstrap.answers(url, seconds=0.2)
+
+
+def test_a_site_that_answers_is_used() -> None:
+    def serve(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        assert bootstrap.answers(f"http://127.0.0.1:{server.getsockname()[1]}/", seconds=30)
+        thread.join()
+
+
+def test_nobody_but_root_installs_system_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(bootstrap.subprocess, "run", lambda command, **_: ran.append(command))
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: "/usr/bin/apt-get")
+    monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
+    with pytest.raises(bootstrap.SetupProblem, match=r"  sudo apt-get install libegl1 libgl1\n"):
+        bootstrap.install_system_packages(["libegl1", "libgl1"], "Qt misses libraries.")
+    assert not ran
+
+
+def test_another_linux_gets_the_names_without_apt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: None)
+    with pytest.raises(bootstrap.SetupProblem, match=r"package manager.*libegl1"):
+        bootstrap.install_system_packages(["libegl1"], "Qt misses libraries.")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a screen")
+def test_without_a_screen_one_sentence_and_no_set_up() -> None:
+    result = run_bootstrap("--screen")
+    assert result.returncode == 1
+    assert "There is no screen here" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_every_requirement_is_pinned_once_and_torch_for_every_build() -> None:
+    lines = (ROOT / "packaging" / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert len(pins) == sum(not line.startswith("#") for line in lines)
+    assert pins["torch"] == "2.13.0"
+    assert not any("+" in version for version in pins.values())
