@@ -1,0 +1,62 @@
+"""What `pip install .` installs: the three packages with their data, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CACHES = shutil.ignore_patterns("__pycache__", "*.py[co]", ".*", "screenshots")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project as a fresh clone has it, tests and all."""
+    copy = tmp_path_factory.mktemp("project") / "duotail"
+    copy.mkdir()
+    for name in ("app", "engine", "resources", "tests"):
+        shutil.copytree(ROOT / name, copy / name, ignore=CACHES)
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel, built with the environment's own setuptools, without a network."""
+    out = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
+    built = subprocess.run(
+        [*command, "-w", str(out), str(source)], capture_output=True, text=True, timeout=250
+    )
+    assert built.returncode == 0, built.stderr
+    (file,) = out.glob("*.whl")
+    return zipfile.ZipFile(file)
+
+
+def test_the_wheel_holds_every_file_of_the_packages(source: Path, wheel: zipfile.ZipFile) -> None:
+    wanted = {
+        path.relative_to(source).as_posix()
+        for package in ("app", "engine", "resources")
+        for path in (source / package).rglob("*")
+        if path.is_file()
+    }
+    assert wanted - set(wheel.namelist()) == set()
+    assert "resources/models/duotail-7m/model.safetensors" in wanted
+
+
+def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
+    tops = {name.split("/")[0] for name in wheel.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"app", "engine", "resources"}
+
+
+def test_the_wheel_carries_licences_and_the_command(wheel: zipfile.ZipFile) -> None:
+    names = {name.partition(".dist-info/")[2]: name for name in wheel.namelist()}
+    assert "licenses/LICENSE" in names
+    assert "licenses/NOTICE" in names
+    assert b"duotail = app.launch:main" in wheel.read(names["entry_points.txt"])
