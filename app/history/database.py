@@ -13,7 +13,8 @@ from app.history.schema import MIGRATIONS, PROBES
 from engine.errors import UserFixable
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
-_VERSION_OFFSET = 60  # of user_version in the header of an SQLite file, four bytes big-endian
+_HEADER_BYTES = 100
+_VERSION = slice(60, 64)  # user_version in the header of an SQLite file, big-endian
 
 
 def lock_path(path: Path) -> Path:
@@ -51,7 +52,8 @@ def _prepare(
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     _refuse_newer(version, len(migrations), path)
     findings = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
-    if findings != ["ok"]:
+    findings = [finding for finding in findings if "message_fts" not in finding]  # derived data
+    if findings not in (["ok"], []):
         raise damaged(path, "; ".join(findings))
     # WAL with NORMAL: a commit survives the death of the process without waiting for the disk.
     connection.execute("PRAGMA journal_mode = WAL")
@@ -137,7 +139,7 @@ def _version_in_header(path: Path) -> int:
     """The version without opening a database, so that a newer file is not even touched; or 0."""
     try:
         with path.open("rb") as file:
-            header = file.read(_VERSION_OFFSET + 4)
+            header = file.read(_HEADER_BYTES)
     except FileNotFoundError:
         return 0
     except OSError as error:
@@ -146,9 +148,11 @@ def _version_in_header(path: Path) -> int:
             "Check the permissions of the file and its folder.",
             str(error),
         ) from error
-    if len(header) < _VERSION_OFFSET + 4 or not header.startswith(b"SQLite format 3\0"):
+    if header and len(header) < _HEADER_BYTES:  # SQLite would take a stump for a new file
+        raise damaged(path, f"only {len(header)} bytes are left")
+    if not header.startswith(b"SQLite format 3\0"):
         return 0
-    return int.from_bytes(header[_VERSION_OFFSET:], "big", signed=True)
+    return int.from_bytes(header[_VERSION], "big", signed=True)
 
 
 def _refuse_newer(version: int, known: int, path: Path) -> None:

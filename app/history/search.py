@@ -41,7 +41,11 @@ class SearchIndex:
                 " USING fts5(text, tokenize='trigram')"
             )
             self._run("SELECT rowid FROM message_fts LIMIT 1").fetchall()
-        except sqlite3.OperationalError:  # this SQLite was built without FTS5 or the tokenizer
+        except sqlite3.DatabaseError as error:
+            # Built without FTS5 or the tokenizer; or so damaged that it can neither be opened nor
+            # dropped. Trouble with the drive or the file as a whole goes up.
+            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR and not index_broken(error):
+                raise
             return False
         return True
 
@@ -100,4 +104,6 @@ class SearchIndex:
 
 def index_broken(error: sqlite3.DatabaseError) -> bool:
     """Whether only the search index is damaged, not the history itself."""
-    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
+    return getattr(
+        error, "sqlite_errorcode", None
+    ) == sqlite3.SQLITE_CORRUPT_VTAB or "vtable constructor failed" in str(error)

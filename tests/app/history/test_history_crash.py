@@ -50,7 +50,7 @@ def test_kill_keeps_every_append_that_returned(tmp_path: Path, attempt: int) -> 
     reports = kill_after(path, random.Random(attempt).randint(2, 1300))
     begun = [int(line.split()[1]) for line in reports if line.startswith("begun")]
     finished = {int(line.split()[1]) for line in reports if line.startswith("finished")}
-    appended = {answer: -1 for answer in begun}
+    appended = dict.fromkeys(begun, -1)
     for line in reports:
         if line.startswith("appended"):
             _, answer, step = line.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sqlite3
@@ -65,7 +66,7 @@ def test_newer_version_is_refused_and_untouched(filled: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda data: b"This is not a database, sorry." * 200,
+        lambda _: b"This is not a database, sorry." * 200,
         lambda data: b"\0" * len(data),
         lambda data: data[: len(data) // 2],
         lambda data: data[:4096],
@@ -99,10 +100,11 @@ def test_flipped_bytes_never_surprise(filled: Path, seed: int) -> None:
     for _ in range(chance.choice((1, 8, 64))):
         data[page + chance.randrange(4096)] ^= chance.randrange(1, 256)
     filled.write_bytes(data)
-    try:
+    with contextlib.suppress(UserFixable):
         read_everything(filled)
-    except UserFixable as error:
-        assert "damaged" in error.cause or "newer" in error.cause
+    with contextlib.suppress(FileNotFoundError):
+        set_aside(filled)
+    read_everything(filled)
 
 
 @pytest.mark.parametrize("size", [0, 1, 16, 63, 99])

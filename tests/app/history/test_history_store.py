@@ -274,18 +274,23 @@ def test_session_without_fts_is_caught_up_later(path: Path) -> None:
         assert hits.fetchone() == (1,)
 
 
-def test_broken_index_is_worked_around_and_rebuilt(path: Path) -> None:
+@pytest.mark.parametrize(("blocks", "rebuilt"), [("id > 10", True), ("id > 0", False)])
+def test_broken_index_never_costs_a_word(path: Path, blocks: str, rebuilt: bool) -> None:
+    """Damaged postings are rebuilt; an index that cannot even be opened is done without."""
     with HistoryStore.open(path) as store:
         conversation = store.create_conversation()
         store.add_user_message(conversation.id, "before the damage")
-        store._connection.execute("UPDATE message_fts_data SET block = x'00ff00ff00ff00ff'")
+        store._connection.execute(
+            f"UPDATE message_fts_data SET block = x'00ff00ff00ff00ff' WHERE {blocks}"  # noqa: S608
+        )
+    for words in ("between two starts", "after the damage"):
+        with HistoryStore.open(path) as store:
+            store.add_user_message(conversation.id, words)
+            assert [c.id for c in store.conversations("damage before")] == [conversation.id]
+            assert store.messages(conversation.id)[-1].text == words
     with HistoryStore.open(path) as store:
-        store.add_user_message(conversation.id, "after the damage")
-        assert [c.id for c in store.conversations("damage before")] == [conversation.id]
-    with HistoryStore.open(path) as store:
-        assert store._index.available
-        assert [c.id for c in store.conversations("damage before")] == [conversation.id]
-        assert [m.text for m in store.messages(conversation.id)][-1] == "after the damage"
+        assert store._index.available == rebuilt
+        assert [c.id for c in store.conversations("starts before")] == [conversation.id]
 
 
 def test_unreadable_statistics_do_not_hide_the_answer(path: Path) -> None:
