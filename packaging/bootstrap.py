@@ -190,6 +190,18 @@ def venv_works() -> bool:
 def install(dev: bool) -> None:
     """Install Duotail and everything that it needs into `.venv`."""
     cuda = wants_cuda()
+    if PYTHON.with_name("duotail").exists():
+        say("Bringing .venv up to date.")
+    else:
+        check_disk((DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0))
+        say(f"Downloading {download_words(cuda, dev)}; later starts skip this.")
+    pip = [str(PYTHON), "-m", "pip", "--version"]
+    return subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def install(dev: bool) -> None:
+    """Install Duotail and everything that it needs into `.venv`."""
+    cuda = wants_cuda()
     needed = (DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0)
     free = shutil.disk_usage(str(ROOT)).free // 1_000_000
     if free < needed and not PYTHON.with_name("duotail").exists():
@@ -210,6 +222,15 @@ def install(dev: bool) -> None:
     run([*pip, *cpu_build, "torch"], failed)
     say("[2/2] Qt, {}Duotail itself".format("the test tools, " if dev else ""))
     run([*pip, "-e", ".[dev]" if dev else "."], failed)
+
+
+def check_disk(needed_mb: int) -> None:
+    """Refuse to begin what would fill the disk."""
+    free_mb = shutil.disk_usage(str(ROOT)).free // 1_000_000
+    if free_mb < needed_mb:
+        raise SetupProblem(
+            f"Duotail needs about {_size(needed_mb)} on this disk, and {_size(free_mb)} are free."
+        )
 
 
 def cpu_build_options() -> "list[str]":

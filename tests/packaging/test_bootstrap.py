@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import bootstrap
 import pytest
@@ -122,6 +123,13 @@ def test_the_download_is_named_in_full() -> None:
     assert bootstrap.download_words(cuda=False, dev=False).startswith("about 315 MB")
     assert "test tools 95 MB" in bootstrap.download_words(cuda=False, dev=True)
     assert bootstrap.download_words(cuda=True, dev=False).startswith("about 3.4 GB")
+
+
+def test_a_full_disk_is_told_before_the_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap.shutil, "disk_usage", lambda _: SimpleNamespace(free=700_000_000))
+    bootstrap.check_disk(600)
+    with pytest.raises(bootstrap.SetupProblem, match=r"about 1\.4 GB .* 700 MB are free"):
+        bootstrap.check_disk(1400)
 
 
 def test_the_large_build_of_torch_is_for_machines_with_an_nvidia_driver(
