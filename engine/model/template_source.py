@@ -1,0 +1,80 @@
+"""Where a model folder keeps its chat template and the names of its tokens."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
+from engine.model.template_sandbox import MAX_SOURCE, SandboxedTemplate
+
+# What a template that asks for the date is told. The real date would make a conversation's token
+# ids depend on the day, and "continue" tomorrow would not give the text of today.
+UNDATED = date(2025, 1, 1)
+
+FALLBACK = """\
+{%- for message in messages -%}
+{%- if message['role'] == 'system' -%}{{ message['content'] + '\n\n' }}
+{%- elif message['role'] == 'user' -%}{{ 'User: ' + message['content'] + '\n' }}
+{%- else -%}{{ 'Assistant: ' + message['content'] + '\n' }}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ 'Assistant:' }}{%- endif -%}"""
+"""For models without a template. No blank after "Assistant:": a word's first token carries it."""
+
+FALLBACK_STOP = ("\nUser:",)
+
+
+def named_tokens(folder: Path) -> dict[str, object]:
+    """`bos_token`, `eos_token` and the like, as templates refer to them: name -> text."""
+    names: dict[str, object] = {}
+    for file in ("special_tokens_map.json", "tokenizer_config.json"):
+        for key, value in JsonObject.read_optional(folder / file).data.items():
+            text = _content(value)
+            if key.endswith("_token") and text is not None:
+                names[key] = text
+            elif key == "additional_special_tokens" and isinstance(value, list):
+                names[key] = [text for text in map(_content, value) if text is not None]
+    return names
+
+
+def read_template(folder: Path) -> SandboxedTemplate:
+    """The folder's chat template, or the fallback when it has none."""
+    source = template_text(folder)
+    return SandboxedTemplate(FALLBACK if source is None else source, named_tokens(folder), UNDATED)
+
+
+def template_text(folder: Path) -> str | None:
+    """Source of the folder's own template: `chat_template.jinja`, else tokenizer_config.json."""
+    file = folder / "chat_template.jinja"
+    if file.exists():
+        return _read_text(file)
+    settings = JsonObject.read_optional(folder / "tokenizer_config.json")
+    value = settings.data.get("chat_template")
+    if isinstance(value, list):
+        named = {
+            entry.get("name"): entry.get("template") for entry in value if isinstance(entry, dict)
+        }
+        value = named.get("default", next(iter(named.values()), None))
+    if value is not None and not isinstance(value, str):
+        raise settings.wrong("chat_template", "a text")
+    return value
+
+
+def _read_text(file: Path) -> str:
+    try:
+        if file.stat().st_size > 4 * MAX_SOURCE:
+            raise UserFixable(f"{file.name} is far too long.", DOWNLOAD_AGAIN, str(file))
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserFixable(
+            f"{file.name} cannot be read.", DOWNLOAD_AGAIN, str(error)[:500]
+        ) from error
+
+
+def _content(value: object) -> str | None:
+    """A token is named by its text, or by an object with it."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else None

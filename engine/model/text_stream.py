@@ -1,0 +1,157 @@
+"""Answer text as it is written: whole characters, no half stop strings, one span per token."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.events import Origin, TokenSpan
+from engine.model.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Decided text and the tokens it came from; both empty while everything is held back."""
+
+    text: str = ""
+    spans: tuple[TokenSpan, ...] = ()
+
+
+@dataclass(slots=True)
+class _Held:
+    """A token whose text is not decided yet. `whole`: no half character follows its text."""
+
+    token_id: int
+    origin: Origin
+    text: str
+    whole: bool
+
+
+class TextStream:
+    """Turns committed tokens into text, one token at a time; work per token is bounded.
+
+    Held back are incomplete UTF-8 characters and tokens in which a stop string may have begun.
+    The answer ends before the first stop string to be complete (the leftmost, if one token
+    completes several). To go on with a begun answer, push its tokens first.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+        self._tokenizer = tokenizer
+        self._stop = tuple(text for text in stop if text)
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._spaces_to_drop = tokenizer.leading_spaces
+        self._held: list[_Held] = []
+        self._position = 0
+        self._finished = False
+        self._whole = True
+        self._last = (0, Origin.TARGET)
+        self.pushed = 0
+        """Tokens pushed so far; once `stopped`, the last of them completed the stop string."""
+        self.kept = 0
+        """Leading tokens whose text is shown in full; less than `pushed` after a stop string."""
+        self.stopped = False
+        """Whether a stop string came up; later tokens must not be pushed."""
+        self.cut_token = False
+        """Whether the text ends inside a token, so that no list of ids says the same."""
+
+    def push(self, token_id: int, origin: Origin) -> Released:
+        """Take the next committed token and release the text that is now decided."""
+        if self.stopped or self._finished:
+            raise ValueError("the answer has ended")
+        self.pushed += 1
+        self._last = (token_id, origin)
+        text = self._drop_spaces(self._utf8.decode(self._tokenizer.token_bytes(token_id)))
+        whole = not self._utf8.getstate()[0]
+        self._held.append(_Held(token_id, origin, text, whole))
+        return self._decide() if text else Released()
+
+    def finish(self) -> Released:
+        """Release what is still held back; half a character becomes U+FFFD. Then nothing more."""
+        if self.stopped or self._finished:
+            return Released()
+        self._finished = True
+        rest = self._drop_spaces(self._utf8.decode(b"", final=True))
+        if rest and self._held:
+            self._held[-1].text += rest
+            self._held[-1].whole = True
+        elif rest:  # the token has been shown up to its half character
+            self._held.append(_Held(*self._last, rest, whole=True))
+            self.kept -= 1
+        # After a stop string nothing is held any more, and the second part is empty.
+        return _joined(self._decide(), self._release(len(self._held)))
+
+    def _drop_spaces(self, text: str) -> str:
+        while self._spaces_to_drop and text:
+            if text[0] != " ":
+                self._spaces_to_drop = 0
+                break
+            text = text[1:]
+            self._spaces_to_drop -= 1
+        return text
+
+    def _decide(self) -> Released:
+        """Release every held token before the first one that may belong to a stop string."""
+        text = "".join(held.text for held in self._held)
+        starts = [start for start in map(text.find, self._stop) if start >= 0]
+        if starts:
+            return self._cut(min(starts))
+        safe = len(text) - self._possible_stop(text)
+        count, length = 0, 0
+        for index, held in enumerate(self._held):
+            length += len(held.text)
+            if length > safe:
+                break
+            if held.text:  # tokens without text wait for the one that completes the character
+                count = index + 1
+        return self._release(count)
+
+    def _possible_stop(self, text: str) -> int:
+        """Length of the longest end of `text` that begins a stop string."""
+        longest = max(map(len, self._stop), default=1) - 1
+        for length in range(min(longest, len(text)), 0, -1):
+            ending = text[-length:]
+            if any(stop.startswith(ending) for stop in self._stop):
+                return length
+        return 0
+
+    def _cut(self, end: int) -> Released:
+        """End the answer at character `end` of the held text."""
+        self.stopped = True
+        shown = length = 0
+        for index, held in enumerate(self._held):
+            if length + len(held.text) > end:
+                break
+            length += len(held.text)
+            if held.text:
+                shown = index + 1
+        released = self._release(shown)
+        self.cut_token = length < end or not self._whole
+        partly: list[_Held] = []
+        for held in self._held:
+            if length >= end:
+                break
+            held.text = held.text[: end - length]
+            length += len(held.text)
+            partly.append(held)
+        self._held = []
+        return _joined(released, self._spans(partly))
+
+    def _release(self, count: int) -> Released:
+        ready, self._held = self._held[:count], self._held[count:]
+        self.kept += len(ready)
+        if ready:
+            self._whole = ready[-1].whole
+        return self._spans(ready)
+
+    def _spans(self, tokens: Sequence[_Held]) -> Released:
+        spans: list[TokenSpan] = []
+        for held in tokens:
+            start = self._position
+            self._position += len(held.text) + sum(mark > "\uffff" for mark in held.text)
+            spans.append(TokenSpan(held.token_id, start, self._position, held.origin))
+        return Released("".join(held.text for held in tokens), tuple(spans))
+
+
+def _joined(first: Released, second: Released) -> Released:
+    return Released(first.text + second.text, first.spans + second.spans)
