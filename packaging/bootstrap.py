@@ -195,20 +195,6 @@ def install(dev: bool) -> None:
     else:
         check_disk((DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0))
         say(f"Downloading {download_words(cuda, dev)}; later starts skip this.")
-    pip = [str(PYTHON), "-m", "pip", "--version"]
-    return subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
-
-
-def install(dev: bool) -> None:
-    """Install Duotail and everything that it needs into `.venv`."""
-    cuda = wants_cuda()
-    needed = (DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0)
-    free = shutil.disk_usage(str(ROOT)).free // 1_000_000
-    if free < needed and not PYTHON.with_name("duotail").exists():
-        raise SetupProblem(
-            f"Duotail needs about {_size(needed)} on this disk, and {_size(free)} are free."
-        )
-    say(f"Downloading {download_words(cuda, dev)}; later starts skip this.")
     pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
     pip += ["-c", str(CONSTRAINTS)]
     if not sys.stdout.isatty():
