@@ -191,7 +191,9 @@ def install(dev: bool) -> None:
     """Install Duotail and everything that it needs into `.venv`."""
     cuda = wants_cuda()
     if PYTHON.with_name("duotail").exists():
-        say("Bringing .venv up to date.")
+        tools = dev and not PYTHON.with_name("pytest").exists()
+        added = "adding the test tools ({} MB)".format(*DOWNLOAD_DEV_MB.values())
+        say("Bringing .venv up to date{}.".format(f", {added}" if tools else ""))
     else:
         check_disk((DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0))
         say(f"Downloading {download_words(cuda, dev)}; later starts skip this.")
