@@ -22,5 +22,9 @@ class UserFixable(Exception):
         return f"{self.cause} {self.remedy}"
 
 
+class Absent(UserFixable):
+    """Something optional is not here: a graphics card, a peer to compare with."""
+
+
 class Cancelled(Exception):
     """Work was stopped by the user before it was done; not an error."""

@@ -188,6 +188,23 @@ class AnswerStats:
     draft_seconds: float = 0.0
     verify_seconds: float = 0.0
     fallback_reason: str | None = None
+    decode_seconds: float = 0.0
+    """From the first committed token to the last."""
+
+    @property
+    def draft_idle(self) -> float | None:
+        """Share of the decoding time in which nothing was drafted."""
+        return self._idle(self.draft_seconds)
+
+    @property
+    def verify_idle(self) -> float | None:
+        """Share of the decoding time in which the target verified nothing."""
+        return self._idle(self.verify_seconds)
+
+    def _idle(self, busy: float) -> float | None:
+        if self.decode_seconds <= 0:
+            return None
+        return min(max(1 - busy / self.decode_seconds, 0.0), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

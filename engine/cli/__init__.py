@@ -1,1 +1,44 @@
-"""The engine without a window: `duotail chat`, `duotail bench`."""
+"""The engine without a window: `duotail chat`, `duotail bench`, `duotail models`.
+
+Exit codes: 0 done, 2 bad usage or input, 3 something optional is absent. With `--json` stdout
+holds exactly one object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from engine.cli import bench, chat, models
+from engine.errors import Absent, UserFixable
+
+COMMANDS = ("chat", "bench", "models")
+"""Sub-commands of `duotail` that need no window."""
+
+DONE, BAD_INPUT, ABSENT = 0, 2, 3
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a sub-command and return the exit code."""
+    parser = argparse.ArgumentParser(prog="duotail", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for module in (chat, bench, models):
+        module.add_parser(commands)
+    arguments = parser.parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+    except UserFixable as error:
+        _report(error, as_json=getattr(arguments, "json", False))
+        return ABSENT if isinstance(error, Absent) else BAD_INPUT
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _report(error: UserFixable, *, as_json: bool) -> None:
+    sys.stderr.write(f"{error}\n")
+    if as_json:
+        answer = {"finish_reason": "error", "error": error.cause, "remedy": error.remedy}
+        sys.stdout.write(json.dumps(answer) + "\n")

@@ -21,7 +21,7 @@ class StatePool:
     """
 
     def __init__(self, decoder: Decoder, context: int, budget_bytes: int) -> None:
-        self._decoder = decoder
+        self.decoder = decoder
         self.context = context
         self._budget = budget_bytes
         self._states: list[SequenceState] = []  # most recently used last
@@ -33,6 +33,11 @@ class StatePool:
     def nbytes(self) -> int:
         """Bytes reserved by all states."""
         return sum(state.nbytes for state in self._states)
+
+    def drop(self, state: SequenceState) -> None:
+        """Give up a state, for one that an error may have left half written."""
+        if state in self._states:
+            self._states.remove(state)
 
     def take(self, tokens: Sequence[int]) -> SequenceState:
         """The state that has most in common with `tokens`, or one with nothing to lose.
@@ -47,7 +52,7 @@ class StatePool:
                 if common * 2 < len(best):
                     best = self._states[0]
                 return self._touch(best)
-        state = self._decoder.new_state(self.context)
+        state = self.decoder.new_state(self.context)
         self._states.append(state)
         return state
 

@@ -88,6 +88,11 @@ class Tokenizer:
         match = self._control_pattern.match(text.rpartition(PROBE)[2].lstrip())
         return self._control_id(match[0]) if match else None
 
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Every token with its id, added ones included; a draft must share it with its target."""
+        return self._library.get_vocab(with_added_tokens=True)
+
     def encode_text(self, text: str) -> list[int]:
         """Ids of plain text: whatever it looks like, no control token comes out."""
         return self._encode(_well_formed(text), self._library)

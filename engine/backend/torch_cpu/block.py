@@ -138,7 +138,7 @@ class Block:
         return (summed / total[..., None]).transpose(0, 1).reshape(rows, -1)
 
     def _own_rows(self, tail: torch.Tensor, tile: TileContext, rows: int) -> torch.Tensor:
-        """Of the products of all rows with all paths, each row's own: [chunks, kv, R * group, last]."""
+        """Of products of all rows with all paths, each row's own: [chunks, kv, R * group, k]."""
         width = tail.shape[-1]
         apart = tail.view(tile.paths, -1, self._kv_heads, rows, self._group, width)
         own = apart[tile.row_path, :, :, torch.arange(rows)]

@@ -1,0 +1,198 @@
+"""From a chat request to events: template -> reuse -> prefill -> rounds -> text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+
+from engine.decode.decoding import Decoding, Round
+from engine.decode.loops import autoregressive, serial
+from engine.decode.sampler import Sampler
+from engine.decode.tally import Tally
+from engine.errors import Cancelled, UserFixable
+from engine.events import (
+    Event,
+    Finished,
+    FinishReason,
+    Origin,
+    PrefillProgress,
+    RoundFinished,
+    TextDelta,
+)
+from engine.loading import LoadedPair
+from engine.model.text_stream import Released, TextStream
+from engine.request import ChatRequest, Role
+
+Emit = Callable[[Event], None]
+
+
+class Answer:
+    """Writes one answer with a loaded pair.
+
+    Args:
+        pair: the loaded models.
+        request: what is asked.
+        emit: where events go.
+        cancelled: whether the user has stopped it.
+        share_noise: whether drafts are ranked with the target's noise (off only to compare).
+    """
+
+    def __init__(
+        self,
+        pair: LoadedPair,
+        request: ChatRequest,
+        emit: Emit,
+        cancelled: Callable[[], bool],
+        *,
+        share_noise: bool = True,
+    ) -> None:
+        self._pair = pair
+        self._request = request
+        self._emit = emit
+        self._cancelled = cancelled
+        self._share_noise = share_noise
+        self._started = request.clicked_at or perf_counter()
+        self._tally = Tally()
+        self._stream = TextStream(pair.tokenizer, request.stop)
+        self._text: list[str] = []
+        self._ids: list[int] = []
+
+    def write(self) -> None:
+        """Run to the end, emitting progress, text, rounds and `Finished`.
+
+        Raises:
+            UserFixable: the request cannot be answered; call `give_up` then.
+        """
+        decoding = self._prepare()
+        rounds = self._rounds(decoding)
+        try:
+            for processed in decoding.prefill():
+                self._progress(processed)
+            first = True
+            for index, done in enumerate(rounds):
+                counted = self._take(done)
+                self._tally.add(done, counted, first=first)
+                self._announce(decoding, index, done, counted)
+                first = False
+                if self._stream.stopped:
+                    break
+        except Cancelled:
+            pass
+        except BaseException:
+            self._pair.states.drop(decoding.state)
+            raise
+        self._finish(self._reason(decoding))
+
+    def give_up(self) -> None:
+        """Close the answer after an error, with what was written before it."""
+        self._finish(FinishReason.ERROR)
+
+    def _prepare(self) -> Decoding:
+        pair, request = self._pair, self._request
+        prompt, answer_start = self._prompt()
+        context = pair.plan.context
+        if len(prompt) >= context:
+            raise UserFixable(
+                f"This conversation is {len(prompt)} tokens long, and the context holds {context}.",
+                "Shorten the message, start a new chat or load the model with a longer context.",
+            )
+        decoding = Decoding(
+            pair.target,
+            pair.states.take(prompt),
+            prompt,
+            Sampler(request.sampling, answer_start, share_noise=self._share_noise),
+            stop_ids=pair.tokenizer.eos_ids,
+            max_tokens=request.max_tokens,
+            cancelled=self._cancelled,
+        )
+        self._tally.prompt_tokens, self._tally.reused = len(prompt), decoding.reused
+        return decoding
+
+    def _prompt(self) -> tuple[list[int], int]:
+        """Token ids of the conversation, and where the answer begins in them."""
+        request, tokenizer = self._request, self._pair.tokenizer
+        messages = request.messages
+        if not messages or not messages[-1].text.strip():
+            raise UserFixable("The message is empty.", "Write something and send it again.")
+        continued = messages[-1].role is Role.ASSISTANT
+        prompt = self._pair.template.render_ids(messages, tokenizer, continue_answer=continued)
+        written = 0
+        if continued:
+            ids = messages[-1].token_ids
+            written = len(tokenizer.encode_text(messages[-1].text) if ids is None else ids)
+        return prompt, len(prompt) - written
+
+    def _rounds(self, decoding: Decoding) -> Iterator[Round]:
+        if self._pair.drafter is None:
+            return autoregressive(decoding)
+        return serial(decoding, self._pair.drafter, self._pair.controller)
+
+    def _progress(self, processed: int) -> None:
+        total, reused = self._tally.prompt_tokens, self._tally.reused
+        self._emit(PrefillProgress(perf_counter(), self._request.id, processed, total, reused))
+
+    def _take(self, done: Round) -> int:
+        """Turn the round's tokens into text; how many of them belong to the answer."""
+        counted = 0
+        released: list[Released] = []
+        for index, token in enumerate(done.tokens):
+            if token in self._pair.tokenizer.eos_ids:
+                break
+            counted += 1
+            self._ids.append(token)
+            origin = Origin.DRAFTED if index < done.accepted else Origin.TARGET
+            released.append(self._stream.push(token, origin))
+            if self._stream.stopped:
+                break
+        self._show(released)
+        return counted
+
+    def _show(self, released: Sequence[Released]) -> None:
+        text = "".join(piece.text for piece in released)
+        spans = tuple(span for piece in released for span in piece.spans)
+        if spans:
+            self._text.append(text)
+            self._emit(TextDelta(perf_counter(), self._request.id, text, spans))
+
+    def _announce(self, decoding: Decoding, index: int, done: Round, counted: int) -> None:
+        self._emit(
+            RoundFinished(
+                at=perf_counter(),
+                request_id=self._request.id,
+                index=index,
+                draft=done.draft,
+                verify=done.verify,
+                drafted=done.drafted,
+                accepted=min(done.accepted, counted),
+                committed=counted,
+                drafted_by_depth=done.offered_by_depth,
+                accepted_by_depth=done.accepted_by_depth,
+                context_used=len(decoding.tokens),
+            )
+        )
+
+    def _reason(self, decoding: Decoding) -> FinishReason:
+        if self._stream.stopped or decoding.tokens[-1] in self._pair.tokenizer.eos_ids:
+            return FinishReason.STOP
+        if decoding.remaining:
+            return FinishReason.STOPPED
+        if decoding.committed == self._request.max_tokens:
+            return FinishReason.LENGTH
+        return FinishReason.CONTEXT
+
+    def _finish(self, reason: FinishReason) -> None:
+        self._show([self._stream.finish()])
+        ids = None if self._stream.cut_token else tuple(self._ids[: self._stream.kept])
+        fallback = self._pair.controller.fallback_reason if self._tally.plain_rounds else None
+        self._emit(
+            Finished(
+                at=perf_counter(),
+                request_id=self._request.id,
+                reason=reason,
+                text="".join(self._text),
+                token_ids=ids,
+                stats=self._tally.stats(self._started, fallback),
+                seed=self._request.sampling.seed,
+                signature=self._pair.plan.signature,
+            )
+        )

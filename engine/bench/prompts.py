@@ -1,0 +1,63 @@
+"""Benchmark prompts from a JSON Lines file: {"turns": [text, ...]} or {"prompt": text}."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import UserFixable
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPrompt:
+    """A user's first message."""
+
+    category: str
+    text: str
+
+
+def read_prompts(path: Path) -> list[BenchPrompt]:
+    """All prompts of the file.
+
+    Raises:
+        UserFixable: no such file, or a line that is no prompt.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserFixable(
+            f"The prompts in {path} cannot be read.", "Give a JSON Lines file in UTF-8.", str(error)
+        ) from error
+    prompts = [_read(line, number, path) for number, line in enumerate(lines, 1) if line.strip()]
+    if not prompts:
+        raise UserFixable(f"{path} holds no prompts.", 'Add lines like {"prompt": "Hello"}.')
+    return prompts
+
+
+def _read(line: str, number: int, path: Path) -> BenchPrompt:
+    try:
+        row = json.loads(line)
+        text = row["prompt"] if "prompt" in row else row["turns"][0]
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError("no text")
+        return BenchPrompt(str(row.get("category", "all")), text)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise UserFixable(
+            f"Line {number} of {path} is no prompt.",
+            'Each line needs {"prompt": text} or {"turns": [text]}, and may name a "category".',
+            str(error),
+        ) from error
+
+
+def first_of_each_category(prompts: Sequence[BenchPrompt], most: int | None) -> list[BenchPrompt]:
+    """At most `most` prompts of every category, in file order."""
+    counts: dict[str, int] = defaultdict(int)
+    chosen = []
+    for prompt in prompts:
+        counts[prompt.category] += 1
+        if most is None or counts[prompt.category] <= most:
+            chosen.append(prompt)
+    return chosen

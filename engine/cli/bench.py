@@ -1,0 +1,85 @@
+"""`duotail bench`: measurements, also for users."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from engine.bench.prompts import first_of_each_category, read_prompts
+from engine.bench.speculate import Summary, measure, summarise
+from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
+from engine.errors import UserFixable
+from engine.hardware.probe import probe_host
+from engine.loading import check, load
+
+DEFAULT_MAX_TOKENS = 128
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-command."""
+    parser = commands.add_parser("bench", help="measure")
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    speculate = kinds.add_parser("speculate", help="speculative against plain decoding")
+    add_model_options(speculate)
+    add_sampling_options(speculate)
+    speculate.add_argument("--prompts", type=Path, required=True, metavar="FILE.jsonl")
+    speculate.add_argument("--limit", type=int, metavar="N", help="prompts per category")
+    speculate.add_argument("--repeat", type=int, default=1, metavar="N", help="runs each way")
+    speculate.add_argument(
+        "--no-shared-noise", action="store_true", help="rank drafts without the target's noise"
+    )
+    speculate.set_defaults(run=run_speculate)
+
+
+def run_speculate(arguments: argparse.Namespace) -> int:
+    """Measure and print."""
+    prompts = first_of_each_category(read_prompts(arguments.prompts), arguments.limit)
+    params = sampling(arguments)
+    command = load_command(arguments)
+    memory = probe_host().memory_available
+    pair = load(check(command, memory), lambda _stage, _fraction: None, lambda: False)
+    if pair.drafter is None:
+        raise UserFixable("Nothing drafts here, so there is nothing to compare.", "Choose a draft.")
+    results = measure(
+        pair,
+        prompts,
+        params,
+        max_tokens=arguments.max_tokens or DEFAULT_MAX_TOKENS,
+        repeat=max(arguments.repeat, 1),
+        share_noise=not arguments.no_shared_noise,
+        progress=_progress,
+    )
+    categories, overall = summarise(results)
+    if overall is None:
+        raise UserFixable(
+            "None of the prompts could be measured.", "Use shorter prompts or a longer context."
+        )
+    if arguments.json:
+        report = {
+            "categories": {name: asdict(summary) for name, summary in categories.items()},
+            "overall": {**asdict(overall), "skipped": len(prompts) - overall.prompts},
+        }
+        sys.stdout.write(json.dumps(report) + "\n")
+    else:
+        sys.stdout.write(_table({**categories, "overall": overall}))
+    return 0
+
+
+def _progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{done}/{total} prompts ")
+        sys.stderr.flush()
+
+
+def _table(rows: dict[str, Summary]) -> str:
+    lines = ["category          prompts  plain/s  draft/s  speed-up  accept. length  exact"]
+    for name, row in rows.items():
+        length = f"{row.acceptance_length:.2f}" if row.acceptance_length else "-"
+        lines.append(
+            f"{name:<18}{row.prompts:>6}{row.plain_tokens_per_s:>9.1f}{row.tokens_per_s:>9.1f}"
+            f"{row.speedup:>9.2f}x{length:>15}  {'yes' if row.exact else 'NO'}"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,209 @@
+"""`duotail chat`: one answer for a prompt, or a conversation on a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from time import perf_counter
+
+from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
+from engine.commands import Generate, Stop
+from engine.errors import UserFixable
+from engine.events import (
+    AnswerStats,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    PlanReady,
+    PlanSummary,
+    TextDelta,
+    Unloaded,
+)
+from engine.request import ChatRequest, Message, Role
+from engine.service import Engine
+
+_ANSWER_ID = "cli"
+
+_REASONS = {
+    FinishReason.STOP: "stop",
+    FinishReason.STOPPED: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.CONTEXT: "length",
+    FinishReason.ERROR: "error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer and how it came about."""
+
+    finished: Finished
+    failure: Failed | None
+    plan: PlanSummary
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-command."""
+    parser = commands.add_parser("chat", help="answer a prompt, or chat on the terminal")
+    add_model_options(parser)
+    add_sampling_options(parser)
+    parser.add_argument("--prompt", metavar="TEXT", help="default: standard input")
+    parser.add_argument("--system", metavar="TEXT", help="system prompt")
+    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="stop string")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer and print."""
+    load = load_command(arguments)
+    params = sampling(arguments)
+    if arguments.max_tokens is not None and arguments.max_tokens < 1:
+        raise UserFixable("--max-tokens must be 1 or more.", "Correct it.")
+    opening = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
+    interactive = arguments.prompt is None and sys.stdin.isatty() and not arguments.json
+    first = "" if interactive else _prompt(arguments)
+    conversation = _Conversation()
+    try:
+        conversation.engine.submit(load)
+        plan = conversation.wait_for_model()
+
+        def ask(messages: list[Message]) -> Answered:
+            request = ChatRequest(
+                _ANSWER_ID,
+                tuple(messages),
+                params,
+                arguments.max_tokens,
+                tuple(arguments.stop),
+                perf_counter(),
+            )
+            show = (lambda _: None) if arguments.json else _write
+            return conversation.ask(request, plan, show)
+
+        if interactive:
+            return _converse(opening, ask)
+        answered = ask([*opening, Message(Role.USER, first)])
+    finally:
+        conversation.engine.close()
+    if answered.failure is not None:
+        raise UserFixable(answered.failure.cause, answered.failure.remedy, answered.failure.details)
+    _write(_as_json(answered) if arguments.json else "\n")
+    return 0
+
+
+class _Conversation:
+    """The engine and its events, waited for in order."""
+
+    def __init__(self) -> None:
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        self.engine = Engine(self._events.put, sample_devices=False)
+
+    def wait_for_model(self) -> PlanSummary:
+        failure: Failed | None = None
+        while True:
+            event = self._events.get()
+            if isinstance(event, PlanReady):
+                return event.plan
+            if isinstance(event, Failed):
+                failure = event
+            if isinstance(event, Unloaded):
+                cause = failure.cause if failure else "The model was not loaded."
+                raise UserFixable(cause, failure.remedy if failure else "Try again.")
+
+    def ask(self, request: ChatRequest, plan: PlanSummary, show: Callable[[str], None]) -> Answered:
+        self.engine.submit(Generate(request))
+        failure: Failed | None = None
+        while True:
+            try:
+                event = self._events.get()
+            except KeyboardInterrupt:
+                self.engine.submit(Stop(request.id))
+                continue
+            if isinstance(event, TextDelta):
+                show(event.text)
+            elif isinstance(event, Failed):
+                failure = event
+            elif isinstance(event, Finished):
+                return Answered(event, failure, plan)
+
+
+def _converse(messages: list[Message], ask: Callable[[list[Message]], Answered]) -> int:
+    while True:
+        _write("> ")
+        line = sys.stdin.readline()
+        if not line:
+            return 0
+        if not line.strip():
+            continue
+        messages.append(Message(Role.USER, line.rstrip("\n")))
+        answered = ask(messages)
+        finished = answered.finished
+        if answered.failure is not None:
+            _write(f"{answered.failure.cause} {answered.failure.remedy}\n")
+            messages.pop()
+            continue
+        messages.append(Message(Role.ASSISTANT, finished.text, finished.token_ids))
+        speed = finished.stats.tokens_per_s
+        _write(f"\n[{finished.stats.committed} tokens, {speed or 0:.1f} per second]\n")
+
+
+def _prompt(arguments: argparse.Namespace) -> str:
+    if arguments.prompt is not None:
+        # The shell's bytes that were not UTF-8 arrive as lone surrogates.
+        raw = arguments.prompt.encode("utf-8", "surrogateescape")
+    else:
+        raw = sys.stdin.buffer.read()
+    try:
+        text: str = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserFixable(
+            f"The prompt is not valid UTF-8 text (byte {error.start}).",
+            "Convert it to UTF-8 and try again.",
+        ) from error
+    text = text.removesuffix("\n") if arguments.prompt is None else text
+    if not text.strip():
+        raise UserFixable("The prompt is empty.", "Give a text with --prompt or on standard input.")
+    return text
+
+
+def _as_json(answered: Answered) -> str:
+    finished, stats = answered.finished, answered.finished.stats
+    return (
+        json.dumps(
+            {
+                "text": finished.text,
+                "tokens": list(finished.token_ids or ()),
+                "finish_reason": _REASONS[finished.reason],
+                "mode": str(answered.plan.mode),
+                "signature": finished.signature,
+                "committed": stats.committed,
+                "rounds": stats.rounds,
+                "plain_rounds": stats.plain_rounds,
+                "fallback_reason": stats.fallback_reason,
+                "acceptance_length": stats.acceptance_length,
+                "accepted_by_depth": shares_by_depth(stats),
+                "ttft_s": stats.ttft_s,
+                "tokens_per_s": stats.tokens_per_s,
+                "draft_idle": stats.draft_idle,
+                "verify_idle": stats.verify_idle,
+            }
+        )
+        + "\n"
+    )
+
+
+def shares_by_depth(stats: AnswerStats) -> list[float]:
+    """Accepted / offered at depth 1, 2, ..."""
+    pairs = zip(stats.accepted_by_depth, stats.drafted_by_depth, strict=True)
+    return [round(accepted / offered, 4) for accepted, offered in pairs if offered]
+
+
+def _write(text: str) -> None:
+    # Half an emoji on an ASCII terminal is not worth an abort.
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()

@@ -1,0 +1,85 @@
+"""Options that several sub-commands share, and what they mean to the engine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from engine.commands import DraftChoice, Load, Mode
+from engine.errors import Absent, UserFixable
+from engine.hub.local import resolve_model
+from engine.request import SamplingParams
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """--model, --draft, --mode, --context and the options of modes still to come."""
+    parser.add_argument("--model", metavar="NAME|PATH", help="target (default: the bundled one)")
+    parser.add_argument(
+        "--draft", default="auto", metavar="auto|NAME|PATH|lookup|none", help="what drafts"
+    )
+    parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
+    parser.add_argument("--context", type=int, metavar="N", help="planned context in tokens")
+    parser.add_argument("--vram", type=float, metavar="GIB", help="VRAM budget")
+    parser.add_argument("--layers-on-gpu", metavar="N|all", help="target layers on the GPU")
+    parser.add_argument("--simulate-gpu", type=float, metavar="GIB", help="simulated accelerator")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+
+
+def add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    """--max-tokens, --temperature, --seed and the filters."""
+    parser.add_argument("--max-tokens", type=int, metavar="N")
+    parser.add_argument("--temperature", type=float, default=0.0, metavar="T")
+    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument("--top-k", type=int, default=0, metavar="K")
+    parser.add_argument("--top-p", type=float, default=1.0, metavar="P")
+    parser.add_argument("--min-p", type=float, default=0.0, metavar="P")
+    parser.add_argument("--repetition-penalty", type=float, default=1.0, metavar="X")
+    parser.add_argument("--presence-penalty", type=float, default=0.0, metavar="X")
+    parser.add_argument("--frequency-penalty", type=float, default=0.0, metavar="X")
+
+
+def load_command(arguments: argparse.Namespace) -> Load:
+    """The Load command that the options describe.
+
+    Raises:
+        UserFixable: an unknown model, or an accelerator that is not here.
+    """
+    given = (arguments.vram, arguments.layers_on_gpu, arguments.simulate_gpu)
+    if any(value is not None for value in given):
+        raise Absent(
+            "This version runs on the CPU only: it has no accelerator, real or simulated.",
+            "Leave out --vram, --layers-on-gpu and --simulate-gpu.",
+        )
+    return Load(
+        model=resolve_model(arguments.model),
+        draft=_draft(arguments.draft),
+        mode=Mode(arguments.mode),
+        context=arguments.context,
+    )
+
+
+def sampling(arguments: argparse.Namespace) -> SamplingParams:
+    """The sampling parameters that the options describe.
+
+    Raises:
+        UserFixable: a value out of its range.
+    """
+    try:
+        return SamplingParams(
+            temperature=arguments.temperature,
+            top_k=arguments.top_k,
+            top_p=arguments.top_p,
+            min_p=arguments.min_p,
+            repetition_penalty=arguments.repetition_penalty,
+            presence_penalty=arguments.presence_penalty,
+            frequency_penalty=arguments.frequency_penalty,
+            seed=arguments.seed,
+        )
+    except ValueError as error:
+        raise UserFixable(f"That setting is not possible: {error}.", "Correct it.") from error
+
+
+def _draft(value: str) -> Path | DraftChoice:
+    if value in {str(choice) for choice in DraftChoice}:
+        return DraftChoice(value)
+    return resolve_model(value)

@@ -1,0 +1,50 @@
+"""What the machine is doing, sampled twice a second on a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import perf_counter
+
+import psutil
+
+from engine.events import DeviceSample
+from engine.hardware.probe import available_cores, probe_host
+
+INTERVAL_S = 0.5
+
+
+class DeviceMonitor:
+    """Emits a DeviceSample every half second until closed."""
+
+    def __init__(self, emit: Callable[[DeviceSample], None]) -> None:
+        self._emit = emit
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="device-monitor", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop sampling and wait for the thread."""
+        self._closing.set()
+        self._thread.join(timeout=2 * INTERVAL_S)
+
+    def _run(self) -> None:
+        process = psutil.Process()
+        cores, total = available_cores(), probe_host().memory_total
+        # The first reading only sets the start of the interval.
+        process.cpu_percent()
+        psutil.cpu_percent()
+        while not self._closing.wait(INTERVAL_S):
+            try:
+                used, memory = process.cpu_percent() / cores, process.memory_info().rss
+            except psutil.Error:
+                used, memory = None, None
+            self._emit(
+                DeviceSample(
+                    at=perf_counter(),
+                    cpu_percent=used,
+                    system_cpu_percent=psutil.cpu_percent(),
+                    memory_bytes=memory,
+                    memory_total_bytes=total,
+                )
+            )

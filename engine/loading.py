@@ -1,0 +1,214 @@
+"""From a `Load` command to a model ready to answer.
+
+Files are checked before anything large is allocated, so an unusable model costs nothing and the
+one in memory can stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.backend.segment import Floats
+from engine.backend.torch_cpu.segment import TorchCpuBackend
+from engine.commands import DraftChoice, Load, Mode
+from engine.decode.controller import Controller
+from engine.draft.combined import CombinedDrafter
+from engine.draft.drafter import Drafter
+from engine.draft.lookup import LookupDrafter
+from engine.draft.standalone import StandaloneDrafter
+from engine.errors import Cancelled, UserFixable
+from engine.events import PlanSummary
+from engine.hub.local import ModelFolder
+from engine.model.chat_template import ChatTemplate
+from engine.model.decoder import Decoder
+from engine.model.pool import StatePool
+from engine.model.tokenizer import Tokenizer
+from engine.model.weights import SafetensorsFolder
+from engine.plan.footprint import footprint
+from engine.plan.planner import KV_SHARE, ModelFacts, Wish, plan
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A model whose files are known to be usable, nothing large in memory yet."""
+
+    folder: ModelFolder
+    weights: SafetensorsFolder
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the planner wants to know."""
+        config = self.folder.config
+        return ModelFacts(self.folder.name, footprint(config), config.max_positions)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPair:
+    """Target and draft, checked and planned."""
+
+    command: Load
+    target: Checked
+    draft: Checked | None
+    lookup: bool
+    forced: bool
+    tokenizer: Tokenizer
+    template: ChatTemplate
+    plan: PlanSummary
+    memory_available: int
+
+
+@dataclass(slots=True)
+class LoadedPair:
+    """Everything an answer needs."""
+
+    path: Path
+    name: str
+    target: Decoder
+    tokenizer: Tokenizer
+    template: ChatTemplate
+    states: StatePool
+    drafter: Drafter | None
+    controller: Controller
+    plan: PlanSummary
+
+
+def check(command: Load, memory_available: int) -> CheckedPair:
+    """Read and check all files but the weights themselves, and plan.
+
+    Args:
+        command: what to load.
+        memory_available: bytes free once the present model is gone.
+
+    Raises:
+        UserFixable: in words for the user.
+    """
+    target = _check_model(command.model)
+    tokenizer = Tokenizer.open(target.folder.path)
+    template = ChatTemplate.open(target.folder.path)
+    wish_draft = command.draft
+    if command.mode is Mode.PLAIN or wish_draft is DraftChoice.NONE:
+        draft, lookup = None, False
+    else:
+        draft = _draft_of(target, wish_draft)
+        lookup = wish_draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
+    if draft is not None:
+        _check_vocabulary(target, tokenizer, draft)
+    forced = command.mode is Mode.CPU or wish_draft is not DraftChoice.AUTO
+    wish = Wish(command.mode, command.context, lookup, forced)
+    facts = draft.facts if draft else None
+    summary = plan(target.facts, facts, wish, memory_available, signature="")
+    return CheckedPair(
+        command=command,
+        target=target,
+        draft=draft,
+        lookup=lookup,
+        forced=forced,
+        tokenizer=tokenizer,
+        template=template,
+        plan=summary,
+        memory_available=memory_available,
+    )
+
+
+def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]) -> LoadedPair:
+    """Read the weights and build both decoders.
+
+    Raises:
+        Cancelled: the user stopped it; nothing stays in memory.
+        UserFixable: damaged weights.
+    """
+    backend = TorchCpuBackend()
+    context = checked.plan.context
+    sizes = [checked.target.weights.nbytes, checked.draft.weights.nbytes if checked.draft else 0]
+    total = max(sum(sizes), 1)
+
+    def build(model: Checked, before: int, stage: str) -> Decoder:
+        reader = _ProgressingWeights(
+            model.weights, lambda done: progress(stage, (before + done) / total), cancelled
+        )
+        return Decoder.build(model.folder.config, reader, backend)
+
+    target = build(checked.target, 0, f"Loading {checked.target.folder.name}")
+    left = checked.memory_available - checked.plan.target_bytes - checked.plan.draft_bytes
+    kv_budget = int(max(left, 0) * KV_SHARE)
+    states = StatePool(target, context, kv_budget)
+    drafters: list[Drafter] = []
+    if checked.draft is not None:
+        model = build(checked.draft, sizes[0], f"Loading {checked.draft.folder.name}")
+        draft_context = min(context, checked.draft.folder.config.max_positions)
+        pool = StatePool(model, draft_context, kv_budget // 4)
+        drafters.append(StandaloneDrafter(checked.draft.folder.name, model, pool))
+    if checked.lookup:
+        drafters.append(LookupDrafter())
+    progress("Warming up", 1.0)
+    _warm_up(states)
+    return LoadedPair(
+        path=checked.command.model,
+        name=checked.target.folder.name,
+        target=target,
+        tokenizer=checked.tokenizer,
+        template=checked.template,
+        states=states,
+        drafter=CombinedDrafter(drafters) if drafters else None,
+        controller=Controller(forced=checked.forced),
+        plan=replace(checked.plan, signature=target.signature),
+    )
+
+
+def _check_model(path: Path) -> Checked:
+    folder = ModelFolder.inspect(path)
+    return Checked(folder, SafetensorsFolder.open(folder.path))
+
+
+def _draft_of(target: Checked, choice: Path | DraftChoice) -> Checked | None:
+    if choice is DraftChoice.LOOKUP:
+        return None
+    if isinstance(choice, Path):
+        return _check_model(choice)
+    return _check_model(target.folder.draft) if target.folder.draft else None
+
+
+def _check_vocabulary(target: Checked, tokenizer: Tokenizer, draft: Checked) -> None:
+    """A stand-alone draft must speak the target's tokens."""
+    theirs = Tokenizer.open(draft.folder.path)
+    if tokenizer.vocabulary == theirs.vocabulary:
+        return
+    raise UserFixable(
+        f"{draft.folder.name} cannot draft for {target.folder.name}: "
+        "the two models have different vocabularies.",
+        "Choose a draft of the same model family, or the lookup draft.",
+    )
+
+
+def _warm_up(states: StatePool) -> None:
+    """One forward, so that the first answer does not pay for first touches."""
+    state = states.take([0])
+    states.decoder.forward(state, [0])
+    state.discard()
+
+
+class _ProgressingWeights:
+    """Weights that report how many bytes were read and obey a cancellation in between."""
+
+    def __init__(
+        self,
+        weights: SafetensorsFolder,
+        report: Callable[[int], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._weights = weights
+        self._report = report
+        self._cancelled = cancelled
+        self._done = 0
+
+    def float32(self, name: str) -> Floats:
+        if self._cancelled():
+            raise Cancelled
+        tensor = self._weights.float32(name, check_finite=True)
+        self._done += tensor.nbytes // 2 if self._weights.dtype(name) != "F32" else tensor.nbytes
+        self._report(min(self._done, self._weights.nbytes))
+        return tensor

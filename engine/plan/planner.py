@@ -1,0 +1,114 @@
+"""The planner, first version: everything on the CPU; how much context, drafting or not, and why.
+
+Pure: facts in, a plan out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.commands import Mode
+from engine.errors import Absent, UserFixable
+from engine.events import PlanSummary
+from engine.plan.footprint import Footprint
+
+KV_SHARE = 0.25
+"""Share of the free memory that cached keys and values may take, all conversations together."""
+
+SMALLEST_CONTEXT = 256
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What the planner knows of a model."""
+
+    name: str
+    footprint: Footprint
+    max_positions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asked for. `context` None: as much as model and memory allow."""
+
+    mode: Mode
+    context: int | None
+    lookup: bool
+    forced: bool
+
+
+def plan(
+    target: ModelFacts, draft: ModelFacts | None, wish: Wish, memory_available: int, signature: str
+) -> PlanSummary:
+    """Place target and draft.
+
+    Raises:
+        UserFixable: the mode needs what this version or this machine does not have.
+    """
+    if wish.mode in (Mode.DOVETAIL, Mode.DUO):
+        raise Absent(
+            f"The mode “{wish.mode}” needs a graphics card, which this version cannot use yet.",
+            "Choose the mode auto, cpu or plain.",
+        )
+    weights = target.footprint.weight_bytes + (draft.footprint.weight_bytes if draft else 0)
+    per_token = target.footprint.kv_bytes_per_token
+    per_token += draft.footprint.kv_bytes_per_token if draft else 0
+    free = memory_available - weights
+    context = _context(target, wish, free, per_token)
+    needed = weights + context * per_token
+    if needed > memory_available:
+        raise UserFixable(
+            f"{target.name} needs {needed / GIB:.1f} GiB of memory here, "
+            f"and {memory_available / GIB:.1f} GiB are free.",
+            "Close other programs, choose a shorter context or a smaller model.",
+        )
+    sources = [draft.name] if draft else []
+    sources += ["lookup"] if wish.lookup else []
+    drafting = bool(sources) and wish.mode is not Mode.PLAIN
+    return PlanSummary(
+        mode=Mode.CPU if drafting else Mode.PLAIN,
+        target_device="CPU",
+        draft_device="CPU" if drafting else None,
+        draft=" + ".join(sources) if drafting else None,
+        context=context,
+        signature=signature,
+        reasons=_reasons(target, draft, wish, drafting, context),
+        target_bytes=target.footprint.weight_bytes,
+        draft_bytes=draft.footprint.weight_bytes if draft and drafting else 0,
+        kv_bytes=context * per_token,
+    )
+
+
+def _context(target: ModelFacts, wish: Wish, free: int, per_token: int) -> int:
+    if wish.context is not None:
+        if not 1 <= wish.context <= target.max_positions:
+            raise UserFixable(
+                f"A context of {wish.context} tokens is not possible: {target.name} handles up to "
+                f"{target.max_positions}.",
+                f"Choose between 1 and {target.max_positions}.",
+            )
+        return wish.context
+    affordable = int(max(free, 0) * KV_SHARE) // per_token
+    return min(target.max_positions, max(affordable, SMALLEST_CONTEXT))
+
+
+def _reasons(
+    target: ModelFacts, draft: ModelFacts | None, wish: Wish, drafting: bool, context: int
+) -> tuple[str, ...]:
+    size = target.footprint.weight_bytes / GIB
+    reasons = [f"{target.name} runs on the CPU: {size:.2f} GiB of weights in 32-bit floats."]
+    if not drafting:
+        why = "you asked for plain decoding" if wish.mode is Mode.PLAIN else "no draft was chosen"
+        reasons.append(f"The target decodes alone, because {why}.")
+    elif draft and wish.lookup:
+        reasons.append(f"{draft.name} and the conversation itself (lookup) propose tokens.")
+    elif draft:
+        reasons.append(f"{draft.name} proposes tokens.")
+    else:
+        reasons.append("The conversation itself (lookup) proposes tokens.")
+    if drafting and not wish.forced:
+        reasons.append("If drafting does not pay, the target decodes alone for a while.")
+    if context < target.max_positions and wish.context is None:
+        reasons.append(f"The context is cut to {context} tokens to fit the free memory.")
+    return tuple(reasons)

@@ -1,0 +1,242 @@
+"""Engine: one thread, a command queue in, typed events out; the only door the window uses.
+
+What a command does in each state (a test per cell):
+
+| state      | Load                | Generate     | Stop              | Unload              |
+|------------|---------------------|--------------|-------------------|---------------------|
+| empty      | loads               | Failed       | nothing           | Unloaded            |
+| loading    | cancels, loads new  | waits        | cancels the load  | cancels, unloads    |
+| ready      | replaces the model  | answers      | nothing           | unloads             |
+| generating | stops it, loads new | waits        | stops it          | stops it, unloads   |
+
+A model that turns out unusable leaves the present one in place. Answers that wait are written by
+whatever model is loaded when their turn comes. Stop with an id also takes an answer out of the
+queue; without an id it stops everything.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+
+from engine.answering import Answer
+from engine.commands import Command, Generate, Load, Stop, Unload
+from engine.decode.sampler import InvalidLogits
+from engine.errors import Cancelled, UserFixable
+from engine.events import (
+    AnswerStats,
+    DeviceSample,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    LoadProgress,
+    PlanReady,
+    Unloaded,
+)
+from engine.hardware.monitor import DeviceMonitor
+from engine.hardware.probe import probe_host
+from engine.loading import LoadedPair, check, load
+
+_log = logging.getLogger(__name__)
+
+Work = Load | Generate | Unload
+
+
+class Engine:
+    """Owns the engine thread.
+
+    Args:
+        emit: called with every event, from the engine's threads; must be quick and thread-safe.
+        sample_devices: whether to emit a DeviceSample twice a second.
+    """
+
+    def __init__(self, emit: Callable[[Event], None], *, sample_devices: bool = True) -> None:
+        self._listener = emit
+        self._queue: deque[Work] = deque()
+        self._wake = threading.Condition()
+        self._current: Work | None = None
+        self._cancel = threading.Event()
+        self._closed = False
+        self._pair: LoadedPair | None = None
+        self._monitor = DeviceMonitor(self._emit_sample) if sample_devices else None
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, command: Command) -> None:
+        """Hand over a command; never blocks. What becomes of it comes as events."""
+        dropped: list[Generate] = []
+        with self._wake:
+            if self._closed:
+                return
+            if isinstance(command, Stop):
+                dropped = self._stop(command.request_id)
+            elif isinstance(command, Generate):
+                self._queue.append(command)
+            else:
+                # A change of model goes before the answers that wait, and replaces an older one.
+                waiting = [work for work in self._queue if isinstance(work, Generate)]
+                self._queue = deque([command, *waiting])
+                self._cancel.set()
+            self._wake.notify()
+        for work in dropped:
+            self._close_answer(work, FinishReason.STOPPED)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Stop whatever runs, give the memory back and end the threads."""
+        with self._wake:
+            self._closed = True
+            self._queue.clear()
+            self._cancel.set()
+            self._wake.notify()
+        if self._monitor is not None:
+            self._monitor.close()
+        self._thread.join(timeout)
+
+    def _stop(self, request_id: str | None) -> list[Generate]:
+        """Cancel the current work if it is meant; returns the answers taken out of the queue."""
+        current = self._current
+        running = current.request.id if isinstance(current, Generate) else None
+        if current is not None and (request_id is None or request_id == running):
+            self._cancel.set()
+        stopped = [
+            work
+            for work in self._queue
+            if isinstance(work, Generate) and request_id in (None, work.request.id)
+        ]
+        self._queue = deque(
+            work
+            for work in self._queue
+            if work not in stopped and (request_id is not None or isinstance(work, Unload))
+        )
+        return stopped
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._current = None
+                while not self._queue and not self._closed:
+                    self._wake.wait()
+                if self._closed:
+                    break
+                self._current = self._queue.popleft()
+                self._cancel.clear()
+            self._work(self._current)
+        self._pair = None
+
+    def _work(self, work: Work) -> None:
+        try:
+            match work:
+                case Load():
+                    self._load(work)
+                case Generate():
+                    self._generate(work)
+                case Unload():
+                    self._drop_model()
+                    self._emit(Unloaded(perf_counter()))
+        except Exception as error:  # noqa: BLE001 - a Failed event, never a dead thread
+            self._emit(_failed(error, None))
+
+    def _load(self, command: Load) -> None:
+        present = self._pair
+        freed = 0
+        if present is not None:
+            freed = present.plan.target_bytes + present.plan.draft_bytes + present.states.nbytes
+        del present
+        try:
+            self._emit(LoadProgress(perf_counter(), "Checking the files", 0.0))
+            checked = check(command, probe_host().memory_available + freed)
+            if self._cancel.is_set():
+                raise Cancelled
+            self._drop_model()
+            self._pair = load(checked, self._load_progress, self._cancel.is_set)
+        except Exception as error:  # noqa: BLE001 - reported in words
+            if not isinstance(error, Cancelled):
+                self._emit(_failed(error, None))
+        self._announce_model()
+
+    def _announce_model(self) -> None:
+        pair = self._pair
+        if pair is None:
+            self._emit(Unloaded(perf_counter()))
+        else:
+            self._emit(PlanReady(perf_counter(), pair.path, pair.name, pair.plan))
+
+    def _load_progress(self, stage: str, fraction: float) -> None:
+        self._emit(LoadProgress(perf_counter(), stage, fraction))
+
+    def _drop_model(self) -> None:
+        self._pair = None
+        # Decoders hold no cycles by design, but a traceback may still point at one.
+        gc.collect()
+
+    def _generate(self, work: Generate) -> None:
+        if self._pair is None:
+            self._emit(
+                Failed(
+                    perf_counter(),
+                    work.request.id,
+                    "No model is loaded.",
+                    "Load a model and send the message again.",
+                )
+            )
+            self._close_answer(work, FinishReason.ERROR)
+            return
+        answer = Answer(self._pair, work.request, self._emit, self._cancel.is_set)
+        try:
+            answer.write()
+        except Exception as error:  # noqa: BLE001 - reported in words
+            self._emit(_failed(error, work.request.id))
+            answer.give_up()
+
+    def _close_answer(self, work: Generate, reason: FinishReason) -> None:
+        """End an answer of which nothing was written."""
+        stats = AnswerStats(0, 0, 0, 0, 0, 0, 0, (), (), None, None, None, 0.0)
+        seed = work.request.sampling.seed
+        self._emit(Finished(perf_counter(), work.request.id, reason, "", (), stats, seed))
+
+    def _emit_sample(self, sample: DeviceSample) -> None:
+        self._emit(sample)
+
+    def _emit(self, event: Event) -> None:
+        try:
+            self._listener(event)
+        except Exception:  # noqa: BLE001 - a listener's mistake must not end the engine
+            _log.exception("an event listener failed on %s", type(event).__name__)
+
+
+def _failed(error: Exception, request_id: str | None) -> Failed:
+    """The error in plain words."""
+    now = perf_counter()
+    details = "".join(traceback.format_exception(error))
+    if isinstance(error, UserFixable):
+        return Failed(now, request_id, error.cause, error.remedy, error.details)
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return Failed(
+            now,
+            request_id,
+            "There is not enough free memory for this.",
+            "Close other programs, choose a shorter context or a smaller model.",
+            details,
+        )
+    if isinstance(error, InvalidLogits):
+        return Failed(
+            now,
+            request_id,
+            "The model's output is not a number: its weights are damaged or do not fit.",
+            "Download the model again, or choose another one.",
+            details,
+        )
+    return Failed(
+        now,
+        request_id,
+        "Something went wrong inside Duotail.",
+        "Try again; if it happens once more, please report it with the details.",
+        details,
+        bug=True,
+    )
