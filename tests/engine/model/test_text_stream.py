@@ -1,0 +1,200 @@
+"""Streaming gives the text that decoding at once gives, and ends before stop strings."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_tokenizers import KINDS
+
+from engine.events import Origin, TokenSpan
+from engine.model.text_stream import TextStream
+from engine.model.tokenizer import Tokenizer
+
+SAMPLES = [
+    "Hello there",
+    " the ",
+    "日本語",
+    "🦙🦙",
+    "👩‍👩‍👧",
+    "हिन्दी",
+    "<|im_end|>",
+    "é",
+    "\ufffd",
+    "\n",
+]
+
+
+@dataclass
+class Streamed:
+    """What a stream gave in all, push by push."""
+
+    deltas: list[str]
+    spans: list[TokenSpan]
+    stream: TextStream
+
+    @property
+    def text(self) -> str:
+        return "".join(self.deltas)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    tokenizer_files: dict[str, str],
+) -> Tokenizer:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    (folder / "tokenizer.json").write_text(tokenizer_files[request.param], encoding="utf-8")
+    return Tokenizer.open(folder)
+
+
+def stream(tokenizer: Tokenizer, ids: list[int], stop: list[str] | None = None) -> Streamed:
+    text_stream = TextStream(tokenizer, stop or [])
+    parts = []
+    for index, token_id in enumerate(ids):
+        parts.append(text_stream.push(token_id, list(Origin)[index % 2]))
+        if text_stream.stopped:
+            break
+    else:
+        parts.append(text_stream.finish())
+    spans = [span for part in parts for span in part.spans]
+    return Streamed([part.text for part in parts], spans, text_stream)
+
+
+def utf16_slice(text: str, start: int, end: int) -> str:
+    return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le")
+
+
+def some_ids(tokenizer: Tokenizer) -> st.SearchStrategy[list[int]]:
+    """Encoded texts, single bytes and arbitrary ids, in any mix."""
+    bytes_first = 7 if tokenizer.leading_spaces == 0 else 3
+    piece = st.one_of(
+        st.sampled_from(SAMPLES).map(tokenizer.encode_text),
+        st.text(max_size=4).map(tokenizer.encode_text),
+        st.integers(bytes_first, bytes_first + 255).map(lambda token_id: [token_id]),
+        st.integers(0, tokenizer.vocab_size + 2).map(lambda token_id: [token_id]),
+    )
+    return st.lists(piece, max_size=8).map(lambda pieces: [i for ids in pieces for i in ids])
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_deltas_join_to_the_decoded_text(tokenizer: Tokenizer, data: st.DataObject) -> None:
+    ids = data.draw(some_ids(tokenizer))
+    result = stream(tokenizer, ids)
+    assert result.text == tokenizer.decode(ids)
+    assert (result.stream.kept, result.stream.pushed) == (len(ids), len(ids))
+    assert not result.stream.stopped
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_spans_tile_the_text_in_utf16(tokenizer: Tokenizer, data: st.DataObject) -> None:
+    ids = data.draw(some_ids(tokenizer))
+    stops = data.draw(st.lists(st.sampled_from(["the", "o t", "🦙", "日本", "語🦙"]), max_size=2))
+    result = stream(tokenizer, ids, stops)
+    position = 0
+    for span in result.spans:
+        assert span.start == position
+        assert span.end >= span.start
+        position = span.end
+    assert position == len(result.text.encode("utf-16-le")) // 2
+    joined = "".join(utf16_slice(result.text, span.start, span.end) for span in result.spans)
+    assert joined == result.text
+
+    shown = [span.token_id for span in result.spans]
+    extra = [ids[len(ids) - 1]] if len(shown) > len(ids) else []  # a last half character
+    assert shown == (ids + extra)[: len(shown)]
+    origins = [list(Origin)[index % 2] for index in range(len(ids))]
+    assert [span.origin for span in result.spans][: len(ids)] == origins[: len(shown)]
+
+
+def complete_text(tokenizer: Tokenizer, ids: list[int]) -> str:
+    """The decoded text without a half character at its end."""
+    raw = b"".join(map(tokenizer.token_bytes, ids))
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(raw)
+    return text.removeprefix(" ") if tokenizer.leading_spaces else text
+
+
+@given(data=st.data())
+@settings(max_examples=400)
+def test_stops_like_a_naive_search(tokenizer: Tokenizer, data: st.DataObject) -> None:
+    ids = data.draw(some_ids(tokenizer))
+    whole = tokenizer.decode(ids)
+    cut = st.tuples(st.integers(0, max(len(whole) - 1, 0)), st.integers(1, 6))
+    stops = data.draw(
+        st.lists(
+            st.one_of(cut.map(lambda at: whole[at[0] : at[0] + at[1]]), st.text(max_size=2)),
+            max_size=3,
+        )
+    )
+    expected, needed = whole, None
+    for count in range(1, len(ids) + 1):
+        so_far = complete_text(tokenizer, ids[:count])
+        found = [so_far.find(stop) for stop in stops if stop and stop in so_far]
+        if found:
+            expected, needed = so_far[: min(found)], count
+            break
+    else:
+        found = [whole.find(stop) for stop in stops if stop and stop in whole]
+        if found:
+            expected, needed = whole[: min(found)], len(ids)
+
+    result = stream(tokenizer, ids, stops)
+    assert result.text == expected
+    assert result.stream.stopped == (needed is not None)
+    if needed is not None:
+        assert result.stream.pushed == needed
+    if not result.stream.cut_token:
+        assert tokenizer.decode(ids[: result.stream.kept]) == expected
+
+
+def test_nothing_is_shown_before_it_is_decided(tokenizer: Tokenizer) -> None:
+    text_stream = TextStream(tokenizer, ["the end"])
+    parts = [text_stream.push(i, Origin.TARGET).text for i in tokenizer.encode_text("so the e")]
+    assert "".join(parts) == "so "
+    assert text_stream.kept < text_stream.pushed
+    rest = text_stream.push(tokenizer.encode_text("x")[-1], Origin.TARGET)
+    assert "".join(parts) + rest.text == "so the ex"
+    assert text_stream.kept == text_stream.pushed
+    assert text_stream.finish().text == ""
+    with pytest.raises(ValueError, match="ended"):
+        text_stream.push(5, Origin.TARGET)
+
+
+def test_a_stop_string_inside_a_token_cuts_it(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_text("hello")
+    letters = sum(len(tokenizer.decode([i])) > 1 for i in ids)
+    assert letters  # at least one token of several letters
+    longest = max(range(len(ids)), key=lambda i: len(tokenizer.decode([ids[i]])))
+    word = tokenizer.decode([ids[longest]])
+    result = stream(tokenizer, ids[longest:], [word[1]])
+    assert result.text == word[0]
+    assert result.stream.cut_token
+    assert result.stream.kept == 0
+    whole = stream(tokenizer, [*ids[longest : longest + 1], *ids[longest:]], [word[0] * 1])
+    assert whole.text == ""
+    assert not whole.stream.cut_token
+
+
+def test_a_held_prefix_is_shown_at_the_end(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_text("a <|im_en")
+    assert stream(tokenizer, ids, ["<|im_end|>"]).text == "a <|im_en"
+
+
+def test_control_tokens_are_shown(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_rendered("a<|eot|>b")
+    assert tokenizer.control_tokens["<|eot|>"] in ids
+    assert stream(tokenizer, ids).text.replace(" ", "") == "a<|eot|>b"
+
+
+def test_half_a_character_at_the_end_shows_as_replacement(tokenizer: Tokenizer) -> None:
+    llama = [i for i in tokenizer.encode_text("🦙") if tokenizer.token_bytes(i) != b" "]
+    result = stream(tokenizer, llama[:-1])
+    assert result.text == "\ufffd"
+    assert result.spans[-1].end == 1
+    assert stream(tokenizer, llama).spans[-1].end == 2

@@ -1,0 +1,243 @@
+"""Text to ids and back: control tokens stay out of plain text, decoding equals the library's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_tokenizers import CONTROLS, KINDS, TokenizerFolder
+from tokenizers import Tokenizer as Library
+from tokenizers import models, pre_tokenizers
+
+from engine.errors import UserFixable
+from engine.model.tokenizer import Tokenizer
+
+ROOT = Path(__file__).parents[3]
+CONTROL_TEXTS = [*CONTROLS, "<think>", "</think>", "<unk>", "<0x41>"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def opened(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    tokenizer_files: dict[str, str],
+) -> tuple[Tokenizer, Library]:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    text = tokenizer_files[request.param]
+    (folder / "tokenizer.json").write_text(text, encoding="utf-8")
+    return Tokenizer.open(folder), Library.from_str(text)
+
+
+def texts() -> st.SearchStrategy[str]:
+    pieces = st.one_of(st.sampled_from(CONTROL_TEXTS), st.text(max_size=8), st.just(" "))
+    return st.lists(pieces, max_size=8).map("".join)
+
+
+@given(text=texts())
+@settings(max_examples=200)
+def test_plain_text_never_yields_control_tokens(
+    opened: tuple[Tokenizer, Library], text: str
+) -> None:
+    tokenizer, _ = opened
+    ids = tokenizer.encode_text(text)
+    unknown = tokenizer.control_tokens.get("<unk>")
+    assert not (set(ids) & set(tokenizer.control_tokens.values())) - {unknown}
+    if tokenizer.leading_spaces:  # SentencePiece writes blanks as "▁", and may add one before
+        text = text.replace("▁", " ").lstrip(" ")
+        assert tokenizer.decode(ids).lstrip(" ") == text
+    else:
+        assert tokenizer.decode(ids) == text
+
+
+@given(text=texts())
+@settings(max_examples=200)
+def test_rendered_text_encodes_like_the_library(
+    opened: tuple[Tokenizer, Library], text: str
+) -> None:
+    tokenizer, library = opened
+    assert tokenizer.encode_rendered(text) == library.encode(text, add_special_tokens=False).ids
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_decoding_equals_the_library(
+    opened: tuple[Tokenizer, Library], data: st.DataObject
+) -> None:
+    """Except for broken runs of byte tokens, where the library also drops the valid characters."""
+    tokenizer, library = opened
+    ids = data.draw(st.lists(st.integers(0, tokenizer.vocab_size + 3), max_size=20))
+    ours = tokenizer.decode(ids)
+    theirs = library.decode(ids, skip_special_tokens=False)
+    if tokenizer.leading_spaces == 0 or "\ufffd" not in ours:
+        assert ours == theirs
+    assert tokenizer.token_bytes(-1) == b""
+
+
+def test_broken_byte_tokens_show_what_is_valid(tokenizer_folder: TokenizerFolder) -> None:
+    tokenizer = Tokenizer.open(tokenizer_folder("normalizer"))
+    llama = [3 + byte for byte in "🦙".encode()]
+    assert tokenizer.decode(llama) == "🦙"
+    assert tokenizer.decode([*llama, 3 + 0xFF]) == "🦙\ufffd"
+
+
+def test_lone_surrogates_are_replaced_and_pairs_joined(tokenizer_folder: TokenizerFolder) -> None:
+    tokenizer = Tokenizer.open(tokenizer_folder("byte_level"))
+    assert tokenizer.decode(tokenizer.encode_text("a\ud83e\udd99b\ud800c")) == "a🦙b\ufffdc"
+    assert tokenizer.decode(tokenizer.encode_rendered("a\ud800")) == "a\ufffd"
+
+
+def test_runs_of_blanks_are_words_and_tags_are_controls(
+    tokenizer_folder: TokenizerFolder,
+) -> None:
+    tokenizer = Tokenizer.open(tokenizer_folder("byte_level"))
+    assert "    " not in tokenizer.control_tokens
+    assert "<think>" in tokenizer.control_tokens
+    assert len(tokenizer.encode_text("    ")) == 1
+    assert len(tokenizer.encode_text("<think>")) > 1
+    assert len(tokenizer.encode_rendered("<think>")) == 1
+
+
+def test_control_texts_in_the_vocabulary_itself_are_cut(tmp_path: Path) -> None:
+    """WordLevel and Unigram vocabularies can hold "</s>" as an ordinary word."""
+    words = {"[UNK]": 0, "</s>": 1, "hello": 2, "/s>": 3, "<": 4}
+    library = Library(models.WordLevel(words, unk_token="[UNK]"))  # noqa: S106
+    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    library.add_special_tokens(["[UNK]", "</s>"])
+    library.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = Tokenizer.open(tmp_path)
+    assert tokenizer.encode_text("hello </s> what") == [2, 4, 3, 0]
+    assert tokenizer.encode_rendered("hello </s>") == [2, 1]
+    assert tokenizer.decode([2, 4, 3]) == "hello < /s>"
+
+
+def test_ends_come_from_every_file(tokenizer_folder: TokenizerFolder) -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    folder = tokenizer_folder(
+        "byte_level",
+        settings={
+            "bos_token": {"content": "<s>"},
+            "eos_token": {"content": "</s>"},
+            "chat_template": template,
+        },
+        config={"eos_token_id": 100},
+    )
+    (folder / "generation_config.json").write_text('{"eos_token_id": [101, 102]}')
+    tokenizer = Tokenizer.open(folder)
+    names = tokenizer.control_tokens
+    assert tokenizer.eos_ids == {100, 101, 102, names["</s>"], names["<|im_end|>"]}
+    assert tokenizer.bos_id == names["<s>"]
+
+
+def test_a_template_that_does_not_close_answers_adds_no_end(
+    tokenizer_folder: TokenizerFolder,
+) -> None:
+    template = "{% for m in messages %}<|im_start|>{{ m.content }}\n{% endfor %}<|im_start|>x"
+    folder = tokenizer_folder("byte_level", settings={"chat_template": "{{ 1 / 0 }}"})
+    assert Tokenizer.open(folder).eos_ids == frozenset()
+    folder = tokenizer_folder("byte_level", settings={"chat_template": template + "{{ a.b.c }}"})
+    assert Tokenizer.open(folder).eos_ids == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("kind", "flag", "adds"),
+    [
+        ("normalizer", None, True),
+        ("normalizer", False, False),
+        ("byte_level", None, False),
+        ("byte_level", True, True),
+    ],
+)
+def test_who_adds_the_beginning(
+    tokenizer_folder: TokenizerFolder, kind: str, flag: bool | None, adds: bool
+) -> None:
+    folder = tokenizer_folder(kind, settings={"bos_token": "<s>", "add_bos_token": flag})
+    assert Tokenizer.open(folder).adds_bos is adds
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (None, "no tokenizer.json"),
+        ("", "damaged"),
+        ("{", "damaged"),
+        ("[]", "no object"),
+        ("{}", "damaged"),
+        ('{"model": {"type": "BPE", "vocab": 3}}', "damaged"),
+        ('{"model": {"type": "Magic"}, "added_tokens": [3]}', "damaged"),
+    ],
+)
+def test_unreadable_tokenizers(tmp_path: Path, content: str | None, word: str) -> None:
+    if content is not None:
+        (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(UserFixable, match=word):
+        Tokenizer.open(tmp_path)
+
+
+def test_truncated_tokenizer(tmp_path: Path, tokenizer_files: dict[str, str]) -> None:
+    text = tokenizer_files["byte_level"]
+    (tmp_path / "tokenizer.json").write_text(text[: len(text) // 2], encoding="utf-8")
+    with pytest.raises(UserFixable, match="damaged"):
+        Tokenizer.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        {
+            "type": "Sequence",
+            "decoders": [{"type": "Replace", "pattern": {"Regex": "a+"}, "content": "b"}],
+        },
+    ],
+)
+def test_unknown_decoders_are_refused(
+    tmp_path: Path, tokenizer_files: dict[str, str], decoder: dict[str, object]
+) -> None:
+    data = {**json.loads(tokenizer_files["byte_level"]), "decoder": decoder}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data))
+    with pytest.raises(UserFixable, match="unknown kind"):
+        Tokenizer.open(tmp_path)
+
+
+def test_dropout_truncation_and_padding_are_switched_off(
+    tmp_path: Path, tokenizer_files: dict[str, str]
+) -> None:
+    library = Library.from_str(tokenizer_files["byte_level"])
+    text = "Hello there, hello world! " * 20
+    expected = library.encode(text).ids
+    library.enable_truncation(5)
+    library.enable_padding(length=9999)
+    data = json.loads(library.to_str())
+    data["model"]["dropout"] = 0.9
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data))
+    assert Tokenizer.open(tmp_path).encode_text(text) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_pastes_are_quick(tokenizer_folder: TokenizerFolder, kind: str) -> None:
+    """A quadratic encoder would take minutes; the bound is generous for slow machines."""
+    tokenizer = Tokenizer.open(tokenizer_folder(kind))
+    start = time.perf_counter()
+    for text in ("hello the </s> world " * 20_000, "a" * 200_000, "<" * 200_000):
+        assert tokenizer.decode(tokenizer.encode_text(text)) == text
+    assert time.perf_counter() - start < 20
+
+
+def test_opening_needs_no_torch() -> None:
+    code = (
+        "import sys; from engine.model.chat_template import ChatTemplate; "
+        "from engine.model.text_stream import TextStream; from engine.hub.local import "
+        "resolve_model; print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
