@@ -1,0 +1,38 @@
+"""Models shared by the engine's tests; built once."""
+
+from __future__ import annotations
+
+import pytest
+from tiny_models import bundled_decoder, decoder, write_model
+
+from engine.model.decoder import Decoder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    """A random Llama with grouped heads and context 640."""
+    return decoder(write_model(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture(scope="session")
+def tiny_draft(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    """A smaller random Qwen2 with the same vocabulary: it hardly ever agrees with `tiny`."""
+    folder = tmp_path_factory.mktemp("tiny-draft")
+    return decoder(write_model(folder, "qwen2", seed=5, hidden_size=32, num_hidden_layers=1))
+
+
+@pytest.fixture(scope="session")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    """Widths that are no multiple of any vector register."""
+    folder = tmp_path_factory.mktemp("odd")
+    return decoder(write_model(folder, hidden_size=72, intermediate_size=90, vocab_size=323))
+
+
+@pytest.fixture(scope="session")
+def bundled_target() -> Decoder:
+    return bundled_decoder("duotail-7m")
+
+
+@pytest.fixture(scope="session")
+def bundled_draft() -> Decoder:
+    return bundled_decoder("duotail-1m-draft")

@@ -1,0 +1,136 @@
+"""The exactness harness: speculative decoding under random budgets and trees, against plain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.decode.controller import Controller
+from engine.decode.decoding import Decoding, Round
+from engine.decode.loops import autoregressive, serial
+from engine.decode.sampler import Sampler
+from engine.decode.tree import TokenTree
+from engine.draft.drafter import Budget, DraftContext, Drafter
+from engine.model.decoder import Decoder
+from engine.model.sequence import SequenceState
+from engine.request import SamplingParams
+
+SAMPLINGS = {
+    "greedy": SamplingParams(),
+    "greedy with penalties": SamplingParams(repetition_penalty=1.3, frequency_penalty=0.4),
+    "sampled": SamplingParams(temperature=0.8, seed=11),
+    "sampled hot": SamplingParams(temperature=1.7, seed=2**63 + 5, min_p=0.02),
+    "sampled filtered": SamplingParams(
+        temperature=0.7,
+        seed=3,
+        top_k=40,
+        top_p=0.9,
+        repetition_penalty=1.1,
+        presence_penalty=0.3,
+        frequency_penalty=0.2,
+    ),
+}
+
+
+class RandomController(Controller):
+    """Budgets that change at random every round, so that no lucky constant hides a mistake."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__(forced=True)
+        self._rng = rng
+
+    def next_budget(self, most_depth: int) -> Budget | None:
+        if most_depth < 1 or self._rng.random() < 0.1:
+            return None
+        return Budget(
+            nodes=int(self._rng.integers(1, 40)),
+            depth=int(self._rng.integers(1, 9)),
+            width=int(self._rng.integers(1, 6)),
+            floor=float(self._rng.choice([0.0, 0.3])),
+        )
+
+    def prune(self, tree: TokenTree) -> TokenTree:
+        return tree.best(int(self._rng.integers(0, len(tree) + 1)))
+
+
+@dataclass(slots=True)
+class OracleDrafter:
+    """Random trees around the text that plain decoding gives: right, wrong and half right."""
+
+    answer: Sequence[int]
+    prompt_length: int
+    vocab: int
+    rng: np.random.Generator
+    shapes: list[int] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return "oracle"
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        del tokens
+
+    def observe(self, committed: Sequence[int]) -> None:
+        del committed
+
+    def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
+        written = len(context.tokens) - self.prompt_length
+        ahead = list(self.answer[written : written + budget.depth])
+        # Past the end of the answer the draft goes on all the same.
+        while len(ahead) < budget.depth:
+            ahead.append(int(self.rng.integers(0, self.vocab)))
+        nodes: list[tuple[int, int, float]] = []
+        on_path = 0
+        for token in ahead:
+            for _ in range(int(self.rng.integers(0, 3))):
+                parent = int(self.rng.integers(0, len(nodes) + 1))
+                nodes.append((parent, int(self.rng.integers(0, self.vocab)), -self.rng.random()))
+            if on_path is not None and self.rng.random() < 0.85:
+                nodes.append((on_path, int(token), -self.rng.random()))
+                on_path = len(nodes)
+        self.shapes.append(len(nodes))
+        return TokenTree.build(context.tokens[-1], nodes, most=min(budget.nodes, 50))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a loop wrote, and its rounds."""
+
+    tokens: list[int]
+    rounds: list[Round]
+    state: SequenceState
+
+
+def decode(
+    target: Decoder,
+    prompt: Sequence[int],
+    sampling: SamplingParams,
+    *,
+    drafter: Drafter | None = None,
+    controller: Controller | None = None,
+    state: SequenceState | None = None,
+    max_tokens: int | None = 48,
+    stop_ids: Sequence[int] = (),
+    context: int = 512,
+) -> Run:
+    """Decode with one loop, from a fresh state unless one is given."""
+    decoding = Decoding(
+        target,
+        state or target.new_state(context),
+        list(prompt),
+        Sampler(sampling, len(prompt)),
+        stop_ids=stop_ids,
+        max_tokens=max_tokens,
+    )
+    for _ in decoding.prefill():
+        pass
+    if drafter is None:
+        rounds = list(autoregressive(decoding))
+    else:
+        rounds = list(serial(decoding, drafter, controller or Controller(forced=True)))
+    written = decoding.tokens[len(prompt) :]
+    assert written == [token for done in rounds for token in done.tokens]
+    assert list(decoding.state.tokens) == decoding.tokens[:-1]
+    return Run(written, rounds, decoding.state)
