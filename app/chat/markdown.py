@@ -122,6 +122,15 @@ def split(text: str) -> list[Block]:
     return stream.committed
 
 
+def plain(text: str) -> list[Block]:
+    """`text` as it is, without any markdown, in pieces that lay out quickly."""
+    text = text.translate(_UNSAFE)
+    return [
+        Block(BlockKind.PLAIN, text[start : start + _PLAIN_CHUNK], continues=start > 0)
+        for start in range(0, len(text), _PLAIN_CHUNK)
+    ]
+
+
 class BlockStream:
     """Blocks of a text that is still being written.
 

@@ -19,9 +19,7 @@ def names() -> list[str]:
     """Every icon there is."""
     folder = resources.files("app.theme") / "icons"
     return sorted(
-        entry.name.removesuffix(".svg")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".svg")
+        entry.name.removesuffix(".svg") for entry in folder.iterdir() if entry.name.endswith(".svg")
     )
 
 

@@ -22,6 +22,7 @@ _UI_FAMILIES = [
     "Noto Sans",
     "DejaVu Sans",
 ]
+_NO_FAMILIES = {"sans", "sans serif", "sans-serif"}
 _MONO_FAMILIES = [
     "JetBrains Mono",
     "Cascadia Mono",
@@ -137,7 +138,11 @@ def ui_font() -> QFont:
     """The font of the interface and of running text: the system's, else a clean fallback."""
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     available = set(QFontDatabase.families())
-    if font.family() not in available or font.family().lower() in {"sans", "sans serif", "sans-serif"}:
+    if font.family() not in available or font.family().lower() in {
+        "sans",
+        "sans serif",
+        "sans-serif",
+    }:
         present = [family for family in _UI_FAMILIES if family in available]
         font.setFamilies([*present, "sans-serif"])
     font.setPointSizeF(max(font.pointSizeF(), 10.0))

@@ -1,0 +1,165 @@
+"""Puts the window together from its services, and takes it apart again."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.bridge import EngineBridge, EngineFactory, real_engine
+from app.chat.session import ChatSession
+from app.history import HistoryStore, set_aside
+from app.instance import SingleInstance
+from app.logs import start_logging
+from app.main_window import MainWindow, Services
+from app.paths import Paths
+from app.settings import SettingsStore
+from app.theme.theme import Theme
+from engine.errors import UserFixable
+
+_log = logging.getLogger(__name__)
+
+
+class _Errors(QObject):
+    """Carries unexpected errors from any thread to the window."""
+
+    arrived = Signal(object)
+
+
+class Assembly:
+    """Window and services of one run. `close` saves and frees everything, in the right order."""
+
+    def __init__(self, paths: Paths, theme: Theme, factory: EngineFactory = real_engine) -> None:
+        self.paths = paths
+        self.settings = SettingsStore(paths.settings)
+        theme.apply(self.settings.value.theme)
+        self.store, self.trouble = open_history(paths)
+        self.bridge = EngineBridge(factory)
+        self.session = ChatSession(self.store, self.bridge, self.settings)
+        services = Services(
+            self.bridge, self.session, self.settings, theme, performance_panel(self.bridge)
+        )
+        self.window = MainWindow(services)
+        self.window.open_last()
+        if self.trouble is not None:
+            self._tell_of_history(self.trouble)
+
+    def start(self, model: Path | None) -> None:
+        """Start the engine and load a model, when the window is on the screen."""
+        self.bridge.start()
+        if model is not None:
+            self.window.load(model)
+
+    def close(self) -> None:
+        """Stop the engine, save what it still had to say, close the files."""
+        self.session.stop()
+        self.bridge.close()
+        self.session.shut_down()
+        self.settings.flush()
+        self.store.close()
+
+    def show_unexpected(self, error: BaseException) -> None:
+        """Tell of an error that nobody foresaw."""
+        details = "".join(traceback.format_exception(error))
+        self.window.chat.show_trouble(
+            UserFixable(
+                "Something went wrong inside Duotail.",
+                "Your conversations are safe. If it happens again, please report it.",
+                details,
+            )
+        )
+
+    def _tell_of_history(self, trouble: UserFixable) -> None:
+        """Conversations cannot be read: say so, and offer what can be done."""
+        self.window.chat.banners.show_trouble(
+            UserFixable(
+                trouble.cause,
+                f"{trouble.remedy} Until then conversations are not kept.",
+                trouble.details,
+            ),
+            ("Start with an empty history", self._set_history_aside)
+            if self.paths.history.exists()
+            else None,
+        )
+
+    def _set_history_aside(self) -> None:
+        try:
+            kept = set_aside(self.paths.history)
+        except UserFixable as error:
+            self.window.chat.show_trouble(error)
+            return
+        self.window.chat.banners.show_notice(
+            f"The old history is kept as {kept.name}. Start Duotail again to use the new one."
+        )
+
+
+def open_history(paths: Paths) -> tuple[HistoryStore, UserFixable | None]:
+    """The history; where it cannot be opened a temporary one, and why."""
+    try:
+        return HistoryStore.open(paths.history), None
+    except UserFixable as error:
+        _log.warning("history not usable: %s (%s)", error, error.details)
+        folder = Path(tempfile.mkdtemp(prefix="duotail-"))
+        return HistoryStore.open(folder / "history.sqlite3"), error
+
+
+def performance_panel(bridge: EngineBridge) -> QWidget:
+    """The performance panel, fed with every event."""
+    try:
+        from app.performance.panel import PerformancePanel
+    except ImportError:
+        return QWidget()
+    panel = PerformancePanel()
+    bridge.received.connect(panel.handle)
+    return panel
+
+
+def make_application() -> QApplication:
+    """The Qt application with its name, for desktop files and folders."""
+    existing = QApplication.instance()
+    application = existing if isinstance(existing, QApplication) else QApplication(sys.argv[:1])
+    application.setApplicationName("duotail")
+    application.setApplicationDisplayName("Duotail")
+    application.setDesktopFileName("duotail")
+    return application
+
+
+def run(paths: Paths) -> int:
+    """Open the window and stay until it is closed; the exit code."""
+    application = make_application()
+    errors = _Errors()
+    crash_log = start_logging(paths, errors.arrived.emit)
+    instance = SingleInstance(paths.lock)
+    if not instance.claim():
+        if instance.ask_other_to_rise():
+            return 0
+        sys.stderr.write("Duotail is already running but does not answer; end it first.\n")
+        return 1
+    assembly = Assembly(paths, Theme(application))
+    errors.arrived.connect(assembly.show_unexpected)
+    instance.raise_asked.connect(assembly.window.come_forward)
+    assembly.window.show()
+    QTimer.singleShot(0, assembly.window, _starter(assembly))
+    code = application.exec()
+    assembly.close()
+    instance.release()
+    if crash_log is not None:
+        crash_log.flush()
+    return code
+
+
+def _starter(assembly: Assembly) -> Callable[[], None]:
+    """Starts the engine once the first picture is on the screen."""
+
+    def start() -> None:
+        from engine.hub.local import bundled_target
+
+        assembly.start(bundled_target())
+
+    return start

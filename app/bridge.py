@@ -1,0 +1,184 @@
+"""The one crossing between the engine's threads and Qt: events in, commands out."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.status import EngineStatus, Phase
+from engine.commands import Command, Load
+from engine.events import DeviceSample, Event, Failed
+
+_log = logging.getLogger(__name__)
+
+_FRAME_MS = 33
+_IDLE_MS = 150
+_IDLE_AFTER_S = 1.0
+_DRAIN_BUDGET_S = 0.008
+"""Longest stretch of event handling per frame; what is left waits for the next one."""
+
+E = TypeVar("E")
+
+
+class EngineLike(Protocol):
+    """What the bridge needs of `engine.service.Engine`."""
+
+    def submit(self, command: Command) -> None:
+        """Ask for something; never blocks."""
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Stop whatever runs and end the engine's threads."""
+
+
+EngineFactory = Callable[[Callable[[Event], None]], EngineLike]
+
+
+def real_engine(emit: Callable[[Event], None]) -> EngineLike:
+    """The engine; imported only now, because what it imports takes a while."""
+    from engine.service import Engine
+
+    return Engine(emit)
+
+
+class EngineBridge(QObject):
+    """Owns the engine, hands its events to Qt's thread once a frame, and keeps its status.
+
+    Callbacks of `subscribe` and the signals run in the thread the bridge was made in.
+    """
+
+    received = Signal(object)
+    """Every event, in order."""
+    status_changed = Signal(object)
+    """The new `EngineStatus`."""
+
+    def __init__(self, factory: EngineFactory = real_engine, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._factory = factory
+        self._engine: EngineLike | None = None
+        self._waiting: list[Command] = []
+        self._gate = threading.Lock()
+        self._events: deque[Event] = deque()
+        self._subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
+        self._closed = False
+        self._last_activity = time.perf_counter()
+        self._timer = QTimer(self)
+        self._timer.setInterval(_FRAME_MS)
+        self._timer.timeout.connect(self.drain)
+        self.status = EngineStatus()
+        self.last_load: Load | None = None
+
+    def start(self) -> None:
+        """Start the engine in a thread of its own; commands sent meanwhile wait for it."""
+        self._closed = False
+        self._set_status(EngineStatus())
+        self._timer.start()
+        threading.Thread(target=self._start_engine, name="engine-start", daemon=True).start()
+
+    def submit(self, command: Command) -> None:
+        """Send a command; never blocks."""
+        if isinstance(command, Load):
+            self.last_load = command
+        with self._gate:
+            engine = self._engine
+            if engine is None:
+                self._waiting.append(command)
+        if engine is not None:
+            engine.submit(command)
+        self._wake()
+        if self.status.phase is not Phase.BROKEN:
+            self._set_status(self.status.told(command))
+
+    def subscribe(self, kind: type[E], callback: Callable[[E], None]) -> None:
+        """Call `callback` for every event of type `kind`."""
+        self._subscribers[kind].append(callback)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """End the engine, then hand out the events it still had to tell."""
+        self._timer.stop()
+        with self._gate:
+            self._closed = True
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close(timeout)
+        while self._events:
+            self._dispatch(self._events.popleft())
+
+    def drain(self) -> None:
+        """Hand out what has come in since the last frame."""
+        started = time.perf_counter()
+        while self._events:
+            event = self._events.popleft()
+            if not isinstance(event, DeviceSample):
+                self._last_activity = started
+            self._dispatch(event)
+            if time.perf_counter() - started > _DRAIN_BUDGET_S:
+                break
+        idle = started - self._last_activity > _IDLE_AFTER_S and not self.status.busy
+        interval = _IDLE_MS if idle else _FRAME_MS
+        if self._timer.interval() != interval:
+            self._timer.setInterval(interval)
+
+    def _start_engine(self) -> None:
+        try:
+            engine = self._factory(self._events.append)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the user must hear of it
+            _log.exception("the engine did not start")
+            self._events.append(_start_failure(error))
+            return
+        with self._gate:
+            if self._closed:
+                self._waiting.clear()
+            else:
+                self._engine = engine
+            waiting, self._waiting = self._waiting, []
+            for command in waiting:
+                engine.submit(command)
+        if self._closed:
+            engine.close()
+
+    def _dispatch(self, event: Event) -> None:
+        broken = isinstance(event, Failed) and event.details.startswith(_START_MARK)
+        self._set_status(
+            replace(self.status, phase=Phase.BROKEN, request_id=None)
+            if broken
+            else self.status.after(event)
+        )
+        callbacks = [*self._subscribers[type(event)], self.received.emit]
+        for callback in callbacks:
+            try:
+                callback(event)
+            except Exception:  # noqa: BLE001 - one bad reader must not silence the others
+                sys.excepthook(*sys.exc_info())
+
+    def _set_status(self, status: EngineStatus) -> None:
+        if status != self.status:
+            self.status = status
+            self.status_changed.emit(status)
+
+    def _wake(self) -> None:
+        self._last_activity = time.perf_counter()
+        self._timer.setInterval(_FRAME_MS)
+
+
+_START_MARK = "The engine did not start:\n"
+
+
+def _start_failure(error: BaseException) -> Failed:
+    details = _START_MARK + "".join(traceback.format_exception(error))
+    return Failed(
+        time.perf_counter(),
+        None,
+        "The engine could not be started.",
+        "Reinstall Duotail; if that does not help, report it with the details.",
+        details,
+        bug=True,
+    )

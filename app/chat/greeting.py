@@ -1,0 +1,163 @@
+"""What an empty chat shows: who answers, on what, and something to ask."""
+
+from __future__ import annotations
+
+import os
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QGridLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.words import gib
+from app.status import EngineStatus, Phase
+from app.theme.icons import icon
+from app.theme.theme import current, ui_font
+from app.theme.tokens import COLUMN
+from engine.events import DeviceSample
+
+_EXAMPLES = (
+    "Hello! What can you do?",
+    "Tell me a short story about a fox and a lighthouse",
+    "Explain in simple words how a rainbow comes about",
+    "Write a friendly letter to a new neighbour",
+)
+
+
+class Greeting(QWidget):
+    """The page of a chat without messages. `example_chosen` carries a prompt to send."""
+
+    example_chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._sample: DeviceSample | None = None
+        self._status = EngineStatus()
+        self._mark = QLabel(self)
+        self._mark.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._title = QLabel(self)
+        font = ui_font()
+        font.setPointSizeF(font.pointSizeF() * 1.9)
+        font.setWeight(font.Weight.DemiBold)
+        self._title.setFont(font)
+        self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._title.setWordWrap(True)
+        self._line = QLabel(self)
+        self._line.setProperty("look", "muted")
+        self._line.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._line.setWordWrap(True)
+        self._progress = QProgressBar(self)
+        self._progress.setTextVisible(False)
+        self._progress.setFixedSize(240, 4)
+        self._progress.setAccessibleName("Loading progress")
+        policy = self._progress.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self._progress.setSizePolicy(policy)
+        self.examples = [self._example(text) for text in _EXAMPLES]
+        self._arrange()
+        self.set_status(self._status)
+
+    def _example(self, text: str) -> QPushButton:
+        button = QPushButton(text, self)
+        button.setProperty("look", "example")
+        button.setCursor(Qt.CursorShape.PointingHandCursor)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.setAutoDefault(False)
+        button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        button.clicked.connect(lambda: self.example_chosen.emit(text))
+        return button
+
+    def _arrange(self) -> None:
+        grid = QGridLayout()
+        grid.setSpacing(10)
+        for index, button in enumerate(self.examples):
+            grid.addWidget(button, index // 2, index % 2)
+        column = QWidget(self)
+        column.setMaximumWidth(COLUMN)
+        inner = QVBoxLayout(column)
+        inner.setContentsMargins(24, 0, 24, 0)
+        inner.setSpacing(0)
+        inner.addWidget(self._mark)
+        inner.addSpacing(14)
+        inner.addWidget(self._title)
+        inner.addSpacing(10)
+        inner.addWidget(self._line)
+        inner.addSpacing(14)
+        inner.addWidget(self._progress, 0, Qt.AlignmentFlag.AlignHCenter)
+        inner.addSpacing(26)
+        inner.addLayout(grid)
+        layout = QVBoxLayout(self)
+        layout.addStretch(5)
+        layout.addWidget(column)
+        layout.setAlignment(column, Qt.AlignmentFlag(0))
+        layout.addStretch(6)
+
+    def set_status(self, status: EngineStatus) -> None:
+        """Say who answers, or what is still going on."""
+        self._status = status
+        loading = status.phase in {Phase.LOADING, Phase.PREPARING}
+        self._progress.setVisible(loading)
+        self._progress.setRange(0, 0 if status.phase is Phase.PREPARING else 1000)
+        if status.phase is Phase.LOADING:
+            self._progress.setValue(round(status.fraction * 1000))
+        possible = status.phase not in {Phase.BROKEN, Phase.NO_MODEL}
+        for button in self.examples:
+            button.setVisible(possible)
+        self._mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
+        self._title.setText(self._headline())
+        self._line.setText(self._hardware())
+
+    def set_sample(self, sample: DeviceSample) -> None:
+        """Take in what the machine has."""
+        first = self._sample is None
+        self._sample = sample
+        if first:
+            self._line.setText(self._hardware())
+
+    def _headline(self) -> str:
+        match self._status.phase:
+            case Phase.BROKEN:
+                return "The engine did not start"
+            case Phase.NO_MODEL:
+                return "No model is loaded"
+            case Phase.PREPARING | Phase.LOADING if self._status.plan is None:
+                return "One moment"
+            case _:
+                return f"{self._status.model_name} is ready"
+
+    def _hardware(self) -> str:
+        status = self._status
+        if status.phase in {Phase.PREPARING, Phase.LOADING}:
+            return status.words + "\u2026"
+        if status.phase is Phase.BROKEN:
+            return "The message above says why, and what can be done."
+        if status.plan is None:
+            return "Nothing can answer until a model is loaded."
+        return f"{_draft_words(status)}\n{machine_words(self._sample)}"
+
+
+def machine_words(sample: DeviceSample | None) -> str:
+    """The hardware in one line."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    parts = [f"{cores or 1} CPU {'core' if cores == 1 else 'cores'}"]
+    if sample is not None and sample.memory_total_bytes is not None:
+        parts.append(f"{gib(sample.memory_total_bytes)} of memory")
+    if sample is not None and sample.gpu_memory_total_bytes is not None:
+        parts.append(f"a GPU with {gib(sample.gpu_memory_total_bytes)}")
+    found = ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
+    return f"Found here: {found}."
+
+
+def _draft_words(status: EngineStatus) -> str:
+    plan = status.plan
+    if plan is None:
+        return ""
+    device = {"cpu": "the CPU", "gpu": "the GPU"}.get(plan.target_device.lower())
+    where = f"Runs on {device or plan.target_device}"
+    return f"{where}; {plan.draft} drafts ahead." if plan.draft else f"{where}, without a draft."

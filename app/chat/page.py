@@ -1,0 +1,227 @@
+"""The middle of the window: a title, the messages or the greeting, banners, the composer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPoint, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QMessageBox,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.banner import BannerArea
+from app.bridge import EngineBridge
+from app.chat.composer import Composer, composer_state
+from app.chat.greeting import Greeting
+from app.chat.message_view import AnswerMessage
+from app.chat.sampling import SamplingPopover
+from app.chat.session import ChatSession
+from app.chat.status_line import StatusLine
+from app.chat.transcript import Transcript
+from app.history import Conversation, StoredMessage, UndoToken
+from app.settings import Settings, SettingsStore
+from app.status import EngineStatus
+from app.theme.icons import IconButton
+from app.theme.tokens import COLUMN
+from engine.errors import UserFixable
+from engine.events import DeviceSample
+
+
+class ChatPage(QWidget):
+    """Shows a `ChatSession` and hands the user's wishes to it."""
+
+    sidebar_asked = Signal()
+    performance_asked = Signal()
+
+    def __init__(
+        self,
+        session: ChatSession,
+        bridge: EngineBridge,
+        settings: SettingsStore,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._bridge = bridge
+        self._settings = settings
+        self.setProperty("look", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.sidebar_button = IconButton("sidebar", "Show or hide the conversations", self)
+        self.performance_button = IconButton("chart", "Show or hide the performance panel", self)
+        self._title = QLabel(self)
+        self._title.setProperty("look", "title")
+        self._title.setTextFormat(Qt.TextFormat.PlainText)
+        self.greeting = Greeting(self)
+        self.transcript = Transcript(self)
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self.greeting)
+        self._stack.addWidget(self.transcript)
+        self.banners = BannerArea(self)
+        self.composer = Composer(self)
+        self.status_line = StatusLine(self)
+        self.popover = SamplingPopover(self)
+        self._arrange()
+        self._connect_session()
+        self._connect_widgets()
+        bridge.status_changed.connect(self._show_status)
+        bridge.subscribe(DeviceSample, self.greeting.set_sample)
+        self._show_settings(settings.value)
+        self._show_status(bridge.status)
+
+    def _arrange(self) -> None:
+        header = QHBoxLayout()
+        header.setContentsMargins(10, 8, 10, 8)
+        header.addWidget(self.sidebar_button)
+        header.addSpacing(6)
+        header.addWidget(self._title, 1)
+        header.addWidget(self.performance_button)
+        self._bottom = QVBoxLayout()
+        self._bottom.setSpacing(10)
+        self._bottom.addWidget(self.banners)
+        self._bottom.addWidget(self.composer)
+        self._bottom.addWidget(self.status_line)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(header)
+        layout.addWidget(self._stack, 1)
+        layout.addLayout(self._bottom)
+
+    def _connect_session(self) -> None:
+        session = self._session
+        session.opened.connect(self._show_conversation)
+        session.message_added.connect(self._add_message)
+        session.message_dropped.connect(self.transcript.drop)
+        session.answer_resumed.connect(self._resume)
+        session.live_text.connect(self._append)
+        session.answer_finished.connect(self._finish)
+        session.changed.connect(self._update)
+        session.problem.connect(self.show_trouble)
+        session.deleted.connect(self._offer_undo)
+
+    def _connect_widgets(self) -> None:
+        self.sidebar_button.clicked.connect(self.sidebar_asked)
+        self.performance_button.clicked.connect(self.performance_asked)
+        self.greeting.example_chosen.connect(self._session.send)
+        self.transcript.continue_asked.connect(self._session.continue_answer)
+        self.transcript.regenerate_asked.connect(self._session.regenerate)
+        self.transcript.link_clicked.connect(self._ask_to_open)
+        self.composer.sent.connect(self._send)
+        self.composer.stop_asked.connect(self._session.stop)
+        self.composer.sampling_asked.connect(self.open_sampling)
+        self.popover.chosen.connect(
+            lambda temperature, seed: self._settings.change(temperature=temperature, seed=seed)
+        )
+        self._settings.changed.connect(self._show_settings)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The composer is as wide as the text above it."""
+        super().resizeEvent(event)
+        side = max(24, (self.width() - COLUMN) // 2)
+        self._bottom.setContentsMargins(side, 4, side, 10)
+        self._show_title()
+
+    def show_trouble(self, problem: UserFixable) -> None:
+        """Tell of something that went wrong, with what can be done about it."""
+        self.banners.show_trouble(problem)
+
+    def open_sampling(self) -> None:
+        """Open the panel for temperature and seed."""
+        settings = self._settings.value
+        self.popover.set_values(settings.temperature, settings.seed)
+        corner = self.composer.mapToGlobal(QPoint(0, -8))
+        self.popover.open_above(corner)
+
+    def _send(self, text: str) -> None:
+        if not self._session.send(text):
+            self.composer.set_text(text)
+
+    def _show_conversation(self, messages: Sequence[StoredMessage]) -> None:
+        self.transcript.show_messages(messages)
+        self._stack.setCurrentWidget(self.transcript if messages else self.greeting)
+        answer = self.transcript.last_answer()
+        if answer is not None and self._shows_live():
+            answer.begin()
+
+    def _add_message(self, message: StoredMessage) -> None:
+        self._stack.setCurrentWidget(self.transcript)
+        bubble = self.transcript.add(message)
+        if isinstance(bubble, AnswerMessage):
+            bubble.begin()
+
+    def _resume(self, _message: StoredMessage) -> None:
+        answer = self.transcript.last_answer()
+        if answer is not None:
+            answer.begin()
+            self.transcript.jump_to_end()
+
+    def _append(self, text: str) -> None:
+        answer = self.transcript.last_answer()
+        if answer is not None:
+            answer.append(text)
+
+    def _finish(self, message: StoredMessage) -> None:
+        answer = self.transcript.last_answer()
+        if answer is not None:
+            answer.finish(message)
+
+    def _offer_undo(self, conversation: Conversation, token: UndoToken) -> None:
+        self.banners.show_notice(
+            f"\u201c{conversation.title}\u201d was deleted.",
+            ("Undo", lambda: self._session.undelete(conversation, token)),
+        )
+
+    def _shows_live(self) -> bool:
+        live, shown = self._session.live, self._session.current
+        return live is not None and shown is not None and live.conversation.id == shown.id
+
+    def _show_status(self, status: EngineStatus) -> None:
+        self.status_line.show_status(status)
+        self.greeting.set_status(status)
+        self._update()
+
+    def _show_settings(self, settings: Settings) -> None:
+        self.composer.set_sampling(settings.temperature, settings.seed)
+
+    def _update(self) -> None:
+        live = self._session.live
+        elsewhere = live.conversation.title if live and not self._shows_live() else ""
+        state = composer_state(self._bridge.status, answering=live is not None, elsewhere=elsewhere)
+        self.composer.set_state(state)
+        self._show_title()
+
+    def _show_title(self) -> None:
+        current = self._session.current
+        title = current.title if current else "New chat"
+        room = max(80, self.width() - 140)
+        metrics = QFontMetrics(self._title.font())
+        self._title.setText(metrics.elidedText(title, Qt.TextElideMode.ElideRight, room))
+        self._title.setToolTip(title)
+
+    def _ask_to_open(self, address: str) -> None:
+        """Open a link only when the reader has seen where it leads."""
+        url = QUrl(address)
+        box = QMessageBox(self)
+        box.setWindowTitle("Open this address?")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        if url.scheme().lower() not in {"http", "https", "mailto"}:
+            box.setText("This link does not lead to a web page, so it is not opened.")
+            box.setInformativeText(address)
+            box.setStandardButtons(QMessageBox.StandardButton.Close)
+        else:
+            box.setText("Open this address in your browser?")
+            box.setInformativeText(address)
+            box.setStandardButtons(
+                QMessageBox.StandardButton.Open | QMessageBox.StandardButton.Cancel
+            )
+            box.setDefaultButton(QMessageBox.StandardButton.Cancel)
+            box.accepted.connect(lambda: QDesktopServices.openUrl(url))
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setModal(True)
+        box.open()

@@ -1,0 +1,84 @@
+"""The quiet line under the composer: state, model, mode, draft."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+
+from app.status import EngineStatus, Phase
+from app.theme.theme import current, ui_font
+
+
+class _Dot(QWidget):
+    """A coloured dot; the words beside it say the same."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setFixedSize(8, 8)
+        self.role = "muted"
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(str(getattr(current(), self.role))))
+        painter.drawEllipse(self.rect())
+
+
+class StatusLine(QWidget):
+    """Says in words what the engine does and what it runs."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Status")
+        self._dot = _Dot(self)
+        self._state = QLabel(self)
+        self._model = QLabel(self)
+        font = ui_font()
+        font.setPointSizeF(font.pointSizeF() - 0.8)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(6, 0, 6, 0)
+        row.setSpacing(8)
+        row.addWidget(self._dot)
+        for label in (self._state, self._model):
+            label.setFont(font)
+            label.setProperty("look", "muted")
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setMinimumWidth(10)
+        row.addWidget(self._state, 1)
+        row.addWidget(self._model)
+
+    @property
+    def text(self) -> str:
+        """Everything it says."""
+        return f"{self._state.text()} {self._model.text()}".strip()
+
+    def show_status(self, status: EngineStatus) -> None:
+        """Show the engine's state, and model, mode and draft when one is loaded."""
+        self._dot.role = _role(status.phase)
+        self._dot.update()
+        self._state.setText(status.words)
+        parts = [status.model_name, status.plan_words] if status.plan else []
+        self._model.setText(" · ".join(parts))
+        if status.plan is not None:
+            self._model.setToolTip("\n".join(status.plan.reasons))
+        self.setAccessibleDescription(self.text)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Recolour the dot with the theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange and hasattr(self, "_dot"):
+            self._dot.update()
+
+
+def _role(phase: Phase) -> str:
+    match phase:
+        case Phase.READY:
+            return "success"
+        case Phase.BROKEN | Phase.NO_MODEL:
+            return "danger"
+        case Phase.PREPARING | Phase.LOADING | Phase.STOPPING:
+            return "warning"
+        case _:
+            return "accent"

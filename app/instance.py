@@ -1,0 +1,87 @@
+"""One window per data folder: a second start brings the first one forward and ends."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from PySide6.QtCore import QLockFile, QObject, Signal
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+_VERSION = 1
+_WAIT_MS = 1500
+
+
+class SingleInstance(QObject):
+    """Holds the data folder's window lock while it lives.
+
+    `raise_asked` comes when somebody started Duotail once more.
+    """
+
+    raise_asked = Signal()
+
+    def __init__(self, lock_path: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._lock = QLockFile(str(lock_path))
+        # 0: only the death of the holder makes the lock stale, not its age.
+        self._lock.setStaleLockTime(0)
+        self._name = _server_name(lock_path)
+        self._server: QLocalServer | None = None
+
+    def claim(self) -> bool:
+        """Become the one instance; False when another one is."""
+        if not self._lock.tryLock(100):
+            return False
+        QLocalServer.removeServer(self._name)  # left by an instance that was killed
+        server = QLocalServer(self)
+        server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        server.newConnection.connect(self._greet)
+        server.listen(self._name)
+        self._server = server
+        return True
+
+    def ask_other_to_rise(self) -> bool:
+        """Ask the running instance to show itself; whether it answered."""
+        socket = QLocalSocket()
+        socket.connectToServer(self._name)
+        if not socket.waitForConnected(_WAIT_MS):
+            return False
+        message = json.dumps({"version": _VERSION, "command": "raise"}) + "\n"
+        socket.write(message.encode())
+        answered = socket.waitForReadyRead(_WAIT_MS)
+        socket.disconnectFromServer()
+        return answered
+
+    def release(self) -> None:
+        """Let the next start be the one instance."""
+        if self._server is not None:
+            self._server.close()
+        self._lock.unlock()
+
+    def _greet(self) -> None:
+        if self._server is None:
+            return
+        socket = self._server.nextPendingConnection()
+        socket.readyRead.connect(lambda: self._read(socket))
+        socket.disconnected.connect(socket.deleteLater)
+        if socket.canReadLine():
+            self._read(socket)
+
+    def _read(self, socket: QLocalSocket) -> None:
+        if not socket.canReadLine():
+            return
+        try:
+            message = json.loads(bytes(socket.readLine(4096).data()))
+        except ValueError:
+            return
+        if isinstance(message, dict) and message.get("command") == "raise":
+            socket.write(b"ok\n")
+            socket.flush()
+            self.raise_asked.emit()
+
+
+def _server_name(lock_path: Path) -> str:
+    """A name of its own for every data folder, short enough for every system."""
+    digest = hashlib.sha256(str(lock_path.absolute()).encode("utf-8", "surrogateescape"))
+    return f"duotail-{digest.hexdigest()[:16]}"

@@ -1,0 +1,52 @@
+"""The `duotail` command: opens the window, or hands a sub-command to the engine's own interface."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from app.paths import find_paths
+
+COMMANDS = ("chat", "bench", "plan", "models", "train-draft")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run Duotail; the exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments and arguments[0] in COMMANDS:
+        from engine.cli import main as command_line
+
+        return command_line(arguments)
+    options = _parser().parse_args(arguments)
+    paths = find_paths(options.data_dir)
+    if options.screenshot is not None:
+        from app.screenshots import take_screenshots
+
+        return take_screenshots(options.screenshot)
+    from app.application import run
+
+    return run(paths)
+
+
+def _parser() -> argparse.ArgumentParser:
+    from app.version import version
+
+    parser = argparse.ArgumentParser(
+        prog="duotail",
+        description="Chat with large language models on your own computer.",
+        epilog="Without a command the window opens. Commands: " + ", ".join(COMMANDS) + ".",
+    )
+    parser.add_argument("--version", action="version", version=f"duotail {version()}")
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help="keep conversations, settings and logs in DIR (also: DUOTAIL_DATA_DIR)",
+    )
+    parser.add_argument(
+        "--screenshot",
+        metavar="DIR",
+        type=Path,
+        help="draw every page and state into PNG files in DIR and exit",
+    )
+    return parser

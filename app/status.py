@@ -1,0 +1,143 @@
+"""What the engine is doing, as one value that follows from commands sent and events received."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from engine.commands import Command, Generate, Load, Mode, Stop, Unload
+from engine.events import (
+    Event,
+    Failed,
+    Finished,
+    LoadProgress,
+    PlanReady,
+    PlanSummary,
+    PrefillProgress,
+    TextDelta,
+    Unloaded,
+)
+
+_MODE_NAMES = {
+    Mode.AUTO: "Automatic",
+    Mode.PLAIN: "Plain decoding",
+    Mode.CPU: "CPU, drafting",
+    Mode.DOVETAIL: "Dovetail",
+    Mode.DUO: "DuoDecoding",
+}
+
+
+class Phase(StrEnum):
+    """Where the engine stands."""
+
+    PREPARING = "preparing"
+    """The engine itself is starting."""
+    BROKEN = "broken"
+    """The engine did not start."""
+    NO_MODEL = "no model"
+    LOADING = "loading"
+    READY = "ready"
+    WAITING = "waiting"
+    """An answer was asked for and has not begun."""
+    READING = "reading"
+    WRITING = "writing"
+    STOPPING = "stopping"
+
+
+BUSY = frozenset({Phase.WAITING, Phase.READING, Phase.WRITING, Phase.STOPPING})
+"""An answer is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """The engine's state as far as the window knows."""
+
+    phase: Phase = Phase.PREPARING
+    model_name: str = ""
+    plan: PlanSummary | None = None
+    stage: str = ""
+    fraction: float = 0.0
+    done: int = 0
+    total: int = 0
+    request_id: str | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is under way."""
+        return self.phase in BUSY
+
+    def told(self, command: Command) -> EngineStatus:
+        """The status once `command` has been sent."""
+        match command:
+            case Load():
+                return replace(self, phase=Phase.LOADING, stage="", fraction=0.0)
+            case Generate(request):
+                phase = self.phase if self.phase in {Phase.PREPARING, Phase.LOADING} else None
+                return replace(self, phase=phase or Phase.WAITING, request_id=request.id)
+            case Stop() if self.busy:
+                return replace(self, phase=Phase.STOPPING)
+            case Unload():
+                return self
+        return self
+
+    def after(self, event: Event) -> EngineStatus:
+        """The status once `event` has come in."""
+        match event:
+            case LoadProgress(stage=stage, fraction=fraction):
+                return replace(self, phase=Phase.LOADING, stage=stage, fraction=fraction)
+            case PlanReady(model_name=name, plan=plan):
+                return replace(self, model_name=name, plan=plan).settled()
+            case Unloaded():
+                return replace(self, model_name="", plan=None).settled()
+            case PrefillProgress(done=done, total=total) if self._moves(event.request_id):
+                return replace(self, phase=Phase.READING, done=done, total=total)
+            case TextDelta() if self._moves(event.request_id):
+                return replace(self, phase=Phase.WRITING)
+            case Finished(request_id=request_id) if request_id == self.request_id:
+                ended = replace(self, request_id=None)
+                return ended if self.phase is Phase.LOADING else ended.settled()
+            case Failed(request_id=None):
+                return self.settled()
+        return self
+
+    def _moves(self, request_id: str) -> bool:
+        """Whether progress of this answer is news; a stopping answer stays stopping."""
+        return request_id == self.request_id and self.phase is not Phase.STOPPING
+
+    def settled(self) -> EngineStatus:
+        """The phase that model and request imply when nothing is being loaded."""
+        if self.request_id is not None:
+            return replace(self, phase=Phase.WAITING)
+        return replace(self, phase=Phase.NO_MODEL if self.plan is None else Phase.READY)
+
+    @property
+    def words(self) -> str:
+        """The state in a few words."""
+        match self.phase:
+            case Phase.PREPARING:
+                return "Preparing the engine"
+            case Phase.BROKEN:
+                return "The engine did not start"
+            case Phase.NO_MODEL:
+                return "No model loaded"
+            case Phase.LOADING:
+                stage = f": {self.stage}" if self.stage else ""
+                return f"Loading the model{stage} ({self.fraction:.0%})"
+            case Phase.READY:
+                return "Ready"
+            case Phase.WAITING:
+                return "Waiting for the model"
+            case Phase.READING:
+                return f"Reading the prompt ({self.done:,} of {self.total:,} tokens)"
+            case Phase.WRITING:
+                return "Writing"
+            case Phase.STOPPING:
+                return "Stopping"
+
+    @property
+    def plan_words(self) -> str:
+        """Mode and draft of the loaded model in a few words."""
+        if self.plan is None:
+            return ""
+        mode = _MODE_NAMES[self.plan.mode]
+        return f"{mode} · draft: {self.plan.draft or 'none'}"

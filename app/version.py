@@ -1,0 +1,13 @@
+"""This program's version."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+
+def version() -> str:
+    """As installed; "development" when run from sources that are not installed."""
+    try:
+        return metadata.version("duotail")
+    except metadata.PackageNotFoundError:
+        return "development"
