@@ -164,9 +164,11 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
     ) -> object:
         """Call on behalf of the template, after a look at time and arguments."""
         self.budget.tick()
-        owner = getattr(obj, "__self__", None)
+        method = getattr(obj, "__wrapped__", obj)  # the sandbox wraps str.format
+        owner = getattr(method, "__self__", None)
         if isinstance(owner, str):
-            self._check_text_call(getattr(obj, "__name__", ""), owner, (*args, *kwargs.values()))
+            name = getattr(method, "__name__", "")
+            self._check_text_call(name, owner, (*args, *kwargs.values()))
         else:
             self._check_numbers((*args, *kwargs.values()))
         return super().call(context, obj, *args, **kwargs)
@@ -182,6 +184,7 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
                     self.budget.allow(len(value) + len(other))
         if operator == "%" and isinstance(left, str):
             _check_format(left)
+            self.budget.allow(len(left) + left.count("%") * _text_size(right))
         if isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() * right if operator == "**" else left.bit_length()
             if operator in ("*", "**") and bits + right.bit_length() > MAX_BITS:
@@ -231,16 +234,19 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
             if isinstance(value, str):
                 self.budget.allow(len(value))
 
-    def _watch(self, items: Iterable[object]) -> Iterator[object]:
+    @jinja2.pass_context  # keeps the compiler from doing it once and for all
+    def _watch(self, _context: Context, items: Iterable[object]) -> Iterator[object]:
         for item in items:
             self.budget.tick()
             yield item
 
-    def _concat(self, parts: Sequence[object]) -> str:
+    @jinja2.pass_context
+    def _concat(self, _context: Context, parts: Sequence[object]) -> str:
         self.budget.allow(_text_size(parts))
         return "".join(map(str, parts))
 
-    def _emit(self, value: object) -> str:
+    @jinja2.pass_context
+    def _emit(self, _context: Context, value: object) -> str:
         text = value if isinstance(value, str) else ""
         if not isinstance(value, str):
             self.budget.allow(_text_size(value))
@@ -255,9 +261,12 @@ def _iterable(value: object) -> Iterable[object]:
     raise jinja2.TemplateError("join needs a list")
 
 
+WIDE_FIELD = re.compile(r"%[^a-zA-Z%]*(\d{4}|\*)|\{[^{}]*(\{|\d{4})")
+
+
 def _check_format(text: str) -> None:
     """Refuse formats that ask for wide fields; `%` and `str.format` would build them at once."""
-    if re.search(r"\d{4}|%[^a-zA-Z%]*\*|\{[^{}]*\{", text):
+    if WIDE_FIELD.search(text.replace("{{", "")):
         raise _too_much("formats overly wide text")
 
 

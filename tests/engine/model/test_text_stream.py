@@ -156,7 +156,7 @@ def test_stops_like_a_naive_search(tokenizer: Tokenizer, data: st.DataObject) ->
 def test_nothing_is_shown_before_it_is_decided(tokenizer: Tokenizer) -> None:
     text_stream = TextStream(tokenizer, ["the end"])
     parts = [text_stream.push(i, Origin.TARGET).text for i in tokenizer.encode_text("so the e")]
-    assert "".join(parts) == "so "
+    assert "".join(parts).strip() == "so"
     assert text_stream.kept < text_stream.pushed
     rest = text_stream.push(tokenizer.encode_text("x")[-1], Origin.TARGET)
     assert "".join(parts) + rest.text == "so the ex"
@@ -167,18 +167,20 @@ def test_nothing_is_shown_before_it_is_decided(tokenizer: Tokenizer) -> None:
 
 
 def test_a_stop_string_inside_a_token_cuts_it(tokenizer: Tokenizer) -> None:
-    ids = tokenizer.encode_text("hello")
-    letters = sum(len(tokenizer.decode([i])) > 1 for i in ids)
-    assert letters  # at least one token of several letters
-    longest = max(range(len(ids)), key=lambda i: len(tokenizer.decode([ids[i]])))
-    word = tokenizer.decode([ids[longest]])
-    result = stream(tokenizer, ids[longest:], [word[1]])
-    assert result.text == word[0]
-    assert result.stream.cut_token
-    assert result.stream.kept == 0
-    whole = stream(tokenizer, [*ids[longest : longest + 1], *ids[longest:]], [word[0] * 1])
-    assert whole.text == ""
-    assert not whole.stream.cut_token
+    words = {token_id: tokenizer.decode([token_id]) for token_id in range(tokenizer.vocab_size)}
+    token_id, word = next(
+        (token_id, word)
+        for token_id, word in words.items()
+        if word.isalpha() and word[:1] != word[1:2] != ""
+    )
+    inside = stream(tokenizer, [token_id, token_id], [word[1]])
+    assert inside.text == word[0]
+    assert inside.stream.cut_token
+    assert (inside.stream.kept, inside.stream.pushed) == (0, 1)
+    before = stream(tokenizer, [token_id, token_id], [word[0]])
+    assert before.text == ""
+    assert not before.stream.cut_token
+    assert (before.stream.kept, before.stream.pushed) == (0, 1)
 
 
 def test_a_held_prefix_is_shown_at_the_end(tokenizer: Tokenizer) -> None:
@@ -193,8 +195,8 @@ def test_control_tokens_are_shown(tokenizer: Tokenizer) -> None:
 
 
 def test_half_a_character_at_the_end_shows_as_replacement(tokenizer: Tokenizer) -> None:
-    llama = [i for i in tokenizer.encode_text("🦙") if tokenizer.token_bytes(i) != b" "]
-    result = stream(tokenizer, llama[:-1])
+    clef = [i for i in tokenizer.encode_text("𝄞") if tokenizer.token_bytes(i) != b" "]
+    result = stream(tokenizer, clef[:-1])
     assert result.text == "\ufffd"
     assert result.spans[-1].end == 1
-    assert stream(tokenizer, llama).spans[-1].end == 2
+    assert stream(tokenizer, clef).spans[-1].end == 2

@@ -106,7 +106,7 @@ def test_runs_of_blanks_are_words_and_tags_are_controls(
 def test_control_texts_in_the_vocabulary_itself_are_cut(tmp_path: Path) -> None:
     """WordLevel and Unigram vocabularies can hold "</s>" as an ordinary word."""
     words = {"[UNK]": 0, "</s>": 1, "hello": 2, "/s>": 3, "<": 4}
-    library = Library(models.WordLevel(words, unk_token="[UNK]"))  # noqa: S106
+    library = Library(models.WordLevel(words, unk_token="[UNK]"))
     library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     library.add_special_tokens(["[UNK]", "</s>"])
     library.save(str(tmp_path / "tokenizer.json"))

@@ -1,0 +1,108 @@
+"""Finding and inspecting model folders."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.errors import UserFixable
+from engine.hub.local import (
+    ModelFolder,
+    bundled_models_root,
+    bundled_names,
+    bundled_target,
+    resolve_model,
+)
+
+
+def copy_of_bundled(folder: Path) -> Path:
+    return Path(shutil.copytree(bundled_target(), folder / "my model"))
+
+
+def test_the_bundled_pair_is_usable() -> None:
+    target = ModelFolder.inspect(bundled_target())
+    assert target.name == "Duotail 7M"
+    assert target.config.family == "llama"
+    assert target.draft is not None
+    draft = ModelFolder.inspect(target.draft)
+    assert draft.draft is None
+    assert draft.config.vocab_size == target.config.vocab_size
+    assert 0 < draft.weight_bytes < target.weight_bytes < 20_000_000
+
+
+def test_names_and_paths_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolve_model(None) == bundled_target()
+    assert set(bundled_names()) >= {"duotail-7m", "duotail-1m-draft"}
+    for name in bundled_names():
+        assert resolve_model(name) == bundled_models_root() / name
+    folder = copy_of_bundled(tmp_path)
+    assert resolve_model(str(folder)) == folder.resolve()
+    monkeypatch.chdir(tmp_path)
+    assert resolve_model("my model") == folder.resolve()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert resolve_model("~/my model") == folder.resolve()
+
+
+@pytest.mark.parametrize("name", ["", "no-such-model", "/no/such/folder", "a\0b", "x" * 5000])
+def test_unknown_models_are_refused_with_what_there_is(name: str) -> None:
+    with pytest.raises(UserFixable, match="no model") as caught:
+        resolve_model(name)
+    assert "duotail-7m" in caught.value.remedy
+
+
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"")
+    with pytest.raises(UserFixable, match="is a file"):
+        resolve_model(str(file))
+    with pytest.raises(UserFixable, match="no folder"):
+        ModelFolder.inspect(file)
+
+
+def test_a_folder_without_sidecar_is_named_after_itself(tmp_path: Path) -> None:
+    folder = copy_of_bundled(tmp_path)
+    (folder / "duotail.json").unlink()
+    model = ModelFolder.inspect(folder)
+    assert (model.name, model.draft) == ("my model", None)
+
+
+@pytest.mark.parametrize("draft", ["../nowhere", "", "a\0b"])
+def test_a_draft_that_is_not_there_is_no_draft(tmp_path: Path, draft: str) -> None:
+    folder = copy_of_bundled(tmp_path)
+    shutil.rmtree(folder / "x", ignore_errors=True)
+    (folder / "duotail.json").write_text(json.dumps({"name": "Mine", "draft": draft}))
+    model = ModelFolder.inspect(folder)
+    assert model.name == "Mine"
+    assert model.draft in (None, folder.resolve() if draft == "" else None)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "word"),
+    [
+        ("config.json", None, "config"),
+        ("config.json", b'{"model_type": "bert"}', "bert"),
+        ("model.safetensors", None, "no weights"),
+        ("model.safetensors", b"short", "incomplete"),
+        ("duotail.json", b"{", "damaged"),
+        ("duotail.json", b'{"name": 3}', "name"),
+        ("duotail.json", b'{"draft": ["x"]}', "draft"),
+    ],
+)
+def test_broken_folders(tmp_path: Path, file: str, content: bytes | None, word: str) -> None:
+    folder = copy_of_bundled(tmp_path)
+    (folder / file).unlink()
+    if content is not None:
+        (folder / file).write_bytes(content)
+    with pytest.raises(UserFixable, match=word):
+        ModelFolder.inspect(folder)
+
+
+def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
+    folder = copy_of_bundled(tmp_path)
+    shutil.copy(bundled_models_root() / "duotail-1m-draft" / "config.json", folder)
+    with pytest.raises(UserFixable, match="do not fit"):
+        ModelFolder.inspect(folder)

@@ -1,0 +1,289 @@
+"""Conversations to ids: like transformers, and where it has no answer, safe and stable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_tokenizers import CONTROLS, KINDS, TokenizerFolder
+
+from engine.errors import UserFixable
+from engine.hub.local import bundled_target
+from engine.model.chat_template import ChatTemplate
+from engine.model.tokenizer import Tokenizer
+from engine.request import Message, Role
+
+CHATML = """\
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %}"""
+TRIMMING = (
+    "{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' ~ m['role'] ~ '\n\n' "
+    "~ m['content'] | trim ~ '<|eot|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n\n' }}{% endif %}"
+)
+LLAMA2 = """\
+{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% set system = '<<SYS>>\n' + \
+messages[0]['content'] + '\n<</SYS>>\n\n' %}{% else %}{% set rest = messages %}{% set system = '' \
+%}{% endif %}{% for message in rest %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) \
+%}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}\
+{% endif %}{% set content = (system if loop.index0 == 0 else '') + message['content'] %}\
+{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}\
+{% elif message['role'] == 'assistant' %}{{ ' ' + content.strip() + ' ' + eos_token }}{% endif %}\
+{% endfor %}"""
+STYLES = {"chatml": CHATML, "trimming": TRIMMING, "llama2": LLAMA2}
+
+
+def user(text: str) -> Message:
+    return Message(Role.USER, text)
+
+
+def answer(text: str, ids: tuple[int, ...] | None = None) -> Message:
+    return Message(Role.ASSISTANT, text, ids)
+
+
+def system(text: str) -> Message:
+    return Message(Role.SYSTEM, text)
+
+
+CONVERSATIONS = [
+    [user("hello")],
+    [system("think. "), user("  hello there\n"), answer(" the dog "), user("日本語 🦙?")],
+    [user("a"), answer("b"), user("c"), answer("d"), user("e    f")],
+]
+
+
+def open_both(folder: Path) -> tuple[ChatTemplate, Tokenizer]:
+    return ChatTemplate.open(folder), Tokenizer.open(folder)
+
+
+def with_template(
+    tokenizer_folder: TokenizerFolder, template: object, kind: str = "byte_level", **more: object
+) -> tuple[ChatTemplate, Tokenizer]:
+    names = {"bos_token": "<s>", "eos_token": "</s>", "chat_template": template, **more}
+    return open_both(tokenizer_folder(kind, settings=names))
+
+
+def prompt(
+    pair: tuple[ChatTemplate, Tokenizer], *messages: Message, continue_answer: bool = False
+) -> list[int]:
+    return pair[0].render_ids(messages, pair[1], continue_answer=continue_answer)
+
+
+def theirs(folder: Path, template: str | None, messages: list[Message]) -> list[int]:
+    from transformers import PreTrainedTokenizerFast
+
+    names: Mapping[str, Any] = {"bos_token": "<s>", "eos_token": "</s>"} if template else {}
+    reference = PreTrainedTokenizerFast.from_pretrained(folder, **names)
+    ids = reference.apply_chat_template(
+        [{"role": message.role.value, "content": message.text} for message in messages],
+        chat_template=template,
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=False,
+    )
+    return [int(i) for i in ids]
+
+
+@pytest.mark.parametrize("messages", CONVERSATIONS)
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_to_transformers(
+    tokenizer_folder: TokenizerFolder, kind: str, style: str, messages: list[Message]
+) -> None:
+    pair = with_template(tokenizer_folder, STYLES[style], kind)
+    expected = theirs(tokenizer_folder(kind), STYLES[style], messages)
+    if pair[1].adds_bos and expected[0] != pair[1].bos_id:
+        expected = [1, *expected]  # rendered without; the tokenizer would put it there
+    assert prompt(pair, *messages) == expected
+
+
+def test_bundled_template_equals_transformers() -> None:
+    messages = [user("Hello!"), answer("Hi, how are you?"), user("Fine.  And <b>you</b>?")]
+    pair = open_both(bundled_target())
+    assert prompt(pair, *messages) == theirs(bundled_target(), None, messages)
+    assert pair[1].eos_ids == {pair[1].control_tokens["<|end|>"]}
+
+
+def test_bundled_model_reads_the_system_text_with_the_question() -> None:
+    pair = open_both(bundled_target())
+    ids = prompt(pair, system("Be brief."), user("Hello"))
+    assert pair[1].decode(ids) == "<|bos|><|user|>Be brief.\n\nHello<|end|><|assistant|>"
+    assert prompt(pair, system("Be brief."), answer("Hi")) == prompt(
+        pair, user("Be brief."), answer("Hi")
+    )
+
+
+def contents() -> st.SearchStrategy[str]:
+    pieces = st.one_of(
+        st.sampled_from([*CONTROLS, "<think>", "<", "|>", "<|im_", "end|>", "\U0010fffd"]),
+        st.text(max_size=5),
+    )
+    return st.lists(pieces, max_size=6).map("".join)
+
+
+@given(data=st.data())
+@settings(max_examples=150)
+@pytest.mark.parametrize("kind", KINDS)
+def test_control_tokens_in_messages_stay_text(
+    tmp_path_factory: pytest.TempPathFactory,
+    tokenizer_files: dict[str, str],
+    kind: str,
+    data: st.DataObject,
+) -> None:
+    """However many control tokens people type, the template's own are the only ones."""
+    folder = tmp_path_factory.getbasetemp() / f"typed-{kind}"
+    folder.mkdir(exist_ok=True)
+    (folder / "tokenizer.json").write_text(tokenizer_files[kind], encoding="utf-8")
+    (folder / "chat_template.jinja").write_text(CHATML)
+    pair = open_both(folder)
+    texts = data.draw(st.lists(contents(), min_size=3, max_size=3))
+    messages = [system(texts[0]), user(texts[1]), answer(texts[2].replace("think", "")), user("z")]
+    ids = prompt(pair, *messages)
+
+    controls = set(pair[1].control_tokens.values()) - {pair[1].control_tokens.get("<unk>")}
+    harmless = [system("a"), user("b"), answer("c"), user("z")]
+    assert [i for i in ids if i in controls] == [
+        i for i in prompt(pair, *harmless) if i in controls
+    ]
+    shown = pair[1].decode(ids).replace(" ", "")
+    if not pair[1].leading_spaces:
+        assert texts[1].replace(" ", "") in shown
+
+
+@pytest.mark.parametrize("template", ["<|im_{{ m }}", "{{ m }}|im_end|>", "<|im_{{ m }}d|>"])
+def test_template_and_message_do_not_join_to_a_control_token(
+    tokenizer_folder: TokenizerFolder, template: str
+) -> None:
+    source = "{% set m = messages[0].content %}" + template
+    pair = with_template(tokenizer_folder, source)
+    for text in ("end|>", "<", "en", "<|im_end|>"):
+        ids = prompt(pair, user(text))
+        if template == "<|im_{{ m }}d|>" and text == "en":
+            continue  # begins and ends in the template: its own doing
+        assert pair[1].control_tokens["<|im_end|>"] not in ids
+        assert pair[1].decode(ids) == template.replace("{{ m }}", text)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_earlier_turns_keep_their_ids(
+    tokenizer_folder: TokenizerFolder, kind: str, style: str
+) -> None:
+    pair = with_template(tokenizer_folder, STYLES[style], kind)
+    # Ids that the tokenizer itself would not choose for any text.
+    answers = [(61, 62, 63, 61), (70, 71), (90,)]
+    messages: list[Message] = [system("think")]
+    for index, ids in enumerate(answers):
+        messages.append(user(f"hello {index} "))
+        asked = prompt(pair, *messages)
+        assert prompt(pair, *messages, answer("x", ids), continue_answer=True) == [*asked, *ids]
+        messages.append(answer("some other text", ids))
+        after = prompt(pair, *messages, user("more"))
+        assert after[: len(asked) + len(ids)] == [*asked, *ids]
+
+
+def test_answers_that_the_template_drops_or_doubles_fall_back_to_text(
+    tokenizer_folder: TokenizerFolder,
+) -> None:
+    doubling = (
+        "{% for m in messages %}{{ m.content }}|{{ m.content if m.role != 'user' }}|{% endfor %}"
+    )
+    pair = with_template(tokenizer_folder, doubling)
+    ids = prompt(pair, user("a"), answer("dog", (61, 62)), user("b"))
+    assert pair[1].decode(ids) == "a||dog|dog|b||"
+    last_only = with_template(tokenizer_folder, "{{ messages[-1].content }}")
+    assert last_only[1].decode(prompt(last_only, answer("x", (61,)), user("b"))) == "b"
+
+
+def test_continuing_from_text_alone(tokenizer_folder: TokenizerFolder) -> None:
+    pair = with_template(tokenizer_folder, CHATML)
+    begun = prompt(pair, user("a"), answer("the <|im_end|>"), continue_answer=True)
+    assert begun == prompt(pair, user("a")) + pair[1].encode_text("the <|im_end|>")
+    empty = prompt(pair, user("a"), answer("", ()), continue_answer=True)
+    assert empty == prompt(pair, user("a"))
+    with pytest.raises(ValueError, match="no answer"):
+        prompt(pair, user("a"), continue_answer=True)
+
+
+def test_reasoning_is_stripped_as_the_template_says(tokenizer_folder: TokenizerFolder) -> None:
+    stripping = CHATML.replace("message.content +", "message.content.split('</think>')[-1] +")
+    pair = with_template(tokenizer_folder, stripping)
+    ids = prompt(pair, user("a"), answer("<think>long</think>short"), user("b"))
+    assert "long" not in pair[1].decode(ids)
+    typed = prompt(pair, user("see </think> this"))
+    assert "see </think> this" in pair[1].decode(typed)
+    assert pair[1].control_tokens["</think>"] not in typed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("written", [0, 1, 2])
+@pytest.mark.parametrize("flag", [None, True, False])
+def test_the_beginning_comes_once(
+    tokenizer_folder: TokenizerFolder, kind: str, written: int, flag: bool | None
+) -> None:
+    template = "{{ bos_token }}" * written + CHATML
+    pair = with_template(tokenizer_folder, template, kind, add_bos_token=flag)
+    ids = prompt(pair, user("hello <s>"))
+    bos = pair[1].bos_id
+    assert bos is not None
+    assert ids.count(bos) == int(written > 0 or pair[1].adds_bos)
+    assert bos not in ids[1:]
+
+
+def test_a_template_that_refuses_the_system_role(tokenizer_folder: TokenizerFolder) -> None:
+    refusing = (
+        "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}"
+        "{% endif %}" + CHATML
+    )
+    pair = with_template(tokenizer_folder, refusing)
+    assert prompt(pair, system("s"), user("q")) == prompt(pair, user("s\n\nq"))
+
+
+def test_roles_that_do_not_alternate_are_merged(tokenizer_folder: TokenizerFolder) -> None:
+    pair = with_template(tokenizer_folder, LLAMA2)
+    merged = prompt(pair, user("a\n\nb"), answer("c"), user("d\n\ne"))
+    assert prompt(pair, user("a"), user("b"), answer("c"), system("d"), user("e")) == merged
+    with pytest.raises(UserFixable, match="does not accept") as caught:
+        prompt(pair, answer("c"), user("d"))
+    assert "must alternate" in caught.value.details
+
+
+def test_without_a_template_a_plain_one_serves(tokenizer_folder: TokenizerFolder) -> None:
+    pair = with_template(tokenizer_folder, None)
+    ids = prompt(pair, system("Think."), user("a"), answer(" b", None), user("c"))
+    assert pair[1].decode(ids) == "Think.\n\nUser: a\nAssistant:  b\nUser: c\nAssistant:"
+    assert pair[0].stop == ("\nUser:",)
+    stored = tuple(pair[1].encode_text(" b"))
+    asked = prompt(pair, user("a"))
+    assert prompt(pair, user("a"), answer("b", stored), user("c"))[: len(asked) + 1] == [
+        *asked,
+        stored[0],
+    ]
+
+
+def test_where_templates_are_kept(tokenizer_folder: TokenizerFolder) -> None:
+    named = [
+        {"name": "tool_use", "template": "tools"},
+        {"name": "default", "template": "from the list"},
+    ]
+    pair = with_template(tokenizer_folder, named)
+    assert pair[1].decode(prompt(pair, user("a"))) == "from the list"
+    assert pair[0].stop == ()
+    folder = tokenizer_folder("byte_level", settings={"chat_template": "from the settings"})
+    (folder / "chat_template.jinja").write_text("from the file")
+    pair = open_both(folder)
+    assert pair[1].decode(prompt(pair, user("a"))) == "from the file"
+    (folder / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(UserFixable, match="cannot be read"):
+        ChatTemplate.open(folder)
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(UserFixable, match="chat_template"):
+        with_template(tokenizer_folder, 3)
