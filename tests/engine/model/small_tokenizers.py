@@ -59,7 +59,7 @@ def sentencepiece(prefix: str) -> Tokenizer:
     model = models.BPE(
         vocab={piece: index for index, piece in enumerate(pieces)},
         merges=merges,
-        unk_token="<unk>",  # noqa: S106 - no password
+        unk_token="<unk>",
         fuse_unk=True,
         byte_fallback=True,
     )
