@@ -46,10 +46,7 @@ class ChatTemplate:
         if not messages or messages[-1].role is not Role.ASSISTANT:
             raise ValueError("there is no answer to continue")
         begun = messages[-1]
-        ids = self._prompt_ids(messages[:-1], tokenizer)
-        return ids + list(
-            tokenizer.encode_text(begun.text) if begun.token_ids is None else begun.token_ids
-        )
+        return self._prompt_ids(messages[:-1], tokenizer) + answer_ids(begun, tokenizer)
 
     def _prompt_ids(self, messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
         turns = self._fold_system(messages)
@@ -103,7 +100,7 @@ class ChatTemplate:
             hidden = disguise.hide_answer(turn.text) if answer else disguise.hide(turn.text)
             plain.append({"role": turn.role.value, "content": hidden})
             marked.append(plain[-1])
-            if answer and turn.token_ids:
+            if answer and turn.token_ids and _says(turn, tokenizer):
                 mark = disguise.mark()
                 marks[mark] = turn.token_ids
                 marked[-1] = {"role": turn.role.value, "content": mark}
@@ -143,6 +140,18 @@ class ChatTemplate:
             for pair in zip(pieces, [*_any_of(marks).findall(text), ""], strict=True)
             for part in pair
         )
+
+
+def answer_ids(answer: Message, tokenizer: Tokenizer) -> list[int]:
+    """An answer's own ids, or those of its text when there are none that say it."""
+    if answer.token_ids is not None and _says(answer, tokenizer):
+        return list(answer.token_ids)
+    return tokenizer.encode_text(answer.text)
+
+
+def _says(answer: Message, tokenizer: Tokenizer) -> bool:
+    """Whether the ids are the text's: those of another model, or of a text edited since, lie."""
+    return tokenizer.decode(answer.token_ids or ()) == answer.text
 
 
 def _any_of(marks: Iterable[str]) -> re.Pattern[str]:

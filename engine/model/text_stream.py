@@ -33,7 +33,7 @@ class TextStream:
 
     Held back are incomplete UTF-8 characters and tokens in which a stop string may have begun.
     The answer ends before the first stop string to be complete (the leftmost, if one token
-    completes several). To go on with a begun answer, push its tokens first.
+    completes several). `resume` goes on behind an answer that was begun before.
     """
 
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
@@ -65,6 +65,16 @@ class TextStream:
         whole = not self._utf8.getstate()[0]
         self._held.append(_Held(token_id, origin, text, whole))
         return self._decide() if text else Released()
+
+    def resume(self, token_ids: Sequence[int]) -> None:
+        """Take in the tokens of a begun answer before the first `push`; their text is shown.
+
+        Spans go on behind that text. Stop strings are looked for in new text only.
+        """
+        shown = self._tokenizer.decode(token_ids)
+        self._position = _utf16_length(shown)
+        if shown:
+            self._spaces_to_drop = 0
 
     def finish(self) -> Released:
         """Release what is still held back; half a character becomes U+FFFD. Then nothing more."""
@@ -148,9 +158,13 @@ class TextStream:
         spans: list[TokenSpan] = []
         for held in tokens:
             start = self._position
-            self._position += len(held.text) + sum(mark > "\uffff" for mark in held.text)
+            self._position += _utf16_length(held.text)
             spans.append(TokenSpan(held.token_id, start, self._position, held.origin))
         return Released("".join(held.text for held in tokens), tuple(spans))
+
+
+def _utf16_length(text: str) -> int:
+    return len(text) + sum(character > "\uffff" for character in text)
 
 
 def _joined(first: Released, second: Released) -> Released:

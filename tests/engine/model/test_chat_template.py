@@ -178,14 +178,16 @@ def test_earlier_turns_keep_their_ids(
     tokenizer_folder: TokenizerFolder, kind: str, style: str
 ) -> None:
     pair = with_template(tokenizer_folder, STYLES[style], kind)
-    # Ids that the tokenizer itself would not choose for any text.
-    answers = [(61, 62, 63, 61), (70, 71), (90,)]
     messages: list[Message] = [system("think")]
-    for index, ids in enumerate(answers):
+    for index, word in enumerate(["hello", " the", "hell"]):
+        # Spelt letter by letter, which the tokenizer itself would never do.
+        ids = tuple(pair[1].encode_text(letter)[-1] for letter in word)
         messages.append(user(f"hello {index} "))
         asked = prompt(pair, *messages)
-        assert prompt(pair, *messages, answer("x", ids), continue_answer=True) == [*asked, *ids]
-        messages.append(answer("some other text", ids))
+        stored = answer(pair[1].decode(ids), ids)
+        assert pair[1].encode_text(stored.text) != list(ids)
+        assert prompt(pair, *messages, stored, continue_answer=True) == [*asked, *ids]
+        messages.append(stored)
         after = prompt(pair, *messages, user("more"))
         assert after[: len(asked) + len(ids)] == [*asked, *ids]
 
@@ -197,10 +199,25 @@ def test_answers_that_the_template_drops_or_doubles_fall_back_to_text(
         "{% for m in messages %}{{ m.content }}|{{ m.content if m.role != 'user' }}|{% endfor %}"
     )
     pair = with_template(tokenizer_folder, doubling)
-    ids = prompt(pair, user("a"), answer("dog", (61, 62)), user("b"))
+    dog = tuple(pair[1].encode_text("dog"))
+    ids = prompt(pair, user("a"), answer("dog", dog), user("b"))
     assert pair[1].decode(ids) == "a||dog|dog|b||"
     last_only = with_template(tokenizer_folder, "{{ messages[-1].content }}")
-    assert last_only[1].decode(prompt(last_only, answer("x", (61,)), user("b"))) == "b"
+    assert last_only[1].decode(prompt(last_only, answer("dog", dog), user("b"))) == "b"
+
+
+@pytest.mark.parametrize("ids", [(61, 62), (10**6,), (-1,), ()])
+def test_ids_that_do_not_say_the_text_are_not_used(
+    tokenizer_folder: TokenizerFolder, ids: tuple[int, ...]
+) -> None:
+    """After a switch of models, or when a text was edited."""
+    pair = with_template(tokenizer_folder, CHATML)
+    for tail in ([], [user("b")]):
+        texts = [user("a"), answer("the dog"), *tail]
+        stored = [user("a"), answer("the dog", ids), *tail]
+        assert prompt(pair, *stored, continue_answer=not tail) == prompt(
+            pair, *texts, continue_answer=not tail
+        )
 
 
 def test_continuing_from_text_alone(tokenizer_folder: TokenizerFolder) -> None:
@@ -262,11 +279,8 @@ def test_without_a_template_a_plain_one_serves(tokenizer_folder: TokenizerFolder
     assert pair[1].decode(ids) == "Think.\n\nUser: a\nAssistant:  b\nUser: c\nAssistant:"
     assert pair[0].stop == ("\nUser:",)
     stored = tuple(pair[1].encode_text(" b"))
-    asked = prompt(pair, user("a"))
-    assert prompt(pair, user("a"), answer("b", stored), user("c"))[: len(asked) + 1] == [
-        *asked,
-        stored[0],
-    ]
+    asked = [*prompt(pair, user("a")), *stored]
+    assert prompt(pair, user("a"), answer(" b", stored), user("c"))[: len(asked)] == asked
 
 
 def test_where_templates_are_kept(tokenizer_folder: TokenizerFolder) -> None:

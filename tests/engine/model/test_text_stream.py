@@ -200,3 +200,21 @@ def test_half_a_character_at_the_end_shows_as_replacement(tokenizer: Tokenizer) 
     assert result.text == "\ufffd"
     assert result.spans[-1].end == 1
     assert stream(tokenizer, clef).spans[-1].end == 2
+
+
+def test_a_begun_answer_goes_on_behind_its_text(tokenizer: Tokenizer) -> None:
+    whole = "hello 🦙 the dog"
+    ids = tokenizer.encode_text(whole)
+    for begun in range(len(ids)):
+        shown = tokenizer.decode(ids[:begun])
+        if not whole.startswith(shown):
+            continue  # ends within a character
+        text_stream = TextStream(tokenizer)
+        text_stream.resume(ids[:begun])
+        parts = [text_stream.push(i, Origin.TARGET) for i in ids[begun:]]
+        parts.append(text_stream.finish())
+        assert shown + "".join(part.text for part in parts) == whole
+        spans = [span for part in parts for span in part.spans]
+        assert spans[0].start == len(shown.encode("utf-16-le")) // 2
+        assert spans[-1].end == len(whole) + 1
+        assert text_stream.kept == len(ids) - begun
