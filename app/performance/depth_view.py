@@ -1,0 +1,78 @@
+"""Acceptance by position: how often the first, second, third... drafted token is right."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QWidget
+
+from app.performance import wording
+from app.performance.model import PerformanceModel
+from app.performance.painted_view import PaintedView, hatch
+from app.theme.theme import current
+
+_BARS = 44
+_WIDEST = 40
+_MOST = 10
+
+
+class DepthView(PaintedView):
+    """One bar per position: the accepted share solid, the rejected rest hatched."""
+
+    def __init__(self, model: PerformanceModel, parent: QWidget | None = None) -> None:
+        super().__init__("Acceptance by position", parent)
+        self._model = model
+
+    def height_for(self, width: int) -> int:  # noqa: ARG002
+        """Header, percentages, bars, positions."""
+        return round(self.header_height + 2 * self.small_metrics.height() + _BARS + 4)
+
+    def describe(self) -> str:
+        """See `wording.by_position`."""
+        return wording.by_position(self._depths())
+
+    def _depths(self) -> list[tuple[int, int]]:
+        tally = self._model.tally
+        return [] if tally is None else [d for d in tally.by_depth if d[0]][:_MOST]
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+        """Draw the bars, or say that there is nothing to count."""
+        painter = QPainter(self)
+        depths = self._depths()
+        self.paint_header(
+            painter, "Accepted by position", "", "% of tokens on offer" if depths else ""
+        )
+        line = self.small_metrics.height()
+        area = QRectF(0, self.header_height + line, self.width(), _BARS)
+        if depths:
+            self._paint_bars(painter, area, depths)
+        else:
+            rest = QRectF(0, self.header_height, self.width(), self.height() - self.header_height)
+            self.paint_empty(painter, rest, "No drafted tokens to count")
+        painter.end()
+
+    def _paint_bars(self, painter: QPainter, area: QRectF, depths: list[tuple[int, int]]) -> None:
+        tokens = current()
+        line = self.small_metrics.height()
+        step = min(area.width() / len(depths), _WIDEST + 32)
+        width = min(step * 0.72, _WIDEST)
+        painter.setFont(self.small)
+        for index, (offered, accepted) in enumerate(depths):
+            middle = round(step * index + width / 2)
+            bar = QRectF(round(middle - width / 2), area.top(), round(width), area.height())
+            share = accepted / offered
+            split = round(bar.height() * (1 - share))
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.fillRect(bar, QColor(tokens.sunken))
+            painter.fillRect(
+                bar.adjusted(0, 0, 0, split - bar.height()), hatch(QColor(tokens.border_strong))
+            )
+            painter.fillRect(bar.adjusted(0, split, 0, 0), QColor(tokens.verify))
+            painter.setPen(QPen(QColor(tokens.border_strong), 1))
+            painter.drawRect(bar.adjusted(0.5, 0.5, -0.5, -0.5))
+            column = QRectF(middle - step / 2, area.top() - line, step, line)
+            painter.setPen(QColor(tokens.text))
+            painter.drawText(column, Qt.AlignmentFlag.AlignCenter, f"{100 * share:.0f}")
+            column.moveTop(area.bottom() + 2)
+            painter.setPen(QColor(tokens.muted))
+            painter.drawText(column, Qt.AlignmentFlag.AlignCenter, str(index + 1))

@@ -1,0 +1,122 @@
+"""Measured values over time: remembering, thinning out for the screen, and scales. No Qt."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.performance.ring_buffer import RingBuffer
+
+Floats = NDArray[np.float64]
+_STEPS = (1.0, 2.0, 4.0, 6.0, 10.0)
+"""Mantissas of a scale's end; each gives a middle that reads well."""
+
+
+class Series:
+    """The last samples of one quantity; NaN marks a break in the line.
+
+    Args:
+        capacity: how many samples to remember.
+        max_gap: samples further apart than this many seconds are not joined by a line.
+    """
+
+    def __init__(self, capacity: int = 8192, max_gap: float = math.inf) -> None:
+        self._samples = RingBuffer(capacity, columns=2)
+        self._max_gap = max_gap
+        self._last_at = -math.inf
+        self.last: float | None = None
+        """The newest sample, None when there is none or it was not measurable."""
+
+    def append(self, at: float, value: float | None) -> None:
+        """Add a sample at `at` seconds; None where nothing could be measured.
+
+        A sample older than the newest one is dropped: time on a graph runs one way.
+        """
+        if at < self._last_at:
+            return
+        if self.last is not None and (value is None or at - self._last_at > self._max_gap):
+            self._samples.append(self._last_at, math.nan)
+        if value is not None:
+            self._samples.append(at, value)
+        self.last = value
+        self._last_at = at
+
+    def interrupt(self) -> None:
+        """Do not join the next sample to the last one."""
+        if self.last is not None:
+            self._samples.append(self._last_at, math.nan)
+            self.last = None
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._samples.clear()
+        self._last_at, self.last = -math.inf, None
+
+    def since(self, start: float) -> tuple[Floats, Floats]:
+        """Times and values from `start` on, with one sample before it where there is one."""
+        rows = self._samples.view()
+        times, values = rows[:, 0], rows[:, 1]
+        first = max(int(np.searchsorted(times, start)) - 1, 0)
+        return times[first:], values[first:]
+
+    def peak(self, start: float) -> float:
+        """The largest value from `start` on; 0 without one."""
+        values = self.since(start)[1]
+        finite = values[~np.isnan(values)]
+        return float(finite.max()) if len(finite) else 0.0
+
+
+def unbroken(times: Floats, values: Floats) -> list[tuple[Floats, Floats]]:
+    """The runs between breaks, in order."""
+    breaks = np.flatnonzero(np.isnan(values))
+    edges = [-1, *breaks.tolist(), len(values)]
+    return [(times[a + 1 : b], values[a + 1 : b]) for a, b in pairwise(edges) if b - a > 1]
+
+
+def decimate(x: Floats, y: Floats, column: float = 1.0) -> tuple[Floats, Floats]:
+    """At most two points per column of pixels, its smallest and its largest value, in order of x.
+
+    `x` holds pixels, ascending. What a full line would have covered stays covered, so a single
+    spike among thousands of samples is still seen.
+    """
+    columns = np.floor(x / column)
+    starts = np.flatnonzero(np.diff(columns, prepend=-np.inf))
+    if 2 * len(starts) >= len(x):
+        return x, y
+    counts = np.diff(starts, append=len(x))
+    owner = np.repeat(np.arange(len(starts)), counts)
+    # Sorted by column, then value: each column's first and last entries are its extremes.
+    order = np.lexsort((y, owner))
+    extremes = np.unique(np.concatenate((order[starts], order[starts + counts - 1])))
+    return x[extremes], y[extremes]
+
+
+def nice_ceiling(value: float) -> float:
+    """The smallest 1, 2, 4, 6 or 10 times a power of ten that is at least `value`."""
+    if not value > 0 or math.isinf(value):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    for step in _STEPS:
+        if value <= step * power * (1 + 1e-9):
+            return step * power
+    return 10 * power
+
+
+@dataclass(slots=True)
+class Scale:
+    """The end of a vertical axis from 0: grows at once, shrinks only when much too large."""
+
+    ceiling: float = 1.0
+    fixed: bool = False
+    smallest: float = 1.0
+
+    def fit(self, peak: float) -> float:
+        """Adapt to the largest value in sight and return the end of the axis."""
+        fits = 0.4 * self.ceiling <= peak <= self.ceiling
+        if peak > 0 and not fits and not self.fixed:
+            self.ceiling = max(nice_ceiling(peak * 1.05), self.smallest)
+        return self.ceiling
