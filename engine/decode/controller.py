@@ -21,23 +21,26 @@ WIDTH = 4
 START_NODES, START_DEPTH = 7, 4
 
 _FORGET = 0.97
+_FORGET_FAST = 0.85
 _GAIN_WORTH_IT = 1.03
 _FIRST_PAUSE, _LONGEST_PAUSE = 16, 256
-_TRIAL = 6
+_TRIAL = 5
 """Drafting rounds before drafting is judged, and again after each pause."""
+_SHORT_TRIAL = 2
+"""The same at the start of an answer when drafting did not pay in the last one."""
 
 
 class _Average:
     """A mean that forgets."""
 
-    __slots__ = ("_total", "_weight")
+    __slots__ = ("_keep", "_total", "_weight")
 
-    def __init__(self, prior: float = 0.0, weight: float = 0.0) -> None:
-        self._total, self._weight = prior * weight, weight
+    def __init__(self, prior: float = 0.0, weight: float = 0.0, keep: float = _FORGET) -> None:
+        self._total, self._weight, self._keep = prior * weight, weight, keep
 
     def add(self, value: float) -> None:
-        self._total = self._total * _FORGET + value
-        self._weight = self._weight * _FORGET + 1
+        self._total = self._total * self._keep + value
+        self._weight = self._weight * self._keep + 1
 
     @property
     def value(self) -> float | None:
@@ -57,13 +60,29 @@ class Controller:
         self._level = _Average()
         self._accepted = [_Average(0.6, 4.0) for _ in range(MAX_DEPTH)]
         self._calibration = _Average(1.0, 8.0)
-        self._drafting_tokens, self._drafting_seconds = _Average(), _Average()
+        self._drafting_tokens = _Average(keep=_FORGET_FAST)
+        self._drafting_seconds = _Average(keep=_FORGET_FAST)
         self._trial = _TRIAL
         self._pause = 0
+        self._plain_seconds = 0.0
         self._next_pause = _FIRST_PAUSE
         self._levels = 0
         self._expected = 0.0
         self.fallback_reason: str | None = None
+
+    def begin(self) -> None:
+        """A new answer: what did not pay in the last one may pay in this one."""
+        self._plain_seconds = 0.0
+        self._pause, self._next_pause = 0, _FIRST_PAUSE
+        self._trial = _SHORT_TRIAL if self.fallback_reason else _TRIAL
+
+    def worth_beginning(self, seconds: float) -> bool:
+        """Whether a drafter that needs `seconds` to catch up should do so now.
+
+        A short answer would never earn them back. So, as one rents skis until the rent paid
+        equals their price, the target decodes alone until it has spent as long.
+        """
+        return self._forced or self._plain_seconds >= seconds
 
     def next_budget(self, most_depth: int) -> Budget | None:
         """The budget of the next round, or None to decode plainly.
@@ -96,20 +115,21 @@ class Controller:
         self._expected = sum(exp(score) for score in kept.scores[1:])
         return kept
 
-    def observe(self, done: Round) -> None:
-        """Learn from a finished round."""
+    def observe(self, done: Round, proposing: float) -> None:
+        """Learn from a finished round; `proposing` is the seconds its tree took to draft."""
         self._verify[_bucket(done.drafted + 1)].add(done.verify.seconds)
         if done.draft is None:
             self._pause = max(self._pause - 1, 0)
+            self._plain_seconds += done.verify.seconds
             return
         if self._levels:
-            self._level.add(done.draft.seconds / self._levels)
+            self._level.add(proposing / self._levels)
         for depth, accepted in enumerate(done.accepted_by_depth[:MAX_DEPTH]):
             self._accepted[depth].add(accepted)
         if self._expected > 0.05:
             self._calibration.add(min(done.accepted / self._expected, 3.0))
         self._drafting_tokens.add(len(done.tokens))
-        self._drafting_seconds.add(done.verify.end - done.draft.start)
+        self._drafting_seconds.add(proposing + done.verify.seconds)
         self._trial = max(self._trial - 1, 0)
         if not self._forced and not self._trial:
             self._judge()

@@ -23,22 +23,29 @@ def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iter
 
     The first round is the target's alone, so that its first token never waits for the draft.
     """
+    if decoding.remaining and not decoding.cancelled():
+        yield decoding.verify(TokenTree.root(decoding.tokens[-1]))
     context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
-    first = True
+    begun = False
+    controller.begin()
     while decoding.remaining and not decoding.cancelled():
-        tree, draft = TokenTree.root(decoding.tokens[-1]), None
-        budget = None if first else controller.next_budget(decoding.remaining - 1)
+        tree, draft, proposing = TokenTree.root(decoding.tokens[-1]), None, 0.0
+        budget = None
+        if begun or controller.worth_beginning(drafter.begin_seconds(context)):
+            budget = controller.next_budget(decoding.remaining - 1)
         if budget is not None:
             start = perf_counter()
+            if not begun:
+                drafter.begin(context)
+                begun = True
+            begin = perf_counter()
             tree = controller.prune(drafter.propose(context, budget))
             draft = Interval(start, perf_counter())
+            proposing = draft.end - begin
             if decoding.cancelled():
                 return
         done = decoding.verify(tree, draft)
-        if first:
-            drafter.begin(decoding.tokens)
-            first = False
-        else:
+        if begun:
             drafter.observe(done.tokens)
-            controller.observe(done)
+        controller.observe(done, proposing)
         yield done

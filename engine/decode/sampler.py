@@ -73,21 +73,21 @@ class Sampler:
         noise = self._noise(position, len(logits), kept)
         return int(kept[(relative[kept] / self.params.temperature + noise).argmax()])
 
-    def rank(self, logits: Floats, position: int) -> NDArray[np.float64]:
-        """How a draft's candidates rank at `position`, as log weights that sum to one per row.
+    def rank(self, logits: Floats, position: int) -> Floats:
+        """How a draft's candidates rank at `position`: fp32 log weights, one distribution per row.
 
         Args:
             logits: fp32 [rows, vocab], the draft's.
             position: position of the drafted tokens.
         """
-        weights = logits.astype(np.float64)
+        weights = logits.copy()
         if not self.params.greedy:
-            weights /= self.params.temperature
+            weights /= np.float32(self.params.temperature)
             if self._share_noise:
-                weights += self._noise(position, logits.shape[1])
+                weights += self._noise(position, logits.shape[1]).astype(np.float32)
         weights -= weights.max(axis=1, keepdims=True)
-        total: NDArray[np.float64] = np.log(np.exp(weights).sum(axis=1, keepdims=True))
-        return weights - total
+        weights -= np.log(np.exp(weights).sum(axis=1, keepdims=True))
+        return weights
 
     def _noise(
         self, position: int, vocab: int, ids: NDArray[np.int64] | None = None

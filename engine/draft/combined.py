@@ -39,11 +39,15 @@ class CombinedDrafter:
         """Names of the drafters."""
         return " + ".join(record.drafter.name for record in self._records)
 
-    def begin(self, tokens: Sequence[int]) -> None:
+    def begin_seconds(self, context: DraftContext) -> float:
+        """How long all drafters together would take."""
+        return sum(record.drafter.begin_seconds(context) for record in self._records)
+
+    def begin(self, context: DraftContext) -> None:
         """A new answer starts: every drafter gets its chance."""
         for record in self._records:
             record.tree, record.resting = None, 0
-            record.drafter.begin(tokens)
+            record.drafter.begin(context)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """The union of the drafters' trees, cut to the budget."""

@@ -51,8 +51,12 @@ class Drafter(Protocol):
         """Name for people."""
         ...
 
-    def begin(self, tokens: Sequence[int]) -> None:
-        """A new answer starts from these tokens."""
+    def begin_seconds(self, context: DraftContext) -> float:
+        """How long `begin` would take now, as far as is known."""
+        ...
+
+    def begin(self, context: DraftContext) -> None:
+        """A new answer starts: catch up with its tokens, which may take a while."""
         ...
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:

@@ -36,8 +36,14 @@ class LookupDrafter:
         """Name for people."""
         return "lookup"
 
-    def begin(self, tokens: Sequence[int]) -> None:
-        """Index these tokens; what is indexed already stays."""
+    def begin_seconds(self, context: DraftContext) -> float:
+        """Indexing costs next to nothing."""
+        del context
+        return 0.0
+
+    def begin(self, context: DraftContext) -> None:
+        """Index the tokens; what is indexed already stays."""
+        tokens = context.tokens
         self._proposed = None
         kept = len(self._tokens)
         if list(tokens[:kept]) != self._tokens:
@@ -56,8 +62,6 @@ class LookupDrafter:
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """Continuations of the longest suffix that occurred before, the latest first."""
-        if context.tokens[len(self._tokens) :]:
-            self._append(context.tokens[len(self._tokens) :])
         root = context.tokens[-1]
         self._proposed = None
         for length in range(LONGEST, SHORTEST - 1, -1):

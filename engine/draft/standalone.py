@@ -7,10 +7,11 @@ draft in one forward and offer their likeliest children. Cost: one draft forward
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.backend.segment import Floats
 from engine.decode.tree import TokenTree
 from engine.draft.drafter import Budget, DraftContext
 from engine.model.decoder import Decoder
@@ -35,15 +36,26 @@ class StandaloneDrafter:
         self._draft = draft
         self._pool = pool
         self._state: SequenceState | None = None
+        self._pace = 0.0  # seconds per token when catching up
 
     @property
     def name(self) -> str:
         """Name for people."""
         return self._name
 
-    def begin(self, tokens: Sequence[int]) -> None:
-        """Take the kept state that has most in common with the tokens."""
-        self._state = self._pool.take(tokens)
+    def begin_seconds(self, context: DraftContext) -> float:
+        """The tokens that no kept state has, at the pace of the last time."""
+        return (len(context.tokens) - self._pool.common_prefix(context.tokens)) * self._pace
+
+    def begin(self, context: DraftContext) -> None:
+        """Take the kept state that has most in common with the tokens, and process the rest."""
+        self._state = self._pool.take(context.tokens)
+        missing = len(context.tokens) - self._state.common_prefix(context.tokens)
+        if len(context.tokens) > self._pool.context:
+            return
+        start = perf_counter()
+        if self._catch_up(self._state, context) is not None and missing > CATCH_UP_CHUNK // 4:
+            self._pace = (perf_counter() - start) / missing
 
     def observe(self, committed: Sequence[int]) -> None:
         """Keep the keys of drafted nodes that were accepted, forget the rest."""
@@ -69,10 +81,9 @@ class StandaloneDrafter:
         root = context.tokens[-1]
         position = len(context.tokens)
         depth = min(budget.depth, self._pool.context - position + 1)
-        if depth < 1 or budget.nodes < 1:
+        state = self._state
+        if depth < 1 or budget.nodes < 1 or state is None:
             return TokenTree.root(root)
-        state = self._state or self._pool.take(context.tokens)
-        self._state = state
         logits = self._catch_up(state, context)
         if logits is None:
             return TokenTree.root(root)
@@ -95,7 +106,7 @@ class StandaloneDrafter:
             beams = [(first + i, staged + row, children[i][2]) for row, i in enumerate(best)]
         return TokenTree.build(root, nodes, most=budget.nodes)
 
-    def _catch_up(self, state: SequenceState, context: DraftContext) -> NDArray[np.float32] | None:
+    def _catch_up(self, state: SequenceState, context: DraftContext) -> Floats | None:
         """Process the committed tokens the draft has not seen; logits [1, vocab] at the root."""
         tokens = context.tokens
         state.crop(state.reusable(min(state.common_prefix(tokens), len(tokens) - 1)))
@@ -112,9 +123,7 @@ class StandaloneDrafter:
                 return forward.logits
 
 
-def _likeliest(
-    weights: NDArray[np.float64], above: Sequence[float], width: int
-) -> list[tuple[int, int, float]]:
+def _likeliest(weights: Floats, above: Sequence[float], width: int) -> list[tuple[int, int, float]]:
     """Per row, the `width` likeliest tokens: (row, token, score of the path), best first."""
     rows, vocab = weights.shape
     width = min(width, vocab)

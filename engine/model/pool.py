@@ -39,6 +39,10 @@ class StatePool:
         if state in self._states:
             self._states.remove(state)
 
+    def common_prefix(self, tokens: Sequence[int]) -> int:
+        """Most tokens that a kept state has in common with `tokens`."""
+        return max((state.common_prefix(tokens) for state in self._states), default=0)
+
     def take(self, tokens: Sequence[int]) -> SequenceState:
         """The state that has most in common with `tokens`, or one with nothing to lose.
 

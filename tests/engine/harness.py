@@ -69,8 +69,12 @@ class OracleDrafter:
     def name(self) -> str:
         return "oracle"
 
-    def begin(self, tokens: Sequence[int]) -> None:
-        del tokens
+    def begin_seconds(self, context: DraftContext) -> float:
+        del context
+        return 0.0
+
+    def begin(self, context: DraftContext) -> None:
+        del context
 
     def observe(self, committed: Sequence[int]) -> None:
         del committed
