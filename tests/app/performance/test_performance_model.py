@@ -1,0 +1,239 @@
+"""Events in, numbers and geometry out; no window."""
+
+from __future__ import annotations
+
+import pytest
+import scripted_rounds as scripted
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.performance import wording
+from app.performance.model import Part, PerformanceModel
+from app.performance.tally import RateMeter
+from app.performance.timeline import SPANS_S, Lane, Timeline, overlaps
+from engine.events import Event, RoundFinished, TextDelta, Unloaded
+
+
+def fed(*events: Event) -> PerformanceModel:
+    model = PerformanceModel()
+    for event in events:
+        model.handle(event)
+    return model
+
+
+def three_rounds() -> list[RoundFinished]:
+    """The prefill's token, a drafted round, a plain one, another drafted one."""
+    return [
+        scripted.round_finished(0, 10.0, verify=0.5),
+        scripted.round_finished(1, 10.5, draft=0.2, verify=0.3, drafted=4, accepted=3),
+        scripted.round_finished(2, 11.0, verify=0.2),
+        scripted.round_finished(3, 11.2, draft=0.3, verify=0.5, drafted=5, accepted=0),
+    ]
+
+
+def test_acceptance_follows_the_definitions() -> None:
+    model = PerformanceModel()
+    model.asked(9.8)
+    for event in three_rounds():
+        model.handle(event)
+    tally = model.tally
+    assert tally is not None
+    assert (tally.committed, tally.rounds, tally.plain_rounds) == (1 + 4 + 1 + 1, 3, 1)
+    # Prefill's token and the plain round are left out: 4 + 1 tokens in 2 forwards.
+    assert tally.acceptance_length == pytest.approx(2.5)
+    assert tally.accepted_share == pytest.approx(3 / 9)
+    assert tally.tokens_per_s == pytest.approx(6 / (12.0 - 10.5))
+    assert tally.ttft_s == pytest.approx(10.5 - 9.8)
+    assert tally.by_depth == [(2, 1), (1, 1), (1, 1), (1, 0)] + [(0, 0)] * 1
+
+
+def test_tokens_cut_off_at_the_end_were_not_accepted() -> None:
+    done = scripted.round_finished(1, 0.0, draft=0.1, drafted=4, accepted=4)
+    cut = RoundFinished(**{f: getattr(done, f) for f in done.__slots__} | {"committed": 2})
+    tally = fed(cut).tally
+    assert tally is not None
+    assert (tally.committed, tally.accepted) == (2, 2)
+
+
+def test_plain_answer_has_no_acceptance() -> None:
+    tally = fed(*(e for e in scripted.answer(3, mode="plain"))).tally
+    assert tally is not None
+    assert tally.rounds == tally.plain_rounds > 5
+    assert tally.acceptance_length is None
+    assert tally.accepted_share is None
+
+
+def test_the_engines_account_overrules_ours() -> None:
+    model = fed(*scripted.answer(5), scripted.finished(106))
+    assert model.tally is not None
+    shown = {label: value for value, label in wording.numbers(model.tally)}
+    assert shown == {
+        "tokens/s now": "–",
+        "answer average": "14.2",
+        "first token": "420\u00a0ms",
+        "acceptance length": "3.3",
+        "accepted": "46\u00a0%",
+        "tokens written": "412",
+    }
+    assert model.tally.by_depth[0] == (122, 100)
+
+
+def test_a_new_answer_starts_afresh_and_breaks_the_lines() -> None:
+    model = fed(*scripted.answer(5), scripted.finished(106))
+    for event in scripted.answer(3, start=110, request_id="next"):
+        model.handle(event)
+    assert model.tally is not None
+    assert model.tally.request_id == "next"
+    assert all(done.request_id == "next" for done in model.timeline.rounds)
+    times, values = model.speed.series[0].since(0)
+    at_break = times[values != values]  # NaN
+    assert len(at_break) == 1
+    assert times[0] < at_break[0] < 110
+
+
+def test_devices_show_only_what_was_measured() -> None:
+    model = fed(scripted.sample(1.0), scripted.sample(1.5))
+    assert [lane.title for lane in model.lanes if lane.present] == [
+        *("Tokens per second", "Acceptance length", "CPU", "Memory")
+    ]
+    assert model.handle(scripted.sample(2.0, gpu=True)) == Part.TIME
+    assert model.gpu.present
+    assert model.gpu_memory.value == "7.60 of 12.0\u00a0GiB"
+    assert len(model.gpu.series[0].since(0)[0]) == 1
+    assert model.now == 2.0
+
+
+def test_events_without_news_change_nothing() -> None:
+    model = PerformanceModel()
+    assert model.handle(TextDelta(1.0, "r", "text", ())) == Part.NOTHING
+    assert model.handle(Unloaded(2.0)) == Part.NOTHING
+    assert model.tally is None
+
+
+def test_clearing_forgets_all_but_the_hardware() -> None:
+    model = fed(*scripted.answer(5, gpu=True))
+    model.clear()
+    assert model.tally is None
+    assert not model.timeline.rounds
+    assert all(len(s.since(0)[0]) == 0 for lane in model.lanes for s in lane.series)
+    assert model.gpu.present
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 3), st.integers(1, 8)), min_size=2, max_size=60))
+def test_rate_is_tokens_over_the_time_they_took(rounds: list[tuple[float, int]]) -> None:
+    meter, at = RateMeter(), 0.0
+    marks: list[tuple[float, int]] = []
+    for seconds, tokens in rounds:
+        at += seconds
+        marks.append((at, tokens))
+        rate = meter.add(at, tokens)
+        if len(marks) == 1:
+            assert rate is None
+            continue
+        # The window reaches back a second, and over at least one whole round.
+        older = [i for i, (t, _) in enumerate(marks[:-1]) if t <= at - 1.0]
+        anchor = older[-1] if older else 0
+        expected = sum(n for _, n in marks[anchor + 1 :]) / (at - marks[anchor][0])
+        assert rate == pytest.approx(expected)
+
+
+def test_blocks_lie_where_their_time_is() -> None:
+    timeline = Timeline()
+    for done in three_rounds():
+        timeline.add(done)
+    timeline.span = 1.0  # 11.0 to 12.0
+    blocks = [(b.lane, b.left, b.right, b.plain) for b in timeline.blocks(200)]
+    expected = [
+        (Lane.VERIFY, 0, 40, True),
+        (Lane.DRAFT, 40, 100, False),
+        (Lane.VERIFY, 100, 200, False),
+    ]
+    for block, (lane, left, right, plain) in zip(blocks, expected, strict=True):
+        assert block[0] is lane
+        assert block[1:3] == pytest.approx((left, right))
+        assert block[3] == plain
+    under = timeline.block_at(70, Lane.DRAFT, 200)
+    assert under is not None
+    assert under.round.index == 3
+    assert timeline.block_at(20, Lane.DRAFT, 200) is None
+
+
+def test_shares_of_rounds_that_take_turns() -> None:
+    timeline = Timeline()
+    for done in three_rounds():
+        timeline.add(done)
+    shares = timeline.shares  # from 10.5 to 12.0, round 0 left out
+    assert shares is not None
+    assert shares.seconds == pytest.approx(1.5)
+    assert shares.draft == pytest.approx(0.5 / 1.5)
+    assert shares.verify == pytest.approx(1.0 / 1.5)
+    assert shares.both == 0
+    assert shares.neither == pytest.approx(0)
+
+
+@given(st.lists(st.tuples(*[st.integers(1, 9)] * 3), min_size=1, max_size=30))
+def test_shares_of_overlapping_lanes_equal_a_count_of_ticks(
+    rounds: list[tuple[int, int, int]],
+) -> None:
+    """Against a naive count over whole ticks; drafts run up to 4 ticks ahead of their round."""
+    timeline, clock, drafts, verifies = Timeline(), 20, set[int](), set[int]()
+    for index, (draft, verify, wish) in enumerate(rounds, start=1):
+        ahead = min(wish, draft, 4)
+        begin = max([clock - ahead, *(tick + 1 for tick in drafts)])
+        done = scripted.round_finished(
+            index, begin, draft=draft, verify=verify, drafted=2, accepted=1
+        )
+        start = max(begin + draft, clock)
+        done = RoundFinished(
+            **{f: getattr(done, f) for f in done.__slots__}
+            | {"verify": type(done.verify)(start, start + verify)}
+        )
+        timeline.add(done)
+        drafts |= set(range(begin, begin + draft))
+        verifies |= set(range(start, start + verify))
+        clock = start + verify
+    shares = timeline.shares
+    assert shares is not None
+    total = clock - min(drafts)
+    assert shares.seconds == pytest.approx(total)
+    assert shares.draft == pytest.approx(len(drafts) / total)
+    assert shares.verify == pytest.approx(len(verifies) / total)
+    assert shares.both == pytest.approx(len(drafts & verifies) / total)
+
+
+def test_overlap_is_found_in_pixels() -> None:
+    timeline = Timeline()
+    timeline.add(scripted.round_finished(1, 1.0, draft=0.4, verify=0.6, drafted=2, accepted=1))
+    timeline.add(
+        scripted.round_finished(2, 2.0, draft=0.5, ahead=0.5, verify=0.5, drafted=2, accepted=1)
+    )
+    timeline.span = 1.0
+    assert overlaps(timeline.blocks(100)) == [(pytest.approx(0), pytest.approx(50))]
+
+
+def test_span_suits_the_rounds_and_does_not_flutter() -> None:
+    timeline = Timeline()
+    for index in range(30):
+        timeline.add(scripted.round_finished(index, index * 0.1, verify=0.1))
+    first = timeline.span
+    assert first in SPANS_S
+    assert 0.6 <= first <= 1.5
+    for index in range(30, 60):
+        timeline.add(scripted.round_finished(index, index * 0.1, verify=0.1 * (1 + index % 2 / 3)))
+        assert timeline.span == first
+
+
+def test_findings_in_words() -> None:
+    model = fed(*three_rounds())
+    assert wording.where_time_goes(model.timeline, model.tally) == (
+        "Drafting takes 33\u00a0% of the time, verifying 67\u00a0%."
+        " 1 of 3 rounds without a draft (outlined)."
+    )
+    overlapped = fed(*scripted.answer(10, mode="duo"))
+    assert "Both work" in wording.where_time_goes(overlapped.timeline, overlapped.tally)
+    plain = fed(*scripted.answer(10, mode="plain"))
+    assert "No drafting" in wording.where_time_goes(plain.timeline, plain.tally)
+    assert "while an answer is written" in wording.where_time_goes(Timeline(), None)
+    assert wording.one_round(three_rounds()[1]) == (
+        "Round 1: 3 of 4 drafted tokens accepted, drafting 200\u00a0ms, verifying 300\u00a0ms"
+    )
