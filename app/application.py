@@ -21,6 +21,7 @@ from app.main_window import MainWindow, Services
 from app.paths import Paths
 from app.settings import SettingsStore
 from app.theme.theme import Theme
+from engine.commands import Load
 from engine.errors import UserFixable
 
 _log = logging.getLogger(__name__)
@@ -50,11 +51,9 @@ class Assembly:
         if self.trouble is not None:
             self._tell_of_history(self.trouble)
 
-    def start(self, model: Path | None) -> None:
-        """Start the engine and load a model, when the window is on the screen."""
-        self.bridge.start()
-        if model is not None:
-            self.window.load(model)
+    def start(self, model: Callable[[], Path]) -> None:
+        """Start the engine and load a model; `model` is called in the engine's starting thread."""
+        self.bridge.start(lambda: Load(model()))
 
     def close(self) -> None:
         """Stop the engine, save what it still had to say, close the files."""
@@ -111,10 +110,8 @@ def open_history(paths: Paths) -> tuple[HistoryStore, UserFixable | None]:
 
 def performance_panel(bridge: EngineBridge) -> QWidget:
     """The performance panel, fed with every event."""
-    try:
-        from app.performance.panel import PerformancePanel
-    except ImportError:
-        return QWidget()
+    from app.performance.panel import PerformancePanel
+
     panel = PerformancePanel()
     bridge.received.connect(panel.handle)
     return panel
@@ -145,7 +142,8 @@ def run(paths: Paths) -> int:
     errors.arrived.connect(assembly.show_unexpected)
     instance.raise_asked.connect(assembly.window.come_forward)
     assembly.window.show()
-    QTimer.singleShot(0, assembly.window, _starter(assembly))
+    # Only now, with the first picture on the screen: what the engine imports takes a while.
+    QTimer.singleShot(0, assembly.window, lambda: assembly.start(_bundled_model))
     code = application.exec()
     assembly.close()
     instance.release()
@@ -154,12 +152,7 @@ def run(paths: Paths) -> int:
     return code
 
 
-def _starter(assembly: Assembly) -> Callable[[], None]:
-    """Starts the engine once the first picture is on the screen."""
+def _bundled_model() -> Path:
+    from engine.hub.local import bundled_target
 
-    def start() -> None:
-        from engine.hub.local import bundled_target
-
-        assembly.start(bundled_target())
-
-    return start
+    return bundled_target()

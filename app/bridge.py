@@ -9,7 +9,7 @@ import time
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -39,6 +39,13 @@ class EngineLike(Protocol):
         """Stop whatever runs and end the engine's threads."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Among the events: a command the starting thread has sent."""
+
+    command: Command
+
+
 EngineFactory = Callable[[Callable[[Event], None]], EngineLike]
 
 
@@ -66,7 +73,7 @@ class EngineBridge(QObject):
         self._engine: EngineLike | None = None
         self._waiting: list[Command] = []
         self._gate = threading.Lock()
-        self._events: deque[Event] = deque()
+        self._events: deque[Event | _Sent] = deque()
         self._subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
         self._closed = False
         self._last_activity = time.perf_counter()
@@ -76,17 +83,20 @@ class EngineBridge(QObject):
         self.status = EngineStatus()
         self.last_load: Load | None = None
 
-    def start(self) -> None:
-        """Start the engine in a thread of its own; commands sent meanwhile wait for it."""
+    def start(self, first: Callable[[], Command] | None = None) -> None:
+        """Start the engine in a thread of its own; commands sent meanwhile wait for it.
+
+        `first` makes the command that goes before them; it runs in that thread.
+        """
         self._closed = False
         self._set_status(EngineStatus())
         self._timer.start()
-        threading.Thread(target=self._start_engine, name="engine-start", daemon=True).start()
+        threading.Thread(
+            target=self._start_engine, args=(first,), name="engine-start", daemon=True
+        ).start()
 
     def submit(self, command: Command) -> None:
         """Send a command; never blocks."""
-        if isinstance(command, Load):
-            self.last_load = command
         with self._gate:
             engine = self._engine
             if engine is None:
@@ -94,8 +104,7 @@ class EngineBridge(QObject):
         if engine is not None:
             engine.submit(command)
         self._wake()
-        if self.status.phase is not Phase.BROKEN:
-            self._set_status(self.status.told(command))
+        self._note(command)
 
     def subscribe(self, kind: type[E], callback: Callable[[E], None]) -> None:
         """Call `callback` for every event of type `kind`."""
@@ -127,9 +136,17 @@ class EngineBridge(QObject):
         if self._timer.interval() != interval:
             self._timer.setInterval(interval)
 
-    def _start_engine(self) -> None:
+    def _note(self, command: Command) -> None:
+        """Follow a command that was sent."""
+        if isinstance(command, Load):
+            self.last_load = command
+        if self.status.phase is not Phase.BROKEN:
+            self._set_status(self.status.told(command))
+
+    def _start_engine(self, first: Callable[[], Command] | None) -> None:
         try:
             engine = self._factory(self._events.append)
+            command = first() if first is not None else None
         except Exception as error:  # noqa: BLE001 - whatever it is, the user must hear of it
             _log.exception("the engine did not start")
             self._events.append(_start_failure(error))
@@ -139,13 +156,19 @@ class EngineBridge(QObject):
                 self._waiting.clear()
             else:
                 self._engine = engine
-            waiting, self._waiting = self._waiting, []
-            for command in waiting:
+            if command is not None:
+                self._events.append(_Sent(command))
                 engine.submit(command)
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                engine.submit(each)
         if self._closed:
             engine.close()
 
-    def _dispatch(self, event: Event) -> None:
+    def _dispatch(self, event: Event | _Sent) -> None:
+        if isinstance(event, _Sent):
+            self._note(event.command)
+            return
         broken = isinstance(event, Failed) and event.details.startswith(_START_MARK)
         self._set_status(
             replace(self.status, phase=Phase.BROKEN, request_id=None)

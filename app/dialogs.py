@@ -35,8 +35,10 @@ _PAPERS = (
         "arXiv 2412.18934",
     ),
     (
-        "DuoDecoding: Hardware-aware Heterogeneous Speculative Decoding with Dynamic"
-        " Multi-Sequence Drafting",
+        (
+            "DuoDecoding: Hardware-aware Heterogeneous Speculative Decoding with"
+            " Dynamic Multi-Sequence Drafting"
+        ),
         "https://arxiv.org/abs/2503.00784",
         "arXiv 2503.00784",
     ),

@@ -115,6 +115,7 @@ class MainWindow(QMainWindow):
         sidebar.about_asked.connect(self.show_about)
         self.chat.sidebar_asked.connect(self._toggle_sidebar)
         self.chat.performance_asked.connect(self._toggle_performance)
+        self.chat.model_asked.connect(self._load_bundled)
         self._services.settings.problem.connect(self.chat.show_trouble)
         self._services.bridge.subscribe(Failed, self._failed)
 
@@ -143,6 +144,11 @@ class MainWindow(QMainWindow):
             action.triggered.connect(lambda _=False, run=call: run())
             self.addAction(action)
             self.shortcuts.append((text, keys))
+
+    def _load_bundled(self) -> None:
+        from engine.hub.local import bundled_target  # the engine has imported it long ago
+
+        self.load(bundled_target())
 
     def _list(self, conversations: list[Conversation]) -> None:
         self.listed = conversations
@@ -232,9 +238,8 @@ class MainWindow(QMainWindow):
 
     def _restart_engine(self) -> None:
         bridge = self._services.bridge
-        bridge.start()
-        if bridge.last_load is not None:
-            bridge.submit(bridge.last_load)
+        again = bridge.last_load
+        bridge.start(None if again is None else lambda: again)
 
     def show_shortcuts(self) -> None:
         """Open the list of shortcuts."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 from PySide6.QtCore import QSize
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
 
 from app.application import Assembly, make_application
@@ -171,12 +172,13 @@ def _tour(
 
     def shoot(name: str, widget: QWidget = window) -> None:
         settle()
+        QTest.qWait(280)  # rendering comes some frames after the text
         with suppress(OSError):
             if not widget.grab().save(str(target(name))):
                 _log.error("%s could not be written", target(name))
 
     shoot("01-preparing")
-    stage.assembly.start(Path("model"))
+    stage.assembly.start(lambda: Path("model"))
     stage.tell(_sample(0.0, 3.0), LoadProgress(0.0, "Loading Duotail 7M", 0.62))
     shoot("02-loading")
     stage.ready()

@@ -93,7 +93,7 @@ def _from_table(table: dict[str, Any]) -> Settings:
     for field in fields(Settings):
         if field.name in table:
             with contextlib.suppress(ValueError, TypeError, OverflowError):
-                value = _CHECKS[field.name](table[field.name])
+                value: Any = _CHECKS[field.name](table[field.name])
                 settings = replace(settings, **{field.name: value})
     return settings
 

@@ -121,8 +121,7 @@ class EngineStatus:
             case Phase.NO_MODEL:
                 return "No model loaded"
             case Phase.LOADING:
-                stage = f": {self.stage}" if self.stage else ""
-                return f"Loading the model{stage} ({self.fraction:.0%})"
+                return f"{self.stage or 'Loading the model'} ({self.fraction:.0%})"
             case Phase.READY:
                 return "Ready"
             case Phase.WAITING:

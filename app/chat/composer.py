@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QToolButton,
     QVBoxLayout,
@@ -18,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.writer import prose_size
 from app.status import EngineStatus, Phase
+from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 
@@ -115,7 +115,7 @@ class Composer(QFrame):
         self.sampling.setCursor(Qt.CursorShape.PointingHandCursor)
         self.sampling.setIconSize(QSize(16, 16))
         self.sampling.clicked.connect(self.sampling_asked)
-        self._hint = QLabel(self)
+        self._hint = ElidedLabel(self)
         self._hint.setProperty("look", "muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.send_button = self._round("send", "Send the message")
@@ -157,7 +157,7 @@ class Composer(QFrame):
 
     def set_sampling(self, temperature: float, seed: int | None) -> None:
         """Show how answers are drawn."""
-        text = "Greedy" if temperature == 0 else f"Temperature {temperature:g}"
+        text = f"Temperature {temperature:g}"
         if temperature and seed is not None:
             text += f", seed {seed}"
         self.sampling.setText(text)
@@ -178,9 +178,9 @@ class Composer(QFrame):
         if event.type() is QEvent.Type.PaletteChange and hasattr(self, "_state"):
             self._update_buttons()
 
-    def resizeEvent(self, event: QEvent) -> None:  # type: ignore[override]  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """A narrower field needs more lines."""
-        super().resizeEvent(event)  # type: ignore[arg-type]
+        super().resizeEvent(event)
         self._grow()
 
     def send(self) -> None:
@@ -219,7 +219,7 @@ class Composer(QFrame):
         self.send_button.setToolTip(why or "Send the message (Enter)")
         self.send_button.setAccessibleDescription(why)
 
-    def _show_focus(self, focused: bool) -> None:  # noqa: FBT001
+    def _show_focus(self, focused: bool) -> None:
         self.setProperty("focused", "true" if focused else "false")
         self.style().unpolish(self)
         self.style().polish(self)

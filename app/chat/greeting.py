@@ -7,6 +7,7 @@ import os
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QGridLayout,
+    QHBoxLayout,
     QLabel,
     QProgressBar,
     QPushButton,
@@ -34,6 +35,7 @@ class Greeting(QWidget):
     """The page of a chat without messages. `example_chosen` carries a prompt to send."""
 
     example_chosen = Signal(str)
+    model_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -60,6 +62,10 @@ class Greeting(QWidget):
         policy.setRetainSizeWhenHidden(True)
         self._progress.setSizePolicy(policy)
         self.examples = [self._example(text) for text in _EXAMPLES]
+        self.load_button = QPushButton("Load the bundled model", self)
+        self.load_button.setProperty("look", "primary")
+        self.load_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.load_button.clicked.connect(self.model_asked)
         self._arrange()
         self.set_status(self._status)
 
@@ -92,10 +98,15 @@ class Greeting(QWidget):
         inner.addWidget(self._progress, 0, Qt.AlignmentFlag.AlignHCenter)
         inner.addSpacing(26)
         inner.addLayout(grid)
+        inner.addWidget(self.load_button, 0, Qt.AlignmentFlag.AlignHCenter)
+        centre = QHBoxLayout()
+        centre.addStretch(1)
+        centre.addWidget(column, 1000)
+        centre.addStretch(1)
         layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
         layout.addStretch(5)
-        layout.addWidget(column)
-        layout.setAlignment(column, Qt.AlignmentFlag(0))
+        layout.addLayout(centre)
         layout.addStretch(6)
 
     def set_status(self, status: EngineStatus) -> None:
@@ -109,6 +120,7 @@ class Greeting(QWidget):
         possible = status.phase not in {Phase.BROKEN, Phase.NO_MODEL}
         for button in self.examples:
             button.setVisible(possible)
+        self.load_button.setVisible(status.phase is Phase.NO_MODEL)
         self._mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
         self._title.setText(self._headline())
         self._line.setText(self._hardware())
@@ -160,4 +172,8 @@ def _draft_words(status: EngineStatus) -> str:
         return ""
     device = {"cpu": "the CPU", "gpu": "the GPU"}.get(plan.target_device.lower())
     where = f"Runs on {device or plan.target_device}"
-    return f"{where}; {plan.draft} drafts ahead." if plan.draft else f"{where}, without a draft."
+    if not plan.draft:
+        return f"{where}, without a draft."
+    names = plan.draft.split(" + ")
+    verb = "guesses" if len(names) == 1 else "guess"
+    return f"{where}; {' and '.join(names)} {verb} ahead."

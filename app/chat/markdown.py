@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 _MAX_TAIL = 16_000
 """Characters that an unfinished block may have before it is given up as plain text."""
@@ -243,7 +242,7 @@ def _blocks(source: str, pieces: Sequence[_Piece], *, ended: bool) -> list[Block
         if piece.token == "fence" and last and not ended and not _is_closed(text):
             blocks.append(Block(BlockKind.CODE, text, closed=False))
         else:
-            blocks.append(Block(piece.kind, text.strip("\n")))
+            blocks.append(Block(piece.kind, text.rstrip()))
     return blocks
 
 

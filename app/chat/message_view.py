@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QFontMetrics, QGuiApplication
+from PySide6.QtGui import QFontMetricsF, QGuiApplication
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
 from app.chat.text_view import TextView
@@ -12,7 +14,8 @@ from app.history import AnswerState, StoredMessage
 from app.theme.icons import IconButton
 
 _FRAME_MS = 33
-_DUTY = 8
+_SLOWEST_FRAME_MS = 250
+_DUTY = 6
 """Rendering may take one part in so many of the time."""
 
 
@@ -40,9 +43,9 @@ class UserMessage(QWidget):
     def fit(self, width: int) -> None:
         """Make the bubble as wide as its text, at most most of the column."""
         if self._natural < 0:
-            metrics = QFontMetrics(self.text.document().defaultFont())
+            metrics = QFontMetricsF(self.text.document().defaultFont())
             lines = self.message.text[:4_000].split("\n")
-            self._natural = max(metrics.horizontalAdvance(line[:400]) for line in lines) + 6
+            self._natural = ceil(max(metrics.horizontalAdvance(line[:400]) for line in lines)) + 1
         self.text.setFixedWidth(max(40, min(self._natural, int(width * 0.82) - 32)))
 
 
@@ -60,7 +63,6 @@ class AnswerMessage(QWidget):
         self.text = TextView("Answer", self)
         self._waiting = QLabel("\u2026", self)
         self._waiting.setProperty("look", "muted")
-        self._waiting.setAccessibleName("The answer has not begun yet")
         self._note = QLabel(self)
         self._note.setProperty("look", "muted")
         self._note.setWordWrap(True)
@@ -115,6 +117,10 @@ class AnswerMessage(QWidget):
             self.text.reopen(self.message.text)
         self._update_parts(last=True)
 
+    def say(self, words: str) -> None:
+        """Say what is going on before the first words come."""
+        self._waiting.setText(f"{words}\u2026")
+
     def append(self, text: str) -> None:
         """More text has come; it is rendered with the next frame."""
         self._pending.append(text)
@@ -128,7 +134,7 @@ class AnswerMessage(QWidget):
         self._timer.stop()
         self._live = False
         self.message = message
-        if self.text.source == message.text:
+        if self.text.raw_text == message.text:
             self.text.finish()
         else:
             self.text.show_markdown(message.text)
@@ -143,13 +149,14 @@ class AnswerMessage(QWidget):
 
     def copy(self) -> None:
         """Copy the answer as markdown."""
-        QGuiApplication.clipboard().setText(self.text.source)
+        QGuiApplication.clipboard().setText(self.text.raw_text)
         self._copy.set_icon("check", "success")
         QTimer.singleShot(1500, self._copy, lambda: self._copy.set_icon("copy"))
 
     def _next_frame(self) -> int:
         """Slow rendering (a long paragraph or table still open) is done less often."""
-        return max(_FRAME_MS, int(self.text.last_render_s * 1000 * _DUTY))
+        wanted = int(self.text.last_render_s * 1000 * _DUTY)
+        return min(max(_FRAME_MS, wanted), _SLOWEST_FRAME_MS)
 
     def _flush(self) -> None:
         if self._pending:
@@ -159,8 +166,8 @@ class AnswerMessage(QWidget):
 
     def _update_parts(self, *, last: bool) -> None:
         message, live = self.message, self._live
-        self._waiting.setVisible(live and not self.text.source)
-        self.text.setVisible(bool(self.text.source) or live)
+        self._waiting.setVisible(live and not self.text.raw_text)
+        self.text.setVisible(bool(self.text.raw_text) or live)
         note = "" if live else answer_note(message)
         self._note.setText(note)
         self._note.setVisible(bool(note))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QPoint, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QFontMetrics, QResizeEvent
+from PySide6.QtGui import QDesktopServices, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QMessageBox,
     QStackedWidget,
     QVBoxLayout,
@@ -27,6 +26,7 @@ from app.chat.transcript import Transcript
 from app.history import Conversation, StoredMessage, UndoToken
 from app.settings import Settings, SettingsStore
 from app.status import EngineStatus
+from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
 from engine.errors import UserFixable
@@ -38,6 +38,8 @@ class ChatPage(QWidget):
 
     sidebar_asked = Signal()
     performance_asked = Signal()
+    model_asked = Signal()
+    """The bundled model shall be loaded."""
 
     def __init__(
         self,
@@ -54,9 +56,8 @@ class ChatPage(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.sidebar_button = IconButton("sidebar", "Show or hide the conversations", self)
         self.performance_button = IconButton("chart", "Show or hide the performance panel", self)
-        self._title = QLabel(self)
+        self._title = ElidedLabel(self)
         self._title.setProperty("look", "title")
-        self._title.setTextFormat(Qt.TextFormat.PlainText)
         self.greeting = Greeting(self)
         self.transcript = Transcript(self)
         self._stack = QStackedWidget(self)
@@ -109,6 +110,7 @@ class ChatPage(QWidget):
         self.sidebar_button.clicked.connect(self.sidebar_asked)
         self.performance_button.clicked.connect(self.performance_asked)
         self.greeting.example_chosen.connect(self._session.send)
+        self.greeting.model_asked.connect(self.model_asked)
         self.transcript.continue_asked.connect(self._session.continue_answer)
         self.transcript.regenerate_asked.connect(self._session.regenerate)
         self.transcript.link_clicked.connect(self._ask_to_open)
@@ -125,7 +127,6 @@ class ChatPage(QWidget):
         super().resizeEvent(event)
         side = max(24, (self.width() - COLUMN) // 2)
         self._bottom.setContentsMargins(side, 4, side, 10)
-        self._show_title()
 
     def show_trouble(self, problem: UserFixable) -> None:
         """Tell of something that went wrong, with what can be done about it."""
@@ -184,6 +185,9 @@ class ChatPage(QWidget):
     def _show_status(self, status: EngineStatus) -> None:
         self.status_line.show_status(status)
         self.greeting.set_status(status)
+        answer = self.transcript.last_answer()
+        if answer is not None:
+            answer.say(status.words)
         self._update()
 
     def _show_settings(self, settings: Settings) -> None:
@@ -198,11 +202,7 @@ class ChatPage(QWidget):
 
     def _show_title(self) -> None:
         current = self._session.current
-        title = current.title if current else "New chat"
-        room = max(80, self.width() - 140)
-        metrics = QFontMetrics(self._title.font())
-        self._title.setText(metrics.elidedText(title, Qt.TextElideMode.ElideRight, room))
-        self._title.setToolTip(title)
+        self._title.setText(current.title if current else "New chat")
 
     def _ask_to_open(self, address: str) -> None:
         """Open a link only when the reader has seen where it leads."""

@@ -38,6 +38,7 @@ _MAX_INLINE = 6_000
 _MAX_CELLS = 1_200
 _HEADING_SCALE = {1: 1.4, 2: 1.22, 3: 1.08}
 _QUOTE_INDENT = 18
+_BELOW_TABLE = 14
 _BOXES = {"[ ] ": "\N{BALLOT BOX} ", "[x] ": "\N{BALLOT BOX WITH CHECK} "}
 _LINE_SEPARATOR = "\u2028"
 
@@ -305,6 +306,7 @@ def _table_format(indent: float) -> QTextTableFormat:
     style.setBorderCollapse(True)
     style.setCellPadding(7)
     style.setCellSpacing(0)
+    style.setBottomMargin(_BELOW_TABLE)
     style.setLeftMargin(indent)
     style.setHeaderRowCount(1)
     style.setWidth(QTextLength(QTextLength.Type.VariableLength, 0))

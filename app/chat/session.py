@@ -157,6 +157,7 @@ class ChatSession(QObject):
         if not text.strip() or self.live is not None:
             return False
         clicked_at = time.perf_counter()
+        taken = False
         with self._reporting():
             conversation = self.current
             if conversation is None:
@@ -168,8 +169,8 @@ class ChatSession(QObject):
             self._settings.change(last_conversation=conversation.id)
             self._answer(clicked_at)
             self.refresh()
-            return True
-        return False
+            taken = True
+        return taken  # noqa: RET504 - the context above swallows errors
 
     def stop(self) -> None:
         """Stop the answer being written."""

@@ -155,7 +155,7 @@ class Sidebar(QWidget):
         """Mark the conversation that is open."""
         self._current = conversation.id if conversation else None
         self.list.blockSignals(True)
-        self.list.setCurrentItem(None)
+        self.list.setCurrentRow(-1)
         for row in range(self.list.count()):
             held = self.list.item(row).data(_ROLE)
             if held is not None and held.id == self._current:
@@ -190,9 +190,11 @@ class Sidebar(QWidget):
             QTimer.singleShot(0, self, lambda: self.renamed.emit(conversation, title))
 
     def _delete(self) -> None:
-        item = self.list.currentItem()
-        if item is not None and item.data(_ROLE) is not None:
-            self.delete_asked.emit(item.data(_ROLE))
+        if self.list.currentRow() < 0:
+            return
+        conversation = self.list.currentItem().data(_ROLE)
+        if conversation is not None:
+            self.delete_asked.emit(conversation)
 
     def _menu(self, place: QPoint) -> None:
         item = self.list.itemAt(place)

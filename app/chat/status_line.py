@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app.status import EngineStatus, Phase
+from app.theme.elided import ElidedLabel
 from app.theme.theme import current, ui_font
 
 
@@ -33,8 +34,9 @@ class StatusLine(QWidget):
         super().__init__(parent)
         self.setAccessibleName("Status")
         self._dot = _Dot(self)
-        self._state = QLabel(self)
-        self._model = QLabel(self)
+        self._state = ElidedLabel(self)
+        self._model = ElidedLabel(self)
+        self._model.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         font = ui_font()
         font.setPointSizeF(font.pointSizeF() - 0.8)
         row = QHBoxLayout(self)
@@ -44,10 +46,9 @@ class StatusLine(QWidget):
         for label in (self._state, self._model):
             label.setFont(font)
             label.setProperty("look", "muted")
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setMinimumWidth(10)
-        row.addWidget(self._state, 1)
-        row.addWidget(self._model)
+        self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        row.addWidget(self._state)
+        row.addWidget(self._model, 1)
 
     @property
     def text(self) -> str:
@@ -62,7 +63,7 @@ class StatusLine(QWidget):
         parts = [status.model_name, status.plan_words] if status.plan else []
         self._model.setText(" · ".join(parts))
         if status.plan is not None:
-            self._model.setToolTip("\n".join(status.plan.reasons))
+            self.setToolTip("\n".join(status.plan.reasons))
         self.setAccessibleDescription(self.text)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802

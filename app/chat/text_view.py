@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from PySide6.QtCore import QEvent, QMimeData, QRectF, QSize, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
@@ -13,6 +14,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
     QTextCursor,
+    QTextList,
     QTextOption,
     QWheelEvent,
 )
@@ -76,7 +78,7 @@ class TextView(QTextBrowser):
         return self._writer
 
     @property
-    def source(self) -> str:
+    def raw_text(self) -> str:
         """The whole text as it came, also what is too long to show."""
         return "".join(self._source)
 
@@ -243,7 +245,7 @@ class TextView(QTextBrowser):
         regions = [region for region in self._writer.regions if region.kind is RegionKind.CODE]
         while len(self._buttons) < len(regions):
             button = IconButton("copy", "Copy code", self.viewport())
-            button.clicked.connect(lambda _=False, at=len(self._buttons): self.copy_code(at))
+            button.clicked.connect(partial(self.copy_code, len(self._buttons)))
             self._buttons.append(button)
         for index, button in enumerate(self._buttons):
             button.setVisible(index < len(regions))
@@ -252,7 +254,7 @@ class TextView(QTextBrowser):
                 button.resize(28, 28)
                 button.move(int(box.right()) - 32, int(box.top()) + 3)
 
-    def copy_code(self, index: int) -> None:
+    def copy_code(self, index: int, _checked: bool = False) -> None:
         """Copy the code block number `index`; its button shows a tick for a moment."""
         regions = [region for region in self._writer.regions if region.kind is RegionKind.CODE]
         QGuiApplication.clipboard().setText(regions[index].code)
@@ -274,7 +276,7 @@ def selected_text(cursor: QTextCursor) -> str:
         if not style.hasProperty(Property.FILLER):
             if parts and not style.hasProperty(Property.CONTINUES):
                 parts.append("\n")
-            items = block.textList()
+            items = cast("QTextList | None", block.textList())
             if items is not None and left == 0:
                 indent = "  " * (items.format().indent() - 1)
                 marker = items.itemText(block)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_LONGEST = 48
+_LONGEST = 60
 _MARKS = re.compile(r"^[\s#>*`~_-]+|[*`~_]+")
 
 

@@ -107,15 +107,17 @@ class Transcript(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Keep the column readable: centred, not too wide."""
         super().resizeEvent(event)
-        side = max(_MARGIN, (self.viewport().width() - COLUMN) // 2)
-        self._column.setContentsMargins(side, 28, side, 28)
+        side = max(_MARGIN, (self.width() - COLUMN) // 2)
+        # The scroll bar takes its room from the right margin: the column stays where it is.
+        bar = self.width() - self.viewport().width()
+        self._column.setContentsMargins(side, 28, side - bar, 28)
         for bubble in self._bubbles:
             bubble.fit(self._width())
-        x = (self.viewport().width() - self._to_end.width()) // 2
+        x = (self.width() - self._to_end.width()) // 2
         self._to_end.move(x, self.height() - self._to_end.height() - 12)
 
     def _width(self) -> int:
-        return min(COLUMN, self.viewport().width() - 2 * _MARGIN)
+        return min(COLUMN, self.width() - 2 * _MARGIN)
 
     def _add(self, message: StoredMessage) -> Bubble:
         bubble = self._make(message)

@@ -332,8 +332,8 @@ def _make_filler(cursor: QTextCursor) -> None:
 
 def _gap(before: str, after: str) -> int:
     """Vertical space between two kinds of text block, in pixels."""
-    if not before or after == "continued":
-        return 0
+    if before in {"", "table"} or after == "continued":
+        return 0  # a table brings its own space below
     if before == "code":
         return CODE_PADDING + 14
     if after in {"item", "nested"} and before in {"item", "nested"}:

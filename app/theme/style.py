@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from app.theme.tokens import RADIUS, Tokens
+
+_ICONS = Path(__file__).parent / "icons"
 
 
 def style_sheet(tokens: Tokens) -> str:
@@ -11,6 +15,7 @@ def style_sheet(tokens: Tokens) -> str:
     Widgets opt in through the dynamic property `look`.
     """
     t = tokens
+    tick = (_ICONS / f"checkmark-{'dark' if t.dark else 'light'}.svg").as_posix()
     return f"""
 QMainWindow, QDialog {{ background: {t.window}; }}
 QWidget[look="sidebar"] {{ background: {t.sidebar}; }}
@@ -46,6 +51,10 @@ QToolButton[look="round"] {{ background: {t.accent}; border-radius: 18px; }}
 QToolButton[look="round"]:hover {{ background: {t.accent_hover}; }}
 QToolButton[look="round"]:disabled {{ background: {t.hover}; }}
 QToolButton[look="round"]:focus {{ border-color: {t.text}; }}
+QToolButton[look="floating"] {{ background: {t.surface}; border: 1px solid {t.border_strong};
+    border-radius: 18px; }}
+QToolButton[look="floating"]:hover {{ background: {t.hover}; }}
+QToolButton[look="floating"]:focus {{ border: 2px solid {t.accent}; }}
 QToolButton[look="quiet"] {{ color: {t.muted}; padding: 3px 6px; }}
 QToolButton[look="quiet"]:hover {{ color: {t.text}; }}
 
@@ -71,11 +80,30 @@ QLineEdit, QDoubleSpinBox, QSpinBox {{ background: {t.surface}; color: {t.text};
 QLineEdit:focus, QDoubleSpinBox:focus, QSpinBox:focus {{ border: 2px solid {t.accent};
     padding: 5px 7px; }}
 
+QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button,
+QDoubleSpinBox::down-button {{ width: 0; border: none; }}
+
+QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; }}
+
+QCheckBox {{ spacing: 8px; border: 2px solid transparent; border-radius: 6px; padding: 2px; }}
+QCheckBox:focus {{ border-color: {t.accent}; }}
+QCheckBox::indicator {{ width: 16px; height: 16px; border: 1px solid {t.muted};
+    border-radius: 4px; background: {t.surface}; }}
+QCheckBox::indicator:checked {{ background: {t.accent}; border-color: {t.accent};
+    image: url("{tick}"); }}
+
+QSlider::groove:horizontal {{ height: 4px; background: {t.border_strong}; border-radius: 2px; }}
+QSlider::sub-page:horizontal {{ background: {t.accent}; border-radius: 2px; }}
+QSlider::handle:horizontal {{ background: {t.accent}; width: 16px; height: 16px;
+    margin: -6px 0; border-radius: 8px; }}
+QSlider::handle:horizontal:focus {{ border: 2px solid {t.text}; width: 12px; height: 12px; }}
+QSlider:focus {{ border: none; }}
+
 QListView {{ background: transparent; border: none; outline: none; }}
 QListView::item {{ border-radius: {RADIUS}px; padding: 7px 8px; color: {t.text}; }}
 QListView::item:hover {{ background: {t.hover}; }}
 QListView::item:selected {{ background: {t.selected}; color: {t.text}; }}
-QListView:focus::item:selected {{ border: 2px solid {t.accent}; padding: 5px 6px; }}
+QListView::item:selected:focus {{ border: 2px solid {t.accent}; padding: 5px 6px; }}
 QListView QLineEdit {{ padding: 2px 4px; }}
 
 QMenu {{ background: {t.surface}; border: 1px solid {t.border_strong}; padding: 4px; }}

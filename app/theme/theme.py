@@ -157,5 +157,5 @@ def mono_font() -> QFont:
     font.setFamilies([*present, "monospace"])
     font.setStyleHint(QFont.StyleHint.Monospace)
     font.setFixedPitch(True)
-    font.setPointSizeF(font.pointSizeF() * 0.93)
+    font.setPointSizeF(font.pointSizeF() * 0.89)
     return font

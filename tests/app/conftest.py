@@ -64,7 +64,7 @@ class Desk:
 
         def shown() -> bool:
             answer = self.chat.transcript.last_answer()
-            return answer is not None and text in answer.text.source
+            return answer is not None and text in answer.text.raw_text
 
         self.bot.waitUntil(shown)
         answer = self.chat.transcript.last_answer()
@@ -92,7 +92,7 @@ def open_desk(
         open_now.append(assembly)
         assembly.window.show()
         qtbot.waitExposed(assembly.window)
-        assembly.start(Path("model"))
+        assembly.start(lambda: Path("model"))
         return Desk(assembly, script, qtbot)
 
     yield make

@@ -4,13 +4,8 @@ from collections.abc import Callable
 
 from conftest import Desk
 from fake_engine import Script
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
 
 from app.history import AnswerState
-from app.status import Phase
-from engine.commands import Stop
-from engine.events import Failed
 from engine.request import Role
 
 OpenDesk = Callable[[Script | None], Desk]
@@ -19,7 +14,7 @@ OpenDesk = Callable[[Script | None], Desk]
 def test_a_message_is_answered_stored_and_titled(desk: Desk) -> None:
     desk.type_and_send("Hello **there**, my friend")
     answer = desk.answered()
-    assert answer.text.source == desk.script.answer
+    assert answer.text.raw_text == desk.script.answer
     assert "how can I help?" in answer.text.toPlainText()
     assert "**" not in answer.text.toPlainText()
     (conversation,) = desk.assembly.store.conversations()
