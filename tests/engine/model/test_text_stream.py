@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 from dataclasses import dataclass
 
 import pytest
@@ -218,3 +219,22 @@ def test_a_begun_answer_goes_on_behind_its_text(tokenizer: Tokenizer) -> None:
         assert spans[0].start == len(shown.encode("utf-16-le")) // 2
         assert spans[-1].end == len(whole) + 1
         assert text_stream.kept == len(ids) - begun
+
+
+def test_a_stop_string_that_begins_in_a_tokens_last_half_character(
+    tmp_path: Path, tokenizer_files: dict[str, str]
+) -> None:
+    """The token's text is shown whole, but its ids alone would show half a character more."""
+    data = json.loads(tokenizer_files["byte_level"])
+    data["model"]["vocab"]["aÃ"] = 1000  # the bytes of "a" and the first one of "é"
+    data["model"]["merges"].append(["a", "Ã"])
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
+    tokenizer = Tokenizer.open(tmp_path)
+    second_half = next(i for i in range(300) if tokenizer.token_bytes(i) == b"\xa9")
+    assert tokenizer.decode([1000, second_half]) == "aé"
+    result = stream(tokenizer, [1000, second_half], ["é"])
+    assert result.text == "a"
+    assert result.stream.kept == 1
+    assert result.stream.cut_token
+    assert stream(tokenizer, [1000]).text == "a\ufffd"
+    assert [span.end for span in stream(tokenizer, [1000, second_half]).spans] == [1, 2]
