@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
