@@ -136,14 +136,12 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
     left = checked.memory_available - checked.plan.target_bytes - checked.plan.draft_bytes
     kv_budget = int(max(left, 0) * KV_SHARE)
     states = StatePool(target, context, kv_budget)
-    drafters: list[Drafter] = []
+    drafters: list[Drafter] = [LookupDrafter()] if checked.lookup else []
     if checked.draft is not None:
         model = build(checked.draft, sizes[0], f"Loading {checked.draft.folder.name}")
         draft_context = min(context, checked.draft.folder.config.max_positions)
         pool = StatePool(model, draft_context, kv_budget // 4)
         drafters.append(StandaloneDrafter(checked.draft.folder.name, model, pool))
-    if checked.lookup:
-        drafters.append(LookupDrafter())
     progress("Warming up", 1.0)
     _warm_up(states)
     return LoadedPair(

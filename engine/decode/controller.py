@@ -168,14 +168,16 @@ class Controller:
         return self._rate(self._best_depth()) * (self._level.value or 0.0)
 
     def _verify_cost(self, rows: int) -> float:
-        """Seconds of a target forward over `rows`; unknown sizes cost what the nearest known do."""
+        """Seconds of a target forward over `rows`; of an unknown size the best is hoped.
+
+        Hope makes it try the size once, and then it is known.
+        """
         known = [(size, average.value) for size, average in self._verify.items() if average.value]
         if not known:
             return 0.0
         wanted = _bucket(rows)
-        # Between "rows are free" and "rows cost in proportion": hopeful enough to be tried.
         size, seconds = min(known, key=lambda pair: abs(pair[0] - wanted))
-        return (seconds or 0.0) * (0.5 + 0.5 * wanted / size)
+        return (seconds or 0.0) * min(wanted / size, 1.0)
 
 
 def _bucket(rows: int) -> int:

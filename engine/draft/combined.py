@@ -29,7 +29,11 @@ class _Record:
 
 
 class CombinedDrafter:
-    """Merges the trees of its drafters over their common root, the best nodes first."""
+    """Merges the trees of its drafters over their common root, the best nodes first.
+
+    Args:
+        drafters: the cheapest first; what two of them have right is the cheaper one's merit.
+    """
 
     def __init__(self, drafters: Sequence[Drafter]) -> None:
         self._records = [_Record(drafter) for drafter in drafters]
@@ -61,15 +65,16 @@ class CombinedDrafter:
         return tree.best(budget.nodes)
 
     def observe(self, committed: Sequence[int]) -> None:
-        """Credit each drafter with the tokens that it alone had right."""
-        right = [_matched(record.tree, committed) for record in self._records]
-        for index, record in enumerate(self._records):
-            others = max((r for i, r in enumerate(right) if i != index), default=0)
+        """Credit each drafter with the tokens it had right beyond the cheaper ones before it."""
+        had = 0
+        for record in self._records:
+            right = _matched(record.tree, committed)
             if record.tree is not None and record.tree.drafted:
                 record.proposals = record.proposals * _FORGET + 1
-                record.brought = record.brought * _FORGET + max(right[index] - others, 0)
+                record.brought = record.brought * _FORGET + max(right - had, 0)
                 if record.proposals > _PATIENCE and record.brought < _WORTH * record.proposals:
                     record.resting, record.proposals, record.brought = _REST, 0.0, 0.0
+            had = max(had, right)
             record.tree = None
             record.drafter.observe(committed)
 
