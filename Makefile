@@ -28,10 +28,8 @@ test: ## Run all tests; options for pytest in ARGS, as in ARGS="-k theme"
 
 lint: ## Check style, types and the arrows between the parts
 	$(BOOTSTRAP) --dev
-	@$(BIN)/ruff check
-	@$(BIN)/ruff format --check
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@failed=0; for check in "ruff check" "ruff format --check" mypy lint-imports; do \
+	$(BIN)/$$check || failed=1; done; exit $$failed
 
 format: ## Format the code and mend what can be mended by machine
 	$(BOOTSTRAP) --dev
