@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import NDArray
 
-from engine.backend.segment import Floats
 from engine.decode.tree import TokenTree
 from engine.draft.drafter import Budget, DraftContext
 from engine.model.decoder import Decoder
@@ -106,7 +106,7 @@ class StandaloneDrafter:
             beams = [(first + i, staged + row, children[i][2]) for row, i in enumerate(best)]
         return TokenTree.build(root, nodes, most=budget.nodes)
 
-    def _catch_up(self, state: SequenceState, context: DraftContext) -> Floats | None:
+    def _catch_up(self, state: SequenceState, context: DraftContext) -> NDArray[np.float32] | None:
         """Process the committed tokens the draft has not seen; logits [1, vocab] at the root."""
         tokens = context.tokens
         state.crop(state.reusable(min(state.common_prefix(tokens), len(tokens) - 1)))
@@ -123,7 +123,9 @@ class StandaloneDrafter:
                 return forward.logits
 
 
-def _likeliest(weights: Floats, above: Sequence[float], width: int) -> list[tuple[int, int, float]]:
+def _likeliest(
+    weights: NDArray[np.float32], above: Sequence[float], width: int
+) -> list[tuple[int, int, float]]:
     """Per row, the `width` likeliest tokens: (row, token, score of the path), best first."""
     rows, vocab = weights.shape
     width = min(width, vocab)

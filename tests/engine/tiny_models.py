@@ -29,7 +29,7 @@ SHAPE: dict[str, Any] = {
 }
 
 
-def write_model(folder: Path, family: str = "llama", *, seed: int = 0, **shape: Any) -> Path:
+def write_model(folder: Path, family: str = "llama", *, seed: int = 0, **shape: object) -> Path:
     """A random model of the family, saved by transformers itself."""
     torch.manual_seed(seed)
     if family == "llama":
@@ -47,11 +47,12 @@ def write_model(folder: Path, family: str = "llama", *, seed: int = 0, **shape: 
     return folder
 
 
-def reference(folder: Path) -> Any:
+def reference(folder: Path) -> transformers.PreTrainedModel:
     """The same folder in transformers, fp32."""
-    return transformers.AutoModelForCausalLM.from_pretrained(
+    model: transformers.PreTrainedModel = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager"
-    ).eval()
+    )
+    return model.eval()
 
 
 def decoder(folder: Path) -> Decoder:

@@ -9,11 +9,7 @@ from engine.decode.tree import TokenTree
 from engine.decode.verifier import Verified, verify
 from engine.request import SamplingParams
 
-#         9 (root)
-#       /   \
-#      5     6
-#     / \
-#    7   8
+# The root 9 has the children 5 and 6; 5 has the children 7 and 8.
 TREE = TokenTree.build(9, [(0, 5, -0.1), (1, 7, -0.2), (1, 8, -0.3), (0, 6, -1.0)])
 
 
