@@ -20,6 +20,7 @@ from engine.events import (
     TextDelta,
 )
 from engine.loading import LoadedPair
+from engine.model.chat_template import answer_ids
 from engine.model.text_stream import Released, TextStream
 from engine.request import ChatRequest, Role
 
@@ -53,7 +54,7 @@ class Answer:
         self._share_noise = share_noise
         self._started = request.clicked_at or perf_counter()
         self._tally = Tally()
-        self._stream = TextStream(pair.tokenizer, request.stop)
+        self._stream = TextStream(pair.tokenizer, (*request.stop, *pair.template.stop))
         self._text: list[str] = []
         self._ids: list[int] = []
 
@@ -116,11 +117,17 @@ class Answer:
             raise UserFixable("The message is empty.", "Write something and send it again.")
         continued = messages[-1].role is Role.ASSISTANT
         prompt = self._pair.template.render_ids(messages, tokenizer, continue_answer=continued)
-        written = 0
-        if continued:
-            ids = messages[-1].token_ids
-            written = len(tokenizer.encode_text(messages[-1].text) if ids is None else ids)
-        return prompt, len(prompt) - written
+        if max(prompt) >= self._pair.target.config.vocab_size:
+            raise UserFixable(
+                "The model's tokenizer and its weights do not belong together.",
+                "Download the model again, or choose another one.",
+                f"token id {max(prompt)}, vocabulary {self._pair.target.config.vocab_size}",
+            )
+        if not continued:
+            return prompt, len(prompt)
+        begun = answer_ids(messages[-1], tokenizer)
+        self._stream.resume(begun)
+        return prompt, len(prompt) - len(begun)
 
     def _rounds(self, decoding: Decoding) -> Iterator[Round]:
         if self._pair.drafter is None:

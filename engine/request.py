@@ -71,6 +71,8 @@ class ChatRequest:
 
     When the last message is the assistant's, the answer continues it ("continue" after a stop or
     a crash): same seed, same positions, hence the text that an uninterrupted run would have given.
+    Text and token ids of the events are then those of the new part; spans go on counting from
+    the start of the whole answer.
     """
 
     id: str
