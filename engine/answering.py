@@ -67,6 +67,7 @@ class Answer:
         decoding = self._prepare()
         rounds = self._rounds(decoding)
         try:
+            self._progress(decoding.reused)
             for processed in decoding.prefill():
                 self._progress(processed)
             first = True
@@ -113,9 +114,9 @@ class Answer:
         """Token ids of the conversation, and where the answer begins in them."""
         request, tokenizer = self._request, self._pair.tokenizer
         messages = request.messages
-        if not messages or not messages[-1].text.strip():
+        continued = bool(messages) and messages[-1].role is Role.ASSISTANT
+        if not continued and not (messages and messages[-1].text.strip()):
             raise UserFixable("The message is empty.", "Write something and send it again.")
-        continued = messages[-1].role is Role.ASSISTANT
         prompt = self._pair.template.render_ids(messages, tokenizer, continue_answer=continued)
         if max(prompt) >= self._pair.target.config.vocab_size:
             raise UserFixable(
@@ -179,7 +180,8 @@ class Answer:
         )
 
     def _reason(self, decoding: Decoding) -> FinishReason:
-        if self._stream.stopped or decoding.tokens[-1] in self._pair.tokenizer.eos_ids:
+        ended = decoding.committed and decoding.tokens[-1] in self._pair.tokenizer.eos_ids
+        if self._stream.stopped or ended:
             return FinishReason.STOP
         if decoding.remaining:
             return FinishReason.STOPPED

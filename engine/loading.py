@@ -60,6 +60,11 @@ class CheckedPair:
     plan: PlanSummary
     memory_available: int
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that the loaded pair will take."""
+        return self.plan.target_bytes + self.plan.draft_bytes + self.plan.kv_bytes
+
 
 @dataclass(slots=True)
 class LoadedPair:
@@ -74,6 +79,11 @@ class LoadedPair:
     drafter: Drafter | None
     controller: Controller
     plan: PlanSummary
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that comes back when the pair goes."""
+        return self.plan.target_bytes + self.plan.draft_bytes + self.states.nbytes
 
 
 def check(command: Load, memory_available: int) -> CheckedPair:

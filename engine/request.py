@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf, isfinite
 
 
 class Role(StrEnum):
@@ -48,11 +49,13 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         checks = (
-            (self.temperature >= 0, "temperature must be 0 or more"),
+            (0 <= self.temperature < inf, "temperature must be 0 or more"),
             (self.top_k >= 0, "top_k must be 0 (off) or more"),
             (0 < self.top_p <= 1, "top_p must be above 0 and at most 1"),
             (0 <= self.min_p <= 1, "min_p must lie between 0 and 1"),
-            (self.repetition_penalty > 0, "repetition_penalty must be above 0"),
+            (0 < self.repetition_penalty < inf, "repetition_penalty must be above 0"),
+            (isfinite(self.presence_penalty), "presence_penalty must be a number"),
+            (isfinite(self.frequency_penalty), "frequency_penalty must be a number"),
             (0 <= self.seed < 2**64, "seed must be a whole number from 0 to 2^64 - 1"),
         )
         for holds, sentence in checks:
@@ -72,7 +75,7 @@ class ChatRequest:
     When the last message is the assistant's, the answer continues it ("continue" after a stop or
     a crash): same seed, same positions, hence the text that an uninterrupted run would have given.
     Text and token ids of the events are then those of the new part; spans go on counting from
-    the start of the whole answer.
+    the start of the whole answer. `max_tokens` limits the new part.
     """
 
     id: str

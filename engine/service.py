@@ -9,9 +9,11 @@ What a command does in each state (a test per cell):
 | ready      | replaces the model  | answers      | nothing           | unloads             |
 | generating | stops it, loads new | waits        | stops it          | stops it, unloads   |
 
-A model that turns out unusable leaves the present one in place. Answers that wait are written by
-whatever model is loaded when their turn comes. Stop with an id also takes an answer out of the
-queue; without an id it stops everything.
+A load that fails or is cancelled leaves the present model in place, unless memory does not hold
+both and the files looked usable: then the present one had to go first. Answers that wait are
+written by whatever model is loaded when their turn comes. Stop with an id also takes an answer out
+of the queue; without an id it stops everything. Every Load ends in a PlanReady or an Unloaded that
+names what is in memory now, unless a newer Load or Unload takes its place in the queue.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
 
 from engine.answering import Answer
@@ -45,7 +48,13 @@ from engine.loading import LoadedPair, check, load
 
 _log = logging.getLogger(__name__)
 
-Work = Load | Generate | Unload
+
+@dataclass(frozen=True, slots=True)
+class _Announce:
+    """Say which model is in memory: the load that would have said so was called off."""
+
+
+Work = Load | Generate | Unload | _Announce
 
 
 class Engine:
@@ -104,17 +113,17 @@ class Engine:
         running = current.request.id if isinstance(current, Generate) else None
         if current is not None and (request_id is None or request_id == running):
             self._cancel.set()
-        stopped = [
-            work
-            for work in self._queue
-            if isinstance(work, Generate) and request_id in (None, work.request.id)
-        ]
-        self._queue = deque(
-            work
-            for work in self._queue
-            if work not in stopped and (request_id is not None or isinstance(work, Unload))
-        )
-        return stopped
+        kept: deque[Work] = deque()
+        dropped: list[Generate] = []
+        for work in self._queue:
+            if isinstance(work, Generate) and request_id in (None, work.request.id):
+                dropped.append(work)
+            elif isinstance(work, Load) and request_id is None:
+                kept.append(_Announce())
+            else:
+                kept.append(work)
+        self._queue = kept
+        return dropped
 
     def _run(self) -> None:
         while True:
@@ -138,26 +147,27 @@ class Engine:
                     self._generate(work)
                 case Unload():
                     self._drop_model()
-                    self._emit(Unloaded(perf_counter()))
-        except Exception as error:  # noqa: BLE001 - a Failed event, never a dead thread
+                    self._announce_model()
+                case _Announce():
+                    self._announce_model()
+        except BaseException as error:  # noqa: BLE001 - a Failed event, never a dead thread
             self._emit(_failed(error, None))
 
     def _load(self, command: Load) -> None:
-        present = self._pair
-        freed = 0
-        if present is not None:
-            freed = present.plan.target_bytes + present.plan.draft_bytes + present.states.nbytes
-        del present
         try:
             self._emit(LoadProgress(perf_counter(), "Checking the files", 0.0))
-            checked = check(command, probe_host().memory_available + freed)
+            available = probe_host().memory_available
+            checked = check(command, available + (self._pair.nbytes if self._pair else 0))
             if self._cancel.is_set():
                 raise Cancelled
-            self._drop_model()
+            if checked.nbytes > available:
+                self._drop_model()
             self._pair = load(checked, self._load_progress, self._cancel.is_set)
-        except Exception as error:  # noqa: BLE001 - reported in words
-            if not isinstance(error, Cancelled):
-                self._emit(_failed(error, None))
+            gc.collect()
+        except Cancelled:
+            pass
+        except BaseException as error:  # noqa: BLE001 - reported in words
+            self._emit(_failed(error, None))
         self._announce_model()
 
     def _announce_model(self) -> None:
@@ -190,7 +200,7 @@ class Engine:
         answer = Answer(self._pair, work.request, self._emit, self._cancel.is_set)
         try:
             answer.write()
-        except Exception as error:  # noqa: BLE001 - reported in words
+        except BaseException as error:  # noqa: BLE001 - reported in words
             self._emit(_failed(error, work.request.id))
             answer.give_up()
 
@@ -210,7 +220,7 @@ class Engine:
             _log.exception("an event listener failed on %s", type(event).__name__)
 
 
-def _failed(error: Exception, request_id: str | None) -> Failed:
+def _failed(error: BaseException, request_id: str | None) -> Failed:
     """The error in plain words."""
     now = perf_counter()
     details = "".join(traceback.format_exception(error))

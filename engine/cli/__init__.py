@@ -1,23 +1,23 @@
 """The engine without a window: `duotail chat`, `duotail bench`, `duotail models`.
 
-Exit codes: 0 done, 2 bad usage or input, 3 something optional is absent. With `--json` stdout
-holds exactly one object.
+Exit codes: 0 done, 2 bad usage or input, 3 something optional is absent, 130 interrupted by
+Ctrl-C. With `--json` stdout holds exactly one object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 
 from engine.cli import bench, chat, models
+from engine.cli.exit_code import ExitCode
 from engine.errors import Absent, UserFixable
 
 COMMANDS = ("chat", "bench", "models")
 """Sub-commands of `duotail` that need no window."""
-
-DONE, BAD_INPUT, ABSENT = 0, 2, 3
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,12 +28,16 @@ def main(argv: Sequence[str]) -> int:
         module.add_parser(commands)
     arguments = parser.parse_args(argv)
     try:
-        code: int = arguments.run(arguments)
+        code: ExitCode = arguments.run(arguments)
     except UserFixable as error:
-        _report(error, as_json=getattr(arguments, "json", False))
-        return ABSENT if isinstance(error, Absent) else BAD_INPUT
+        _report(error, as_json=arguments.json)
+        return ExitCode.ABSENT if isinstance(error, Absent) else ExitCode.BAD_INPUT
     except KeyboardInterrupt:
-        return 130
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes standard output once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.READER_GONE
     return code
 
 

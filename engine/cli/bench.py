@@ -10,7 +10,14 @@ from pathlib import Path
 
 from engine.bench.prompts import first_of_each_category, read_prompts
 from engine.bench.speculate import Summary, measure, summarise
-from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
+from engine.cli.exit_code import ExitCode
+from engine.cli.options import (
+    add_model_options,
+    add_sampling_options,
+    load_command,
+    one_or_more,
+    sampling,
+)
 from engine.errors import UserFixable
 from engine.hardware.probe import probe_host
 from engine.loading import check, load
@@ -26,15 +33,17 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_model_options(speculate)
     add_sampling_options(speculate)
     speculate.add_argument("--prompts", type=Path, required=True, metavar="FILE.jsonl")
-    speculate.add_argument("--limit", type=int, metavar="N", help="prompts per category")
-    speculate.add_argument("--repeat", type=int, default=1, metavar="N", help="runs each way")
+    speculate.add_argument("--limit", type=one_or_more, metavar="N", help="prompts per category")
+    speculate.add_argument(
+        "--repeat", type=one_or_more, default=1, metavar="N", help="runs each way"
+    )
     speculate.add_argument(
         "--no-shared-noise", action="store_true", help="rank drafts without the target's noise"
     )
     speculate.set_defaults(run=run_speculate)
 
 
-def run_speculate(arguments: argparse.Namespace) -> int:
+def run_speculate(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
     prompts = first_of_each_category(read_prompts(arguments.prompts), arguments.limit)
     params = sampling(arguments)
@@ -48,14 +57,15 @@ def run_speculate(arguments: argparse.Namespace) -> int:
         prompts,
         params,
         max_tokens=arguments.max_tokens or DEFAULT_MAX_TOKENS,
-        repeat=max(arguments.repeat, 1),
+        repeat=arguments.repeat,
         share_noise=not arguments.no_shared_noise,
         progress=_progress,
     )
     categories, overall = summarise(results)
     if overall is None:
         raise UserFixable(
-            "None of the prompts could be measured.", "Use shorter prompts or a longer context."
+            "None of the prompts could be measured.",
+            "Use shorter prompts, a longer context or more tokens.",
         )
     if arguments.json:
         report = {
@@ -65,7 +75,7 @@ def run_speculate(arguments: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(report) + "\n")
     else:
         sys.stdout.write(_table({**categories, "overall": overall}))
-    return 0
+    return ExitCode.DONE
 
 
 def _progress(done: int, total: int) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from queue import SimpleQueue
 from time import perf_counter
+from types import FrameType
 
+from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
@@ -58,14 +63,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Answer and print."""
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Answer and print. Ctrl-C stops the answer; what was written by then is printed all the same.
+
+    With `--json` its finish_reason is "stop", as for any answer that did not run into a limit;
+    the exit code tells that it was interrupted.
+    """
     load = load_command(arguments)
     params = sampling(arguments)
-    if arguments.max_tokens is not None and arguments.max_tokens < 1:
-        raise UserFixable("--max-tokens must be 1 or more.", "Correct it.")
     opening = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
-    interactive = arguments.prompt is None and sys.stdin.isatty() and not arguments.json
+    interactive = arguments.prompt is None and not arguments.json and _at_terminal()
     first = "" if interactive else _prompt(arguments)
     conversation = _Conversation()
     try:
@@ -92,7 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
     if answered.failure is not None:
         raise UserFixable(answered.failure.cause, answered.failure.remedy, answered.failure.details)
     _write(_as_json(answered) if arguments.json else "\n")
-    return 0
+    interrupted = answered.finished.reason is FinishReason.STOPPED
+    return ExitCode.INTERRUPTED if interrupted else ExitCode.DONE
 
 
 class _Conversation:
@@ -115,28 +123,42 @@ class _Conversation:
                 raise UserFixable(cause, failure.remedy if failure else "Try again.")
 
     def ask(self, request: ChatRequest, plan: PlanSummary, show: Callable[[str], None]) -> Answered:
-        self.engine.submit(Generate(request))
         failure: Failed | None = None
-        while True:
-            try:
+        with _on_interrupt(lambda: self.engine.submit(Stop(request.id))):
+            self.engine.submit(Generate(request))
+            while True:
                 event = self._events.get()
-            except KeyboardInterrupt:
-                self.engine.submit(Stop(request.id))
-                continue
-            if isinstance(event, TextDelta):
-                show(event.text)
-            elif isinstance(event, Failed):
-                failure = event
-            elif isinstance(event, Finished):
-                return Answered(event, failure, plan)
+                if isinstance(event, TextDelta):
+                    show(event.text)
+                elif isinstance(event, Failed):
+                    failure = event
+                elif isinstance(event, Finished):
+                    return Answered(event, failure, plan)
 
 
-def _converse(messages: list[Message], ask: Callable[[list[Message]], Answered]) -> int:
+@contextmanager
+def _on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C calls `stop` instead of raising; a second one raises as usual."""
+
+    def handle(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _converse(messages: list[Message], ask: Callable[[list[Message]], Answered]) -> ExitCode:
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # a stray byte ends no conversation
     while True:
         _write("> ")
         line = sys.stdin.readline()
         if not line:
-            return 0
+            return ExitCode.DONE
         if not line.strip():
             continue
         messages.append(Message(Role.USER, line.rstrip("\n")))
@@ -151,12 +173,16 @@ def _converse(messages: list[Message], ask: Callable[[list[Message]], Answered])
         _write(f"\n[{finished.stats.committed} tokens, {speed or 0:.1f} per second]\n")
 
 
+def _at_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def _prompt(arguments: argparse.Namespace) -> str:
     if arguments.prompt is not None:
         # The shell's bytes that were not UTF-8 arrive as lone surrogates.
         raw = arguments.prompt.encode("utf-8", "surrogateescape")
     else:
-        raw = sys.stdin.buffer.read()
+        raw = sys.stdin.buffer.read() if sys.stdin is not None else b""
     try:
         text: str = raw.decode("utf-8")
     except UnicodeDecodeError as error:

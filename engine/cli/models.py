@@ -6,7 +6,8 @@ import argparse
 import json
 import sys
 
-from engine.hub.local import ModelFolder, bundled_models_root
+from engine.cli.exit_code import ExitCode
+from engine.hub.local import ModelFolder, bundled_names, resolve_model
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -16,10 +17,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> ExitCode:
     """List and print."""
-    folders = sorted(path for path in bundled_models_root().iterdir() if path.is_dir())
-    models = [(path.name, ModelFolder.inspect(path)) for path in folders]
+    models = [(name, ModelFolder.inspect(resolve_model(name))) for name in bundled_names()]
     if arguments.json:
         rows = [
             {"name": name, "title": model.name, "path": str(model.path)} for name, model in models
@@ -28,4 +28,4 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         for name, model in models:
             sys.stdout.write(f"{name:<20} {model.name:<20} {model.path}\n")
-    return 0
+    return ExitCode.DONE

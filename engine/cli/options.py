@@ -8,6 +8,7 @@ from pathlib import Path
 from engine.commands import DraftChoice, Load, Mode
 from engine.errors import Absent, UserFixable
 from engine.hub.local import resolve_model
+from engine.plan.planner import check_mode
 from engine.request import SamplingParams
 
 
@@ -27,7 +28,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     """--max-tokens, --temperature, --seed and the filters."""
-    parser.add_argument("--max-tokens", type=int, metavar="N")
+    parser.add_argument("--max-tokens", type=one_or_more, metavar="N")
     parser.add_argument("--temperature", type=float, default=0.0, metavar="T")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     parser.add_argument("--top-k", type=int, default=0, metavar="K")
@@ -44,6 +45,8 @@ def load_command(arguments: argparse.Namespace) -> Load:
     Raises:
         UserFixable: an unknown model, or an accelerator that is not here.
     """
+    mode = Mode(arguments.mode)
+    check_mode(mode)
     given = (arguments.vram, arguments.layers_on_gpu, arguments.simulate_gpu)
     if any(value is not None for value in given):
         raise Absent(
@@ -53,7 +56,7 @@ def load_command(arguments: argparse.Namespace) -> Load:
     return Load(
         model=resolve_model(arguments.model),
         draft=_draft(arguments.draft),
-        mode=Mode(arguments.mode),
+        mode=mode,
         context=arguments.context,
     )
 
@@ -77,6 +80,17 @@ def sampling(arguments: argparse.Namespace) -> SamplingParams:
         )
     except ValueError as error:
         raise UserFixable(f"That setting is not possible: {error}.", "Correct it.") from error
+
+
+def one_or_more(text: str) -> int:
+    """A count given as an option's value."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return number
 
 
 def _draft(value: str) -> Path | DraftChoice:

@@ -24,10 +24,10 @@ def probe_host() -> HostFacts:
     """Ask the system; swap never counts."""
     memory = psutil.virtual_memory()
     total, available = memory.total, memory.available
-    limit, used = _cgroup_number("memory.max"), _cgroup_number("memory.current")
+    limit = _cgroup_number("memory.max")
     if limit is not None and limit < total:
         total = limit
-        available = min(available, max(limit - (used or 0), 0))
+        available = min(available, max(limit - _cgroup_used(), 0))
     return HostFacts(cores=available_cores(), memory_total=total, memory_available=available)
 
 
@@ -46,6 +46,17 @@ def _cgroup_number(name: str) -> int | None:
         return int((_CGROUP / name).read_text())
     except (OSError, ValueError):  # no cgroup v2 here, or "max"
         return None
+
+
+def _cgroup_used() -> int:
+    """Bytes the container holds for good: files in the page cache give way when asked."""
+    used = _cgroup_number("memory.current") or 0
+    try:
+        lines = (_CGROUP / "memory.stat").read_text().splitlines()
+        stat = {name: int(value) for name, value in map(str.split, lines)}
+    except (OSError, ValueError):
+        return used
+    return max(used - stat.get("active_file", 0) - stat.get("inactive_file", 0), 0)
 
 
 def _cgroup_quota() -> int | None:

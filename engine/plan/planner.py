@@ -46,11 +46,7 @@ def plan(
     Raises:
         UserFixable: the mode needs what this version or this machine does not have.
     """
-    if wish.mode in (Mode.DOVETAIL, Mode.DUO):
-        raise Absent(
-            f"The mode “{wish.mode}” needs a graphics card, which this version cannot use yet.",
-            "Choose the mode auto, cpu or plain.",
-        )
+    check_mode(wish.mode)
     weights = target.footprint.weight_bytes + (draft.footprint.weight_bytes if draft else 0)
     per_token = target.footprint.kv_bytes_per_token
     per_token += draft.footprint.kv_bytes_per_token if draft else 0
@@ -78,6 +74,19 @@ def plan(
         draft_bytes=draft.footprint.weight_bytes if draft and drafting else 0,
         kv_bytes=context * per_token,
     )
+
+
+def check_mode(mode: Mode) -> None:
+    """Refuse a mode that needs a graphics card.
+
+    Raises:
+        Absent: in words for the user.
+    """
+    if mode in (Mode.DOVETAIL, Mode.DUO):
+        raise Absent(
+            f"The mode “{mode}” needs a graphics card, which this version cannot use yet.",
+            "Choose the mode auto, cpu or plain.",
+        )
 
 
 def _context(target: ModelFacts, wish: Wish, free: int, per_token: int) -> int:
