@@ -1,0 +1,226 @@
+"""Known defects, planted one at a time. The suite has to fail for each of them.
+
+Each comes from a published system, from a review or from a mistake of our own. This module is a
+pytest plugin: with DUOTAIL_PLANTED_BUG=name it plants that bug before any test runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+ENVIRONMENT = "DUOTAIL_PLANTED_BUG"
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A defect, and the tests that have to notice it."""
+
+    plant: Callable[[], None]
+    noticed_by: tuple[str, ...]
+
+
+def raw_logits_at_the_last_node() -> None:
+    """The official Dovetail code draws the last token without temperature and filters."""
+    from engine.decode import verifier
+    from engine.decode.sampler import Sampler
+    from engine.request import SamplingParams
+
+    def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
+        done = honest(tree, logits, sampler, tokens, **limits)
+        if tree.children()[done.path[-1]]:
+            return done
+        raw = Sampler(SamplingParams(temperature=1.0, seed=sampler.params.seed))
+        last = raw.draw(logits[done.path[-1]], tokens, done.tokens[:-1])
+        return replace(done, tokens=(*done.tokens[:-1], last))
+
+    honest = verifier.verify
+    _everywhere("engine.decode.decoding", "verify", verify)
+    verifier.verify = verify
+
+
+def unverified_tail_kept() -> None:
+    """The official DuoDecoding code returns and counts what the target has not verified."""
+    from engine.decode import verifier
+
+    def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
+        done = honest(tree, logits, sampler, tokens, **limits)
+        node, tail = done.path[-1], []
+        below = tree.children()
+        while below[node] and len(done.tokens) + len(tail) < limits["limit"]:
+            node = min(below[node].values())
+            tail.append(node)
+        drafted = tuple(tree.tokens[kept] for kept in tail)
+        return replace(
+            done, path=(*done.path, *tail), tokens=(*done.tokens[:-1], *drafted, done.tokens[-1])
+        )
+
+    honest = verifier.verify
+    _everywhere("engine.decode.decoding", "verify", verify)
+    verifier.verify = verify
+
+
+def stale_keys_after_rejection() -> None:
+    """Accepted nodes keep the slots in which they were staged."""
+    from engine.backend.torch_cpu.cache import TorchCache
+
+    TorchCache.move = lambda _self, _sources, _target: None  # type: ignore[method-assign]
+
+
+def orphan_parent() -> None:
+    """A node outlives its parent when scores tie or rise along a path."""
+    from engine.decode.tree import TokenTree
+
+    def best(self: TokenTree, most: int) -> TokenTree:
+        order = sorted(range(1, len(self)), key=lambda node: -self.scores[node] * node)
+        kept = [0, *sorted(order[:most])]
+        new = {old: index for index, old in enumerate(kept)}
+        return TokenTree(
+            tuple(self.tokens[node] for node in kept),
+            tuple(new.get(self.parents[node], 0) if node else -1 for node in kept),
+            tuple(self.scores[node] for node in kept),
+        )
+
+    TokenTree.best = best  # type: ignore[method-assign]
+
+
+def penalties_ignore_the_path() -> None:
+    """Penalties look at committed tokens only, not at the tree above the node."""
+    from engine.decode.sampler import Sampler
+
+    honest = Sampler._penalise
+
+    def penalise(self: Any, scores: Any, tokens: Any, _path: Any) -> Any:
+        return honest(self, scores, tokens, ())
+
+    Sampler._penalise = penalise  # type: ignore[method-assign]
+
+
+def double_bos() -> None:
+    """The template writes the first token, and the tokenizer writes it again."""
+    from engine.model.chat_template import ChatTemplate
+
+    honest = ChatTemplate.render_ids
+
+    def render_ids(self: Any, messages: Any, tokenizer: Any, **options: Any) -> list[int]:
+        ids = honest(self, messages, tokenizer, **options)
+        return ids if tokenizer.bos_id is None else [tokenizer.bos_id, *ids]
+
+    ChatTemplate.render_ids = render_ids  # type: ignore[method-assign]
+
+
+def stop_string_across_rounds_missed() -> None:
+    """Each piece of text is searched on its own."""
+    from engine.model.text_stream import TextStream
+
+    TextStream._possible_stop = lambda _self, _text: 0  # type: ignore[method-assign]
+
+
+def noise_keyed_by_round() -> None:
+    """The noise depends on how many draws there were, not on the position."""
+    from engine.decode.sampler import Sampler
+
+    draws = count()
+    honest = Sampler._noise
+
+    def noise(self: Any, _position: int, vocab: int, ids: Any = None) -> Any:
+        return honest(self, next(draws), vocab, ids)
+
+    Sampler._noise = noise  # type: ignore[method-assign]
+
+
+def products_of_any_shape() -> None:
+    """Rows are multiplied as many at a time as there are, so BLAS sums in another order."""
+    from engine.backend.torch_cpu import block
+
+    def product(x: Any, matrix: Any, bias: Any) -> Any:
+        import torch
+
+        rows = max(int((x.abs().sum(1) > 0).sum()), 1)
+        y = torch.zeros(x.shape[0], matrix.shape[1])
+        y[:rows] = (x[:rows].double() @ matrix.double()).float() if rows == 1 else x[:rows] @ matrix
+        return y if bias is None else y.add_(bias)
+
+    block._product = product
+
+
+def positions_off_by_one() -> None:
+    """The last node of a tree is rotated one position too low (stand-alone drafts in Dovetail)."""
+    from engine.model.sequence import SequenceState
+
+    honest = SequenceState.stage
+
+    def stage(self: Any, *arguments: Any, **options: Any) -> Any:
+        step = honest(self, *arguments, **options)
+        if step.tree is not None:
+            step.positions[-1] = max(step.positions[-1] - 1, len(self))
+        return step
+
+    SequenceState.stage = stage  # type: ignore[method-assign]
+
+
+def length_counts_the_first_token() -> None:
+    """The prefill's own token is counted as a decode round (acceptance length overstated)."""
+    from engine.decode.tally import Tally
+
+    honest = Tally.add
+
+    def add(self: Any, done: Any, counted: int, *, first: bool) -> None:
+        del first
+        honest(self, done, counted, first=False)
+
+    Tally.add = add  # type: ignore[method-assign]
+
+
+def draft_keeps_rejected_keys() -> None:
+    """The draft commits its own likeliest path whatever the target said."""
+    from engine.draft.standalone import StandaloneDrafter
+
+    def observe(self: Any, committed: Sequence[int]) -> None:
+        state = self._state
+        if state is not None and state.staged:
+            state.commit([0])
+            state._tokens[-1] = committed[0]
+
+    StandaloneDrafter.observe = observe  # type: ignore[method-assign]
+
+
+_DECODE = "tests/engine/decode/"
+_EXACT = (_DECODE + "test_exactness.py",)
+
+BUGS: dict[str, Bug] = {
+    bug.plant.__name__: bug
+    for bug in (
+        Bug(raw_logits_at_the_last_node, _EXACT),
+        Bug(unverified_tail_kept, _EXACT),
+        Bug(stale_keys_after_rejection, _EXACT),
+        Bug(orphan_parent, (_DECODE + "test_tree.py",)),
+        Bug(penalties_ignore_the_path, _EXACT),
+        Bug(noise_keyed_by_round, _EXACT),
+        Bug(products_of_any_shape, ("tests/engine/backend/test_one_arithmetic.py",)),
+        Bug(positions_off_by_one, _EXACT),
+        Bug(double_bos, ("tests/engine/model/test_chat_template.py",)),
+        Bug(stop_string_across_rounds_missed, ("tests/engine/model/test_text_stream.py",)),
+        Bug(draft_keeps_rejected_keys, ("tests/engine/draft/test_standalone.py",)),
+        Bug(length_counts_the_first_token, (_DECODE + "test_tally.py",)),
+    )
+}
+
+
+def _everywhere(module: str, name: str, value: object) -> None:
+    """Replace a function where it was imported by name."""
+    import importlib
+
+    setattr(importlib.import_module(module), name, value)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Plant the bug that the environment names."""
+    del config
+    if name := os.environ.get(ENVIRONMENT):
+        BUGS[name].plant()
