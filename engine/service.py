@@ -165,10 +165,15 @@ class Engine:
             self._pair = load(checked, self._load_progress, self._cancel.is_set)
             gc.collect()
         except Cancelled:
-            pass
+            if self._model_change_waits():
+                return
         except BaseException as error:  # noqa: BLE001 - reported in words
             self._emit(_failed(error, None))
         self._announce_model()
+
+    def _model_change_waits(self) -> bool:
+        with self._wake:
+            return bool(self._queue) and isinstance(self._queue[0], Load | Unload)
 
     def _announce_model(self) -> None:
         pair = self._pair

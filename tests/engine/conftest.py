@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
-from tiny_models import bundled_decoder, decoder, write_model
+from session import Session
+from tiny_models import bundled_decoder, decoder, write_chat_model, write_model
 
 from engine.model.decoder import Decoder
 
@@ -36,3 +40,23 @@ def bundled_target() -> Decoder:
 @pytest.fixture(scope="session")
 def bundled_draft() -> Decoder:
     return bundled_decoder("duotail-1m-draft")
+
+
+@pytest.fixture(scope="session")
+def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a random chat model that loads at once and hardly ever ends its turn."""
+    return write_chat_model(tmp_path_factory.mktemp("chat") / "Babbler")
+
+
+@pytest.fixture(scope="session")
+def other_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of another one with the same tokenizer."""
+    return write_chat_model(tmp_path_factory.mktemp("chat") / "Mumbler", seed=1)
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """An engine without a model."""
+    session = Session()
+    yield session
+    session.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 import transformers
 
 from engine.backend.torch_cpu.segment import TorchCpuBackend
-from engine.hub.local import bundled_models_root
+from engine.hub.local import bundled_models_root, bundled_target
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.model.weights import SafetensorsFolder
@@ -44,6 +45,14 @@ def write_model(folder: Path, family: str = "llama", *, seed: int = 0, **shape: 
             spread = 0.3 if "norm" in name or name.endswith("bias") else 0.12
             parameter.add_(torch.randn(parameter.shape) * spread)
     model.save_pretrained(folder)
+    return folder
+
+
+def write_chat_model(folder: Path, family: str = "llama", **shape: Any) -> Path:
+    """A random model that talks with the bundled model's tokenizer and template."""
+    write_model(folder, family, **{"vocab_size": 4096, "eos_token_id": 4, **shape})
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(bundled_target() / name, folder)
     return folder
 
 

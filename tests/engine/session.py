@@ -1,0 +1,138 @@
+"""An engine and everything it has said, with means to hold it in a state without sleeping."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.commands import Command, Generate, Load
+from engine.events import Event, Finished, PlanReady, TextDelta, Unloaded
+from engine.request import ChatRequest, Message, Role
+from engine.service import Engine
+
+PATIENCE = 60.0
+"""Seconds after which a test fails instead of waiting on."""
+
+E = TypeVar("E")
+
+
+def user(text: str) -> Message:
+    return Message(Role.USER, text)
+
+
+def answer_of(finished: Finished) -> Message:
+    return Message(Role.ASSISTANT, finished.text, finished.token_ids)
+
+
+def anything(_event: Any) -> bool:
+    return True
+
+
+class Hold:
+    """Blocks the engine's thread inside its listener, at the first event that fits."""
+
+    def __init__(self, kind: type[Any], where: Callable[[Any], bool]) -> None:
+        self._kind, self._where = kind, where
+        self._reached, self._opened = threading.Event(), threading.Event()
+
+    def meet(self, event: Event) -> None:
+        if isinstance(event, self._kind) and not self._reached.is_set() and self._where(event):
+            self._reached.set()
+            assert self._opened.wait(PATIENCE), "the engine was held and never released"
+
+    def reached(self) -> None:
+        assert self._reached.wait(PATIENCE), f"no {self._kind.__name__} came"
+
+    def release(self) -> None:
+        self._opened.set()
+
+
+class Session:
+    """Submits commands and records events; close it at the end."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._news = threading.Condition()
+        self._holds: list[Hold] = []
+        self.engine = Engine(self._hear, sample_devices=False)
+
+    def _hear(self, event: Event) -> None:
+        with self._news:
+            self.events.append(event)
+            self._news.notify_all()
+        for hold in list(self._holds):
+            hold.meet(event)
+
+    @contextmanager
+    def holding(self, kind: type[Any], where: Callable[[Any], bool] = anything) -> Iterator[Hold]:
+        """Hold the engine at an event; released at the end of the block at the latest."""
+        hold = Hold(kind, where)
+        self._holds.append(hold)
+        try:
+            yield hold
+        finally:
+            hold.release()
+            self._holds.remove(hold)
+
+    def submit(self, *commands: Command) -> None:
+        for command in commands:
+            self.engine.submit(command)
+
+    def wait(
+        self,
+        kind: type[E],
+        where: Callable[[E], bool] = anything,
+        *,
+        after: int = 0,
+        count: int = 1,
+    ) -> E:
+        """The `count`-th fitting event since the `after`-th event of all."""
+
+        def fitting() -> list[E]:
+            return [e for e in self.events[after:] if isinstance(e, kind) and where(e)]
+
+        with self._news:
+            assert self._news.wait_for(lambda: len(fitting()) >= count, PATIENCE), self.events
+            return fitting()[count - 1]
+
+    def of(self, kind: type[E], request_id: str | None = None) -> list[E]:
+        return [
+            event
+            for event in self.events
+            if isinstance(event, kind) and request_id in (None, getattr(event, "request_id", None))
+        ]
+
+    def load(self, model: Path, **wishes: Any) -> PlanReady:
+        """Load and wait; fails when the model does not come."""
+        after = len(self.events)
+        self.submit(Load(model, **wishes))
+        settled = self.wait(PlanReady | Unloaded, after=after)  # type: ignore[arg-type]
+        assert isinstance(settled, PlanReady), self.events[after:]
+        return settled
+
+    def ask(self, *messages: Message | str, id: str = "a", **wishes: Any) -> Finished:  # noqa: A002
+        """Generate and wait."""
+        after = len(self.events)
+        self.submit(generate(*messages, id=id, **wishes))
+        return self.wait(Finished, lambda event: event.request_id == id, after=after)
+
+    def write_until(self, *messages: Message | str, id: str = "a", **wishes: Any) -> Hold:  # noqa: A002
+        """Start an answer and hold the engine at its first text; release the hold later."""
+        hold = Hold(TextDelta, lambda event: event.request_id == id)
+        self._holds.append(hold)
+        self.submit(generate(*messages, id=id, **wishes))
+        hold.reached()
+        return hold
+
+    def close(self) -> None:
+        for hold in self._holds:
+            hold.release()
+        self.engine.close(PATIENCE)
+
+
+def generate(*messages: Message | str, id: str = "a", **wishes: Any) -> Generate:  # noqa: A002
+    turns = tuple(user(turn) if isinstance(turn, str) else turn for turn in messages)
+    return Generate(ChatRequest(id, turns, **wishes))
