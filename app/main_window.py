@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QCloseEvent, QKeySequence
+from PySide6.QtGui import QAction, QCloseEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter, QWidget
 
 from app.bridge import EngineBridge
@@ -25,7 +25,9 @@ from engine.errors import UserFixable
 from engine.events import Failed
 
 _SIDEBAR_WIDTH = 256
-_PERFORMANCE_WIDTH = 344
+_PERFORMANCE_WIDTH = 320
+_ROOM_FOR_THREE = 980
+_ROOM_FOR_TWO = 680
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Duotail")
         self.setWindowIcon(icon("duotail", "#0d7480"))
         self.resize(settings.window_width, settings.window_height)
-        self.setMinimumSize(560, 420)
+        self.setMinimumSize(420, 420)
         self.sidebar = Sidebar(self)
         self.chat = ChatPage(services.session, services.bridge, services.settings, self)
         self.performance = services.performance
@@ -92,6 +94,20 @@ class MainWindow(QMainWindow):
         self.show()
         self.raise_()
         self.activateWindow()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Side areas give way when the window gets narrow, and come back when it gets wide."""
+        super().resizeEvent(event)
+        before, now = event.oldSize().width(), event.size().width()
+        settings = self._services.settings.value
+        for area, limit, wanted in (
+            (self.performance, _ROOM_FOR_THREE, settings.performance_visible),
+            (self.sidebar, _ROOM_FOR_TWO, settings.sidebar_visible),
+        ):
+            if now < limit <= before or (before < 0 and now < limit):
+                area.hide()
+            elif 0 < before < limit <= now:
+                area.setVisible(wanted)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Remember the size; the rest is saved by whoever owns it."""

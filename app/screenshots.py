@@ -172,21 +172,25 @@ def _tour(
 
     def shoot(name: str, widget: QWidget = window) -> None:
         settle()
-        QTest.qWait(280)  # rendering comes some frames after the text
+        QTest.qWait(30)
         with suppress(OSError):
             if not widget.grab().save(str(target(name))):
                 _log.error("%s could not be written", target(name))
 
     shoot("01-preparing")
+    window.performance.hide()
     stage.assembly.start(lambda: Path("model"))
     stage.tell(_sample(0.0, 3.0), LoadProgress(0.0, "Loading Duotail 7M", 0.62))
     shoot("02-loading")
     stage.ready()
+    window.performance.show()
     shoot("03-first-start")
+    window.performance.hide()
     _fill_list(stage)
     stage.assembly.session.send(_QUESTION)
     shoot("04-waiting")
     stage.stream(_ANSWER[:900])
+    QTest.qWait(280)  # rendering comes some frames after the text
     shoot("05-streaming")
     stage.tell(TextDelta(perf_counter(), stage.request_id, _ANSWER[900:], ()))
     stage.finish(_ANSWER)
@@ -228,7 +232,7 @@ def _shoot_troubles(stage: _Stage, shoot: Callable[..., None]) -> None:
     stage.tell(Unloaded(0.0))
     shoot("11-no-model")
     stage.ready()
-    window.resize(600, 800)
+    window.resize(560, 800)
     session.open(stage.window.listed[0])
     shoot("12-narrow")
     window.resize(1280, 800)

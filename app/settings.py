@@ -26,7 +26,7 @@ class Settings:
 
     theme: ThemeChoice = ThemeChoice.SYSTEM
     sidebar_visible: bool = True
-    performance_visible: bool = False
+    performance_visible: bool = True
     temperature: float = 0.0
     """0 is greedy, 2 the most varied."""
     seed: int | None = None
@@ -144,6 +144,7 @@ class SettingsStore(QObject):
         super().__init__(parent)
         self._path = path
         self.value, self.trouble = load(path)
+        self._dirty = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(400)
@@ -154,12 +155,16 @@ class SettingsStore(QObject):
         changed = replace(self.value, **values)  # type: ignore[arg-type]
         if changed != self.value:
             self.value = changed
+            self._dirty = True
             self._timer.start()
             self.changed.emit(changed)
 
     def flush(self) -> None:
         """Save now what is not saved yet."""
         self._timer.stop()
+        if not self._dirty:
+            return
+        self._dirty = False
         try:
             save(self._path, self.value)
         except UserFixable as error:

@@ -37,8 +37,12 @@ class UserMessage(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addStretch(1)
         layout.addWidget(bubble, 0)
-        self._bubble = bubble
         self._natural = -1
+
+    @property
+    def focus_chain(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return [self.text]
 
     def fit(self, width: int) -> None:
         """Make the bubble as wide as its text, at most most of the column."""
@@ -109,6 +113,16 @@ class AnswerMessage(QWidget):
         layout.addWidget(self.text)
         layout.addWidget(self._note)
         layout.addWidget(self._footer)
+
+    @property
+    def focus_chain(self) -> list[QWidget]:
+        """What Tab goes through, in order; copy buttons of code follow the text."""
+        return [self.text, self._stats, self._go_on, self._copy, self._again]
+
+    @property
+    def note(self) -> str:
+        """How it ended, in words; empty when it simply ended."""
+        return self._note.text()
 
     def begin(self) -> None:
         """Text is about to come."""

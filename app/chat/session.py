@@ -115,7 +115,7 @@ class ChatSession(QObject):
         if self.live is not None and self._is_live(conversation):
             messages = [*messages[:-1], self.live.message]
         self.current, self.messages = conversation, messages
-        self._settings.change(last_conversation=conversation.id if conversation else None)
+        self._remember(conversation)
         self.opened.emit(messages)
         self.changed.emit()
 
@@ -166,7 +166,7 @@ class ChatSession(QObject):
             self.current = conversation
             self.messages.append(message)
             self.message_added.emit(message)
-            self._settings.change(last_conversation=conversation.id)
+            self._remember(conversation)
             self._answer(clicked_at)
             self.refresh()
             taken = True
@@ -305,6 +305,11 @@ class ChatSession(QObject):
     def _failed(self, event: Failed) -> None:
         if event.request_id is not None:
             self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
+
+    def _remember(self, conversation: Conversation | None) -> None:
+        """Save at once what is open: after a power cut the next start shows it again."""
+        self._settings.change(last_conversation=conversation.id if conversation else None)
+        self._settings.flush()
 
     # -- inside ----------------------------------------------------------------------------
 

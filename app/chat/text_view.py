@@ -246,6 +246,7 @@ class TextView(QTextBrowser):
         while len(self._buttons) < len(regions):
             button = IconButton("copy", "Copy code", self.viewport())
             button.clicked.connect(partial(self.copy_code, len(self._buttons)))
+            QWidget.setTabOrder(self._buttons[-1] if self._buttons else self, button)
             self._buttons.append(button)
         for index, button in enumerate(self._buttons):
             button.setVisible(index < len(regions))

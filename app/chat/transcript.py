@@ -121,8 +121,10 @@ class Transcript(QScrollArea):
 
     def _add(self, message: StoredMessage) -> Bubble:
         bubble = self._make(message)
+        before = self._bubbles[-1].focus_chain[-1] if self._bubbles else self
         self._bubbles.append(bubble)
         self._column.insertWidget(self._column.count() - 1, bubble)
+        _chain(before, bubble)
         self._mark_last()
         return bubble
 
@@ -172,7 +174,17 @@ class Transcript(QScrollArea):
         bar = self.verticalScrollBar()
         page, self._earlier = self._earlier[-_PAGE:], self._earlier[:-_PAGE]
         self._from_bottom = bar.maximum() - bar.value()
+        before: QWidget = self
         for index, message in enumerate(page):
             bubble = self._make(message)
             self._bubbles.insert(index, bubble)
             self._column.insertWidget(index, bubble)
+            before = _chain(before, bubble)
+
+
+def _chain(before: QWidget, bubble: Bubble) -> QWidget:
+    """Let Tab go from `before` into the message; the last stop in it."""
+    for widget in bubble.focus_chain:
+        QWidget.setTabOrder(before, widget)
+        before = widget
+    return before

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from fake_engine import PLAN, FakeEngine, Script
+from pytestqt.qtbot import QtBot
+
+from app.bridge import EngineBridge, EngineLike
+from app.chat.composer import composer_state
+from app.chat.titles import title_of
+from app.status import EngineStatus, Phase
+from engine.commands import Generate, Load, Stop
+from engine.events import (
+    AnswerStats,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    LoadProgress,
+    PlanReady,
+    PrefillProgress,
+    TextDelta,
+    Unloaded,
+)
+from engine.request import ChatRequest, Message, Role
+
+LOAD = Load(Path("model"))
+READY = PlanReady(0.0, Path("model"), "Duotail 7M", PLAN)
+GENERATE = Generate(ChatRequest("a", (Message(Role.USER, "Hi"),)))
+STATS = AnswerStats(0, 0, 0, 0, 0, 0, 0, (), (), None, None, None, 0.0)
+
+
+def _finished(request_id: str = "a") -> Finished:
+    return Finished(0.0, request_id, FinishReason.STOP, "", (), STATS)
+
+
+def test_events_arrive_in_order_in_the_window_s_thread(qtbot: QtBot) -> None:
+    script = Script(answer=" ".join(f"word{number}" for number in range(300)))
+    bridge = EngineBridge(lambda emit: FakeEngine(emit, script))
+    threads: set[int] = set()
+    text: list[str] = []
+
+    def take(event: TextDelta) -> None:
+        threads.add(threading.get_ident())
+        text.append(event.text)
+
+    ended: list[Finished] = []
+    bridge.subscribe(TextDelta, take)
+    bridge.subscribe(Finished, ended.append)
+    bridge.start(lambda: LOAD)
+    bridge.submit(GENERATE)
+    qtbot.waitUntil(lambda: bool(ended))
+    assert "".join(text) == script.answer
+    assert threads == {threading.get_ident()}
+    assert bridge.status.phase is Phase.READY
+    assert bridge.last_load == LOAD
+    bridge.close()
+
+
+def test_commands_sent_while_the_engine_starts_wait_for_it(qtbot: QtBot) -> None:
+    gate = threading.Event()
+    script = Script()
+
+    def slow(emit: Callable[[Event], None]) -> EngineLike:
+        gate.wait(10)
+        return FakeEngine(emit, script)
+
+    bridge = EngineBridge(slow)
+    bridge.start(lambda: LOAD)
+    bridge.submit(GENERATE)
+    assert bridge.status.phase is Phase.PREPARING
+    gate.set()
+    qtbot.waitUntil(lambda: len(script.requests) == 1)
+    assert [type(command) for command in script.commands] == [Load, Generate]
+    bridge.close()
+
+
+def test_an_engine_that_does_not_start_is_told(qtbot: QtBot) -> None:
+    def broken(_emit: Callable[[Event], None]) -> EngineLike:
+        raise ImportError("no module named torch")
+
+    bridge = EngineBridge(broken)
+    told: list[Failed] = []
+    bridge.subscribe(Failed, told.append)
+    bridge.start(lambda: LOAD)
+    qtbot.waitUntil(lambda: bool(told))
+    assert bridge.status.phase is Phase.BROKEN
+    assert "no module named torch" in told[0].details
+    bridge.close()
+
+
+@pytest.mark.qt_no_exception_capture
+def test_one_bad_reader_does_not_silence_the_others(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[BaseException] = []
+    monkeypatch.setattr("sys.excepthook", lambda _kind, error, _trace: seen.append(error))
+    bridge = EngineBridge(lambda emit: FakeEngine(emit, Script()))
+    ready: list[PlanReady] = []
+
+    def bad(_event: PlanReady) -> None:
+        raise ValueError("mine")
+
+    bridge.subscribe(PlanReady, bad)
+    bridge.subscribe(PlanReady, ready.append)
+    bridge.start(lambda: LOAD)
+    qtbot.waitUntil(lambda: bool(ready))
+    assert [str(error) for error in seen] == ["mine"]
+    bridge.close()
+
+
+@pytest.mark.usefixtures("qapp")
+def test_the_timer_slows_down_when_nothing_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    bridge = EngineBridge(lambda emit: FakeEngine(emit, Script()))
+    busy = bridge._timer.interval()
+    monkeypatch.setattr("app.bridge.time.perf_counter", lambda: perf_counter() + 100)
+    bridge.drain()
+    assert bridge._timer.interval() > busy
+    bridge.submit(LOAD)
+    assert bridge._timer.interval() == busy
+
+
+def _after(*steps: object) -> EngineStatus:
+    status = EngineStatus()
+    for step in steps:
+        if isinstance(step, Load | Generate | Stop):
+            status = status.told(step)
+        else:
+            status = status.after(step)  # type: ignore[arg-type]
+    return status
+
+
+@pytest.mark.parametrize(
+    ("steps", "phase"),
+    [
+        ((LOAD,), Phase.LOADING),
+        ((LOAD, LoadProgress(0.0, "x", 0.5)), Phase.LOADING),
+        ((LOAD, READY), Phase.READY),
+        ((LOAD, Failed(0.0, None, "a", "b"), Unloaded(0.0)), Phase.NO_MODEL),
+        ((LOAD, READY, LOAD, Failed(0.0, None, "a", "b"), READY), Phase.READY),
+        ((LOAD, GENERATE), Phase.LOADING),
+        ((LOAD, GENERATE, READY), Phase.WAITING),
+        ((LOAD, READY, GENERATE), Phase.WAITING),
+        ((LOAD, READY, GENERATE, PrefillProgress(0.0, "a", 1, 9, 0)), Phase.READING),
+        ((LOAD, READY, GENERATE, TextDelta(0.0, "a", "x", ())), Phase.WRITING),
+        ((LOAD, READY, GENERATE, TextDelta(0.0, "other", "x", ())), Phase.WAITING),
+        ((LOAD, READY, GENERATE, Stop("a")), Phase.STOPPING),
+        ((LOAD, READY, GENERATE, Stop("a"), TextDelta(0.0, "a", "x", ())), Phase.STOPPING),
+        ((LOAD, READY, GENERATE, Stop("a"), _finished()), Phase.READY),
+        ((LOAD, READY, GENERATE, Failed(0.0, "a", "c", "r"), _finished()), Phase.READY),
+        ((LOAD, READY, GENERATE, LOAD, _finished()), Phase.LOADING),
+        ((LOAD, READY, Unloaded(0.0)), Phase.NO_MODEL),
+        ((LOAD, READY, Stop(None)), Phase.READY),
+    ],
+)
+def test_status_follows_commands_and_events(steps: tuple[object, ...], phase: Phase) -> None:
+    status = _after(*steps)
+    assert status.phase is phase
+    assert status.words
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("answering", [True, False])
+def test_whenever_sending_is_impossible_a_reason_or_a_stop_button_is_there(
+    phase: Phase, answering: bool
+) -> None:
+    for elsewhere in ("", "Other chat"):
+        state = composer_state(EngineStatus(phase), answering=answering, elsewhere=elsewhere)
+        stopping = answering and phase is Phase.STOPPING
+        assert state.can_send or state.reason or state.can_stop or stopping
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Hello", "Hello"),
+        ("\n\n  # **Plan** for `x`\nmore", "Plan for x"),
+        ("   ", "New chat"),
+        ("***\nreal words", "real words"),
+        ("a" * 100, "a" * 60 + "\u2026"),
+        ("snake_case stays readable", "snake case stays readable"),
+    ],
+)
+def test_titles(text: str, title: str) -> None:
+    assert title_of(text) == title
+
+
+def test_long_titles_end_at_a_word() -> None:
+    title = title_of("word " * 40)
+    assert title.endswith("word\u2026")
+    assert len(title) <= 61

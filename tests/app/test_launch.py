@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QImage
+
+import app.launch
+from app.theme import icons
+
+_ROOT = Path(__file__).parents[2]
+
+
+def _duotail(*arguments: str, data: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "app", "--data-dir", str(data), *arguments],
+        cwd=_ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app.launch.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("duotail ")
+
+
+def test_bad_usage_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app.launch.main(["--no-such-option"])
+    assert ended.value.code == 2
+    assert "no-such-option" in capsys.readouterr().err
+
+
+def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setattr("engine.cli.main", lambda argv: seen.append(list(argv)) or 3, raising=False)
+    for command in app.launch.COMMANDS:
+        assert app.launch.main([command, "--json"]) == 3
+    assert [argv[0] for argv in seen] == list(app.launch.COMMANDS)
+
+
+def test_the_window_comes_up_without_torch() -> None:
+    code = (
+        "import sys, app.application, app.screenshots\n"
+        "heavy = {'torch', 'transformers', 'numpy', 'markdown_it.main_never'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=_ROOT, check=True, timeout=60)
+
+
+def test_a_second_start_raises_the_first_window_and_a_killed_one_blocks_nothing(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    first = _duotail(data=data)
+    try:
+        _wait_for(data / "history.sqlite3", first)
+        second = _duotail(data=data)
+        _, complaint = second.communicate(timeout=60)
+        assert second.returncode == 0, complaint
+        assert first.poll() is None
+    finally:
+        first.kill()
+        first.communicate(timeout=30)
+    third = _duotail(data=data)
+    try:
+        log = data / "duotail.log"
+        _wait_for(log, third)
+        time.sleep(0.5)  # long enough to have ended, had the dead one been taken for alive
+        assert third.poll() is None
+    finally:
+        third.terminate()
+        third.communicate(timeout=30)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        if process.poll() is not None:
+            pytest.fail(f"ended with {process.returncode}: {process.communicate()}")
+        if time.monotonic() > deadline:
+            pytest.fail(f"{path} did not appear")
+        time.sleep(0.02)
+
+
+def test_screenshots_show_every_state(tmp_path: Path) -> None:
+    folder = tmp_path / "shots"
+    process = _duotail("--screenshot", str(folder), data=tmp_path / "data")
+    _, complaint = process.communicate(timeout=180)
+    assert process.returncode == 0, complaint
+    pictures = sorted(folder.glob("*.png"))
+    states = {path.name.split("-", 1)[0] for path in pictures}
+    assert len(states) >= 15
+    assert len(pictures) == 4 * len(states)
+    assert not (tmp_path / "data").exists()
+    for path in pictures:
+        image = QImage(str(path))
+        colours = {
+            image.pixel(x, y)
+            for x in range(0, image.width(), 7)
+            for y in range(0, image.height(), 7)
+        }
+        assert len(colours) > 5, path.name
+
+
+def test_every_icon_can_be_drawn(qapp: object) -> None:
+    assert qapp is not None
+    for name in icons.names():
+        picture = icons.icon(name, "#ff0000").pixmap(24, 24).toImage()
+        drawn = [
+            picture.pixelColor(x, y).alpha()
+            for x in range(picture.width())
+            for y in range(picture.height())
+        ]
+        assert max(drawn) > 0, name
