@@ -110,8 +110,9 @@ def test_finished_blocks_are_never_touched_again(view: TextView) -> None:
         view.append(MIXED[start : start + 5])
     view.finish()
     assert len(touched) > 20
-    # `committed_end` is still the one from before the change when Qt reports it.
-    assert all(position >= border for position, border in touched)
+    # `committed_end` is still the one from before the change when Qt reports it; Qt may count the
+    # invisible mark that closes a table just above.
+    assert all(position >= border - 1 for position, border in touched)
 
 
 def test_an_open_code_block_only_grows(view: TextView) -> None:
