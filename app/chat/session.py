@@ -184,9 +184,8 @@ class ChatSession(QObject):
 
     @property
     def can_regenerate(self) -> bool:
-        """Whether the last message shown is an answer that can be written anew."""
-        last = self.messages[-1] if self.messages else None
-        return self.live is None and last is not None and last.role is Role.ASSISTANT
+        """Whether the last message shown can be answered (again)."""
+        return self.live is None and bool(self.messages)
 
     def continue_answer(self) -> None:
         """Go on with the last answer from where it stopped, with its own seed."""
@@ -200,15 +199,16 @@ class ChatSession(QObject):
             self.answer_resumed.emit(base)
 
     def regenerate(self) -> None:
-        """Write the last answer anew."""
+        """Write the last answer anew, or the one that is missing after a crash."""
         if not self.can_regenerate:
             return
         clicked_at = time.perf_counter()
         with self._reporting():
-            dropped = self.messages[-1]
-            self._store.drop_answer(dropped.id)
-            self.messages.pop()
-            self.message_dropped.emit(dropped.id)
+            last = self.messages[-1]
+            if last.role is Role.ASSISTANT:
+                self._store.drop_answer(last.id)
+                self.messages.pop()
+                self.message_dropped.emit(last.id)
             self._answer(clicked_at)
 
     def shut_down(self) -> None:

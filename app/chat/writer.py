@@ -155,11 +155,18 @@ class DocumentWriter:
             return
         first = self._live[index]
         cursor.setPosition(first.start)
+        style, items = cursor.blockFormat(), cursor.block().textList()
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
         if first.fresh:
             _leave_list(cursor)
             cursor.setBlockFormat(QTextBlockFormat())
+        elif not cursor.block().text():
+            # An empty text block takes over the looks of what was removed behind it.
+            _leave_list(cursor)
+            cursor.setBlockFormat(style)
+            if items is not None:
+                items.add(cursor.block())
         self._fresh, self._after = first.fresh, first.after
         del self._live[index:]
 

@@ -74,16 +74,16 @@ QPushButton[look="example"]:focus {{ border: 2px solid {t.accent}; padding: 11px
 QPushButton[look="pill"] {{ border-radius: 17px; padding: 7px 14px; }}
 QPushButton[look="pill"]:focus {{ padding: 6px 13px; }}
 
-QLineEdit, QDoubleSpinBox, QSpinBox {{ background: {t.surface}; color: {t.text};
+QDialogButtonBox, QMessageBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
+
+QLineEdit {{ background: {t.surface}; color: {t.text};
     border: 1px solid {t.border}; border-radius: {RADIUS}px; padding: 6px 8px;
     selection-background-color: {t.accent}; selection-color: {t.on_accent}; }}
-QLineEdit:focus, QDoubleSpinBox:focus, QSpinBox:focus {{ border: 2px solid {t.accent};
+QLineEdit:focus {{ border: 2px solid {t.accent};
     padding: 5px 7px; }}
 
-QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button,
-QDoubleSpinBox::down-button {{ width: 0; border: none; }}
 
-QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; }}
+QAbstractSpinBox QLineEdit {{ border: none; padding: 2px 4px; }}
 
 QCheckBox {{ spacing: 8px; border: 2px solid transparent; border-radius: 6px; padding: 2px; }}
 QCheckBox:focus {{ border-color: {t.accent}; }}

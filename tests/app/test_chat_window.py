@@ -370,3 +370,12 @@ def test_history_in_use_elsewhere_is_told_and_chatting_works(open_desk: OpenDesk
     assert "already using your conversations" in told
     second.type_and_send("Hello")
     assert second.answered().text.raw_text == second.script.answer
+
+
+def test_a_question_left_without_an_answer_can_be_answered(desk: Desk) -> None:
+    conversation = desk.assembly.store.create_conversation("Lost")
+    desk.assembly.store.add_user_message(conversation.id, "Anybody there?")
+    desk.session.open(conversation)
+    desk.session.regenerate()
+    assert desk.answered().text.raw_text == desk.script.answer
+    assert [message.text for message in desk.script.requests[-1].messages] == ["Anybody there?"]
