@@ -1,0 +1,224 @@
+"""What a Load command comes to: which draft, which mode, how much context, or why not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file, save_file
+from session import Session
+from tiny_models import write_chat_model
+
+import engine.service
+from engine.commands import DraftChoice, Load, Mode
+from engine.errors import Absent, UserFixable
+from engine.events import Failed, FinishReason, PlanReady
+from engine.hub.local import bundled_models_root, bundled_target
+from engine.loading import check
+from engine.model.config import ModelConfig
+from engine.model.weights import expected_tensors
+
+PLENTY = 64 << 30
+DRAFT = bundled_models_root() / "duotail-1m-draft"
+
+
+@pytest.mark.parametrize(
+    ("mode", "draft", "runs_as", "names"),
+    [
+        (Mode.AUTO, DraftChoice.AUTO, Mode.CPU, "Duotail 1M draft + lookup"),
+        (Mode.CPU, DraftChoice.AUTO, Mode.CPU, "Duotail 1M draft + lookup"),
+        (Mode.PLAIN, DraftChoice.AUTO, Mode.PLAIN, None),
+        (Mode.AUTO, DraftChoice.NONE, Mode.PLAIN, None),
+        (Mode.CPU, DraftChoice.NONE, Mode.PLAIN, None),
+        (Mode.AUTO, DraftChoice.LOOKUP, Mode.CPU, "lookup"),
+        (Mode.PLAIN, DraftChoice.LOOKUP, Mode.PLAIN, None),
+        (Mode.AUTO, DRAFT, Mode.CPU, "Duotail 1M draft"),
+        (Mode.PLAIN, DRAFT, Mode.PLAIN, None),
+    ],
+)
+def test_modes_and_drafts(
+    mode: Mode, draft: DraftChoice | Path, runs_as: Mode, names: str | None
+) -> None:
+    plan = check(Load(bundled_target(), draft, mode), PLENTY).plan
+    assert (plan.mode, plan.draft) == (runs_as, names)
+    assert plan.draft_device == ("CPU" if names else None)
+    assert (plan.draft_bytes > 0) == ("1M" in (names or ""))
+    assert plan.reasons
+
+
+@pytest.mark.parametrize("mode", [Mode.DOVETAIL, Mode.DUO])
+def test_modes_that_need_a_card_are_absent(mode: Mode) -> None:
+    with pytest.raises(Absent, match="graphics card") as refused:
+        check(Load(bundled_target(), mode=mode), PLENTY)
+    assert str(mode) in refused.value.cause
+
+
+def test_a_mode_that_is_absent_is_a_failure_in_words(session: Session) -> None:
+    session.load(bundled_target())
+    after = len(session.events)
+    session.submit(Load(bundled_target(), mode=Mode.DUO))
+    assert session.wait(PlanReady, after=after).plan.mode is Mode.CPU
+    failed = session.wait(Failed)
+    assert "graphics card" in failed.cause
+    assert not failed.bug
+
+
+def test_a_model_without_a_draft_of_its_own_looks_up(chat_model: Path) -> None:
+    assert check(Load(chat_model), PLENTY).plan.draft == "lookup"
+
+
+def test_a_draft_that_went_missing_is_done_without(tmp_path: Path) -> None:
+    alone = Path(shutil.copytree(bundled_target(), tmp_path / "alone"))
+    assert check(Load(alone), PLENTY).plan.draft == "lookup"
+
+
+def test_a_draft_with_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    draft = Path(shutil.copytree(DRAFT, tmp_path / "stranger"))
+    tokenizer = json.loads((draft / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary = tokenizer["model"]["vocab"]
+    first, second = list(vocabulary)[300:302]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    (draft / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    with pytest.raises(UserFixable, match="different vocabularies") as refused:
+        check(Load(bundled_target(), draft), PLENTY)
+    assert "Duotail 7M" in refused.value.cause
+    assert "lookup" in refused.value.remedy
+
+
+# -- context and memory ----------------------------------------------------------------------
+
+
+def test_the_context_is_the_models_own_unless_told() -> None:
+    assert check(Load(bundled_target()), PLENTY).plan.context == 1024
+    assert check(Load(bundled_target(), context=100), PLENTY).plan.context == 100
+
+
+@pytest.mark.parametrize("context", [-1, 0, 1025, 10**12])
+def test_a_context_out_of_range_is_refused_with_the_range(context: int) -> None:
+    with pytest.raises(UserFixable, match="up to 1024") as refused:
+        check(Load(bundled_target(), context=context), PLENTY)
+    assert "between 1 and 1024" in refused.value.remedy
+
+
+def test_the_smallest_context_answers_in_words(session: Session, chat_model: Path) -> None:
+    session.load(chat_model, context=1)
+    assert session.ask("Hello").reason is FinishReason.ERROR
+    assert "the context holds 1." in session.wait(Failed).cause
+
+
+LLAMA_70B = {
+    "model_type": "llama",
+    "vocab_size": 128256,
+    "hidden_size": 8192,
+    "intermediate_size": 28672,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+}
+
+
+@pytest.fixture
+def nothing_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_arguments: object) -> None:
+        pytest.fail("weights were read of a model that cannot be loaded")
+
+    monkeypatch.setattr(engine.service, "load", forbidden)
+
+
+@pytest.mark.usefixtures("nothing_is_allocated")
+@pytest.mark.parametrize("weights", ["none", "tiny"])
+def test_a_huge_config_around_small_weights_is_refused(
+    session: Session, chat_model: Path, tmp_path: Path, weights: str
+) -> None:
+    folder = Path(shutil.copytree(chat_model, tmp_path / "Giant"))
+    (folder / "config.json").write_text(json.dumps(LLAMA_70B))
+    if weights == "none":
+        (folder / "model.safetensors").unlink()
+    session.submit(Load(folder))
+    failed = session.wait(Failed)
+    assert not failed.bug
+    assert ("no weights" if weights == "none" else "80 blocks") in failed.cause
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no holes there by default")
+@pytest.mark.usefixtures("nothing_is_allocated")
+def test_a_model_larger_than_memory_is_refused_with_the_numbers(
+    session: Session, chat_model: Path, tmp_path: Path
+) -> None:
+    """All its bytes are there (as a hole in the file), and no memory on earth holds them here."""
+    folder = Path(shutil.copytree(chat_model, tmp_path / "Giant"))
+    (folder / "config.json").write_text(json.dumps(LLAMA_70B))
+    write_hollow_weights(folder)
+    session.submit(Load(folder))
+    failed = session.wait(Failed)
+    assert not failed.bug
+    assert failed.cause.startswith("Giant needs 26")  # 70.6e9 weights of 4 bytes: 262.9 GiB
+    assert "GiB are free" in failed.cause
+    assert "smaller model" in failed.remedy
+
+
+def write_hollow_weights(folder: Path) -> None:
+    """The tensors that config.json describes, in bf16, of zeros that take no room on the disk."""
+    config = ModelConfig.open(folder)
+    header: dict[str, object] = {}
+    end = 0
+    for name, shape in expected_tensors(config).items():
+        start, end = end, end + 2 * _product(shape)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + end)
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size
+
+
+# -- what the weights do not fit ---------------------------------------------------------------
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model(session: Session, tmp_path: Path) -> None:
+    folder = write_chat_model(tmp_path / "Small", vocab_size=320)
+    session.load(folder)
+    assert session.ask("What is the sun made of?").reason is FinishReason.ERROR
+    failed = session.wait(Failed)
+    assert "do not belong together" in failed.cause
+    assert not failed.bug
+
+
+def test_a_model_without_a_chat_template_ends_its_turn(session: Session, tmp_path: Path) -> None:
+    """The plain "User: ... Assistant:" has no end token: the user's next line is the end."""
+    folder = Path(shutil.copytree(bundled_target(), tmp_path / "plain"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    del settings["chat_template"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    session.load(folder)
+    pair = session.engine._pair
+    assert pair is not None
+    assert pair.template.stop == ("\nUser:",)
+    whole = session.ask("Hello", max_tokens=12)
+    assert " " in whole.text[1:]
+    pair.template.stop = (" ",)  # what this model is sure to write
+    ended = session.ask("Hello", max_tokens=12, stop=("\0",))
+    assert ended.reason is FinishReason.STOP
+    assert ended.text == whole.text[: whole.text.index(" ")]
+
+
+def test_weights_of_zeros_answer_something(
+    session: Session, chat_model: Path, tmp_path: Path
+) -> None:
+    """All logits equal: ties go to the lowest id, and nothing divides by zero."""
+    folder = Path(shutil.copytree(chat_model, tmp_path / "Zero"))
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: 0 * tensor for name, tensor in weights.items()}, folder / "model.safetensors")
+    session.load(folder)
+    finished = session.ask("Hello", max_tokens=5)
+    assert finished.token_ids == (0,) * 5

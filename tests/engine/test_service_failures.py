@@ -1,0 +1,309 @@
+"""The engine outlives whatever goes wrong in it, says so in words, and ends when it is told to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import weakref
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from safetensors.numpy import load_file, save_file
+from session import PATIENCE, Session, generate
+from tiny_models import write_chat_model
+
+import engine.service
+from engine.commands import Load, Unload
+from engine.decode.decoding import Decoding
+from engine.events import (
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    LoadProgress,
+    PlanReady,
+    TextDelta,
+    Unloaded,
+)
+from engine.hub.local import bundled_target
+from engine.service import Engine
+
+
+@pytest.fixture
+def ready(session: Session, chat_model: Path) -> Session:
+    session.load(chat_model)
+    return session
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the bundled model (without its draft) to be damaged."""
+    return Path(shutil.copytree(bundled_target(), tmp_path / "copy"))
+
+
+class Panic(BaseException):
+    """What native extensions raise when they panic: no Exception."""
+
+
+# -- mistakes inside -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [RuntimeError("secret detail"), Panic("secret detail")])
+def test_a_mistake_in_an_answer_is_told_and_lived_through(
+    ready: Session, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    verify, calls = Decoding.verify, []
+
+    def fails_third(self: Decoding, *arguments: object) -> object:
+        calls.append(1)
+        if len(calls) == 3:
+            raise error
+        return verify(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Decoding, "verify", fails_third)
+    finished = ready.ask("Hello", max_tokens=10)
+    failed = ready.wait(Failed)
+    assert (failed.request_id, failed.bug) == ("a", True)
+    assert "secret detail" in failed.details
+    assert "secret detail" not in failed.cause + failed.remedy
+    assert (finished.reason, finished.stats.committed) == (FinishReason.ERROR, 2)
+    assert finished.text == "".join(delta.text for delta in ready.of(TextDelta))
+    assert len(finished.token_ids or ()) == 2
+
+    again = ready.ask("Hello", id="b", max_tokens=10)
+    assert again.reason is FinishReason.LENGTH
+    assert (again.token_ids or ())[:2] == finished.token_ids
+    assert again.stats.reused_tokens == 0  # a state that an error went through is not trusted
+
+
+def test_a_mistake_in_a_load_is_told_and_lived_through(
+    session: Session, chat_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.service, "load", lambda *_: 1 / 0)
+        session.submit(Load(chat_model))
+        session.wait(Unloaded)
+    failed = session.wait(Failed)
+    assert (failed.request_id, failed.bug) == (None, True)
+    assert session.load(chat_model).model == chat_model
+
+
+def test_out_of_memory_is_said_plainly(ready: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_arguments: object, **_more: object) -> object:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
+
+    monkeypatch.setattr(Decoding, "verify", no_memory)
+    ready.ask("Hello")
+    failed = ready.wait(Failed)
+    assert not failed.bug
+    assert "memory" in failed.cause
+    assert "smaller model" in failed.remedy
+
+
+def test_a_listener_that_fails_ends_nothing(
+    chat_model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[Event] = []
+    done = threading.Event()
+
+    def careless(event: Event) -> None:
+        heard.append(event)
+        if isinstance(event, Finished):
+            done.set()
+        raise ValueError("a listener's mistake")
+
+    running = Engine(careless, sample_devices=False)
+    running.submit(Load(chat_model))
+    running.submit(generate("Hello", max_tokens=3))
+    assert done.wait(PATIENCE)
+    running.close()
+    assert isinstance(heard[-1], Finished)
+    assert heard[-1].reason is FinishReason.LENGTH
+    assert "a listener's mistake" in caplog.text
+
+
+# -- models that cannot be used --------------------------------------------------------------
+
+
+def truncate(folder: Path) -> str:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    return "incomplete"
+
+
+def lose_config(folder: Path) -> str:
+    (folder / "config.json").unlink()
+    return "config.json"
+
+
+def break_tokenizer(folder: Path) -> str:
+    (folder / "tokenizer.json").write_text('{"model": 7}')
+    return "tokenizer.json"
+
+
+def poison(folder: Path) -> str:
+    """Not a number, in the last tensor to be read: noticed only while the model loads."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.norm.weight"] = np.full_like(tensors["model.norm.weight"], np.nan)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    return "not numbers"
+
+
+@pytest.mark.parametrize("damage", [truncate, lose_config, break_tokenizer])
+def test_a_bad_model_leaves_the_present_one(ready: Session, copy: Path, damage: object) -> None:
+    check_refused(ready, copy, damage(copy))  # type: ignore[operator]
+
+
+def test_weights_that_are_no_numbers_leave_the_present_model(
+    ready: Session, tmp_path: Path
+) -> None:
+    folder = write_chat_model(tmp_path / "poisoned")
+    check_refused(ready, folder, poison(folder))
+
+
+def test_a_folder_that_is_not_there_leaves_the_present_model(
+    ready: Session, tmp_path: Path
+) -> None:
+    check_refused(ready, tmp_path / "nowhere", "no folder")
+
+
+def check_refused(ready: Session, folder: Path, words: str) -> None:
+    after = len(ready.events)
+    ready.submit(Load(folder))
+    assert ready.wait(PlanReady, after=after).model_name == "Babbler"
+    failed = ready.wait(Failed, after=after)
+    assert words in failed.cause
+    assert (failed.request_id, failed.bug) == (None, False)
+    assert ready.ask("Hello", max_tokens=3).reason is FinishReason.LENGTH
+
+
+def test_a_bad_model_in_an_empty_engine_leaves_it_empty(session: Session, copy: Path) -> None:
+    truncate(copy)
+    session.submit(Load(copy))
+    session.wait(Unloaded)
+    assert "incomplete" in session.wait(Failed).cause
+
+
+def test_an_answer_waiting_for_a_bad_model_fails_in_words(session: Session, copy: Path) -> None:
+    truncate(copy)
+    session.submit(Load(copy), generate("Hello"))
+    assert session.wait(Finished).reason is FinishReason.ERROR
+    assert [failed.request_id for failed in session.of(Failed)] == [None, "a"]
+
+
+# -- memory ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def big_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """200 MB of weights, nearly all of them in two tensors."""
+    folder = write_chat_model(
+        tmp_path_factory.mktemp("big") / "Big", num_hidden_layers=1, tie_word_embeddings=True
+    )
+    config = json.loads((folder / "config.json").read_text())
+    tensors = load_file(folder / "model.safetensors")
+    wide, hidden = 300_000, config["hidden_size"]
+    for name in ("gate_proj", "up_proj", "down_proj"):
+        shape = (hidden, wide) if name == "down_proj" else (wide, hidden)
+        tensors[f"model.layers.0.mlp.{name}.weight"] = np.ones(shape, np.float32)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": wide}))
+    return folder
+
+
+def resident() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def test_unload_gives_the_memory_back(session: Session, big_model: Path) -> None:
+    before = resident()
+    session.load(big_model)
+    size = (big_model / "model.safetensors").stat().st_size
+    loaded = resident()
+    assert size > 200e6
+    assert loaded - before > 0.8 * size
+    pair = session.engine._pair
+    assert pair is not None
+    parts = [weakref.ref(part) for part in (pair.target, pair.target.segments[0])]
+    del pair
+    session.ask("Hello", max_tokens=2)
+    session.submit(Unload())
+    session.wait(Unloaded)
+    assert [part() for part in parts] == [None, None]
+    assert resident() - before < 0.3 * size
+
+
+def test_a_model_goes_first_when_memory_does_not_hold_both(
+    ready: Session, other_chat_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And stays until the new one is there when it does."""
+    present = ready.engine._pair
+    assert present is not None
+    host = engine.service.probe_host()
+    just_enough = present.plan.target_bytes
+
+    class Tight:
+        memory_available = just_enough
+
+    target = weakref.ref(present.target)
+    del present
+    seen: list[bool] = []
+
+    def look(event: LoadProgress) -> bool:
+        if event.fraction > 0 and not seen:
+            seen.append(target() is not None)
+        return False
+
+    monkeypatch.setattr(engine.service, "probe_host", lambda: Tight)
+    with ready.holding(LoadProgress, look):
+        ready.load(other_chat_model)
+    assert seen == [False]
+
+    monkeypatch.setattr(engine.service, "probe_host", lambda: host)
+    present = ready.engine._pair
+    assert present is not None
+    target = weakref.ref(present.target)
+    del present
+    seen.clear()
+    with ready.holding(LoadProgress, look):
+        ready.load(other_chat_model)
+    assert seen == [True]
+    assert target() is None
+
+
+# -- the end ---------------------------------------------------------------------------------
+
+
+def test_close_joins_every_thread_in_the_middle_of_an_answer(chat_model: Path) -> None:
+    told: list[Event] = []
+    writing = threading.Event()
+
+    def listen(event: Event) -> None:
+        told.append(event)
+        if isinstance(event, TextDelta):
+            writing.set()
+
+    before = set(threading.enumerate())
+    running = Engine(listen)
+    threads = set(threading.enumerate()) - before
+    assert {thread.name for thread in threads} == {"device-monitor", "engine"}
+    running.submit(Load(chat_model))
+    running.submit(generate("Hello"))
+    assert writing.wait(PATIENCE)
+    running.close(PATIENCE)
+    assert not any(thread.is_alive() for thread in threads)
+    assert isinstance(told[-1], Finished)
+    assert told[-1].reason is FinishReason.STOPPED
+    assert running._pair is None
+
+
+def test_a_closed_engine_takes_no_commands(chat_model: Path) -> None:
+    told: list[Event] = []
+    running = Engine(told.append, sample_devices=False)
+    running.close()
+    running.submit(Load(chat_model))
+    running.close()
+    assert told == []
