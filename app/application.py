@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import tempfile
 import traceback
@@ -43,9 +44,8 @@ class Assembly:
         self.store, self.trouble = open_history(paths)
         self.bridge = EngineBridge(factory)
         self.session = ChatSession(self.store, self.bridge, self.settings)
-        services = Services(
-            self.bridge, self.session, self.settings, theme, performance_panel(self.bridge)
-        )
+        panel = performance_panel(self.bridge, self.session)
+        services = Services(self.bridge, self.session, self.settings, theme, panel)
         self.window = MainWindow(services)
         self.window.open_last()
         if self.trouble is not None:
@@ -108,11 +108,12 @@ def open_history(paths: Paths) -> tuple[HistoryStore, UserFixable | None]:
         return HistoryStore.open(folder / "history.sqlite3"), error
 
 
-def performance_panel(bridge: EngineBridge) -> QWidget:
-    """The performance panel, fed with every event."""
+def performance_panel(bridge: EngineBridge, session: ChatSession) -> QWidget:
+    """The performance panel, fed with every question and every event."""
     from app.performance.panel import PerformancePanel
 
     panel = PerformancePanel()
+    session.asked.connect(panel.asked)
     bridge.received.connect(panel.handle)
     return panel
 
@@ -141,6 +142,7 @@ def run(paths: Paths) -> int:
     assembly = Assembly(paths, Theme(application))
     errors.arrived.connect(assembly.show_unexpected)
     instance.raise_asked.connect(assembly.window.come_forward)
+    signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show()
     # Only now, with the first picture on the screen: what the engine imports takes a while.
     QTimer.singleShot(0, assembly.window, lambda: assembly.start(_bundled_model))

@@ -25,9 +25,9 @@ from engine.events import DeviceSample
 
 _EXAMPLES = (
     "Hello! What can you do?",
-    "Tell me a short story about a fox and a lighthouse",
-    "Explain in simple words how a rainbow comes about",
-    "Write a friendly letter to a new neighbour",
+    "Tell me a short story about a dog.",
+    "How does speculative decoding work?",
+    "What does the word brave mean?",
 )
 
 

@@ -66,6 +66,8 @@ class ChatSession(QObject):
     answer_finished = Signal(object)
     changed = Signal()
     """Which conversation is open, its title, or whether an answer is being written."""
+    asked = Signal(float)
+    """When the user asked for the answer that begins now, on the events' clock."""
     problem = Signal(object)
     """A `UserFixable`."""
     deleted = Signal(object, object)
@@ -243,6 +245,7 @@ class ChatSession(QObject):
         request = ChatRequest(
             request_id, request_messages(self.messages), sampling, clicked_at=clicked_at
         )
+        self.asked.emit(clicked_at)
         self._bridge.submit(Generate(request))
         self.changed.emit()
 

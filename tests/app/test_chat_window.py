@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from conftest import Desk
+from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible

@@ -1,0 +1,59 @@
+"""The window under test, and what tests do with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fake_engine import Script
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.application import Assembly
+from app.chat.message_view import AnswerMessage
+from app.chat.page import ChatPage
+from app.chat.session import ChatSession
+from app.status import Phase
+
+
+@dataclass
+class Desk:
+    """The window under test and what is around it."""
+
+    assembly: Assembly
+    script: Script
+    bot: QtBot
+
+    @property
+    def chat(self) -> ChatPage:
+        return self.assembly.window.chat
+
+    @property
+    def session(self) -> ChatSession:
+        return self.assembly.session
+
+    def type_and_send(self, text: str) -> None:
+        field = self.chat.composer.field
+        field.setPlainText(text)
+        self.bot.keyClick(field, Qt.Key.Key_Return)
+
+    def answered(self) -> AnswerMessage:
+        """Wait for the answer to end."""
+        self.bot.waitUntil(lambda: self.session.live is None)
+        answer = self.chat.transcript.last_answer()
+        assert answer is not None
+        return answer
+
+    def streaming(self, text: str) -> AnswerMessage:
+        """Wait until the live answer shows `text`."""
+
+        def shown() -> bool:
+            answer = self.chat.transcript.last_answer()
+            return answer is not None and text in answer.text.raw_text
+
+        self.bot.waitUntil(shown)
+        answer = self.chat.transcript.last_answer()
+        assert answer is not None
+        return answer
+
+    def ready(self) -> None:
+        self.bot.waitUntil(lambda: self.assembly.bridge.status.phase is Phase.READY)

@@ -1,0 +1,47 @@
+"""A real window on the real engine that asks one question; its test kills it in mid-answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QTimer
+
+from app.application import Assembly, make_application
+from app.chat.session import ChatSession
+from app.paths import find_paths
+from app.status import Phase
+from app.theme.theme import Theme
+from engine.hub.local import bundled_target
+
+
+def main() -> None:
+    application = make_application()
+    assembly = Assembly(find_paths(sys.argv[1]), Theme(application))
+    session: ChatSession = assembly.session
+
+    def watch() -> None:
+        if assembly.bridge.status.phase is Phase.READY and not session.messages:
+            assembly.window.chat.composer.field.setPlainText("Tell me a short story about a dog.")
+            assembly.window.chat.composer.send()
+        live = session.live
+        if live is not None and live.text and not live.unsaved_text:
+            # Everything shown so far has been handed to the history. Freeze in mid-answer.
+            sys.stdout.write(json.dumps("".join(live.text)) + "\n")
+            sys.stdout.flush()
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    timer = QTimer()
+    timer.timeout.connect(watch)
+    timer.start(3)
+    assembly.window.show()
+    assembly.start(bundled_target)
+    application.exec()
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    main()
