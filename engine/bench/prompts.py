@@ -26,7 +26,8 @@ def read_prompts(path: Path) -> list[BenchPrompt]:
         UserFixable: no such file, or a line that is no prompt.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        # Only a line feed ends a line of JSON Lines; str.splitlines knows more.
+        lines = path.read_text("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserFixable(
             f"The prompts in {path} cannot be read.", "Give a JSON Lines file in UTF-8.", str(error)
@@ -40,8 +41,9 @@ def read_prompts(path: Path) -> list[BenchPrompt]:
 def _read(line: str, number: int, path: Path) -> BenchPrompt:
     try:
         row = json.loads(line)
-        text = row["prompt"] if "prompt" in row else row["turns"][0]
-        if not isinstance(text, str) or not text.strip():
+        turns = [row["prompt"]] if "prompt" in row else row["turns"]
+        text = turns[0]
+        if not isinstance(turns, list) or not isinstance(text, str) or not text.strip():
             raise ValueError("no text")
         return BenchPrompt(str(row.get("category", "all")), text)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
