@@ -63,5 +63,5 @@ def _cgroup_quota() -> int | None:
     try:
         quota, period = (_CGROUP / "cpu.max").read_text().split()
         return -(-int(quota) // int(period))
-    except (OSError, ValueError):
+    except (OSError, ValueError, ZeroDivisionError):
         return None
