@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.backend.segment import Floats
+import numpy as np
+
+from engine.backend.segment import Floats, Weights
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import DraftChoice, Load, Mode
 from engine.decode.controller import Controller
@@ -25,7 +27,7 @@ from engine.model.chat_template import ChatTemplate
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
 from engine.model.tokenizer import Tokenizer
-from engine.model.weights import SafetensorsFolder
+from engine.model.weights import EMBEDDING, HEAD, SafetensorsFolder
 from engine.plan.footprint import footprint
 from engine.plan.planner import KV_SHARE, ModelFacts, Wish, plan
 
@@ -136,11 +138,14 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
     sizes = [checked.target.weights.nbytes, checked.draft.weights.nbytes if checked.draft else 0]
     total = max(sum(sizes), 1)
 
+    vocab = checked.target.folder.config.vocab_size
+
     def build(model: Checked, before: int, stage: str) -> Decoder:
         reader = _ProgressingWeights(
             model.weights, lambda done: progress(stage, (before + done) / total), cancelled
         )
-        return Decoder.build(model.folder.config, reader, backend)
+        config = replace(model.folder.config, vocab_size=vocab)
+        return Decoder.build(config, _SameVocabulary(reader, vocab), backend)
 
     target = build(checked.target, 0, f"Loading {checked.target.folder.name}")
     left = checked.memory_available - checked.plan.target_bytes - checked.plan.draft_bytes
@@ -197,6 +202,25 @@ def _warm_up(states: StatePool) -> None:
     state = states.take([0])
     states.decoder.forward(state, [0])
     state.discard()
+
+
+class _SameVocabulary:
+    """Weights with as many rows for tokens as the target has.
+
+    Models of one family share a tokenizer and round its size up in different ways (Qwen2.5: 151936
+    rows up to 3B, 152064 from 7B on). The rows in question belong to no token.
+    """
+
+    def __init__(self, weights: Weights, rows: int) -> None:
+        self._weights = weights
+        self._rows = rows
+
+    def float32(self, name: str) -> Floats:
+        tensor = self._weights.float32(name)
+        if name not in (EMBEDDING, HEAD) or len(tensor) == self._rows:
+            return tensor
+        missing = max(self._rows - len(tensor), 0)
+        return np.pad(tensor[: self._rows], ((0, missing), (0, 0)))
 
 
 class _ProgressingWeights:

@@ -20,6 +20,7 @@ from engine.hub.local import bundled_models_root, bundled_target
 from engine.loading import check
 from engine.model.config import ModelConfig
 from engine.model.weights import expected_tensors
+from engine.request import SamplingParams
 
 PLENTY = 64 << 30
 DRAFT = bundled_models_root() / "duotail-1m-draft"
@@ -86,6 +87,26 @@ def test_a_draft_with_another_vocabulary_is_refused(tmp_path: Path) -> None:
         check(Load(bundled_target(), draft), PLENTY)
     assert "Duotail 7M" in refused.value.cause
     assert "lookup" in refused.value.remedy
+
+
+@pytest.mark.parametrize(("rows", "draft_rows"), [(4096, 5120), (5120, 4096)])
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_draft_may_round_its_vocabulary_up_otherwise(
+    session: Session, tmp_path: Path, rows: int, draft_rows: int, tied: bool
+) -> None:
+    """As in Qwen2.5, where small and large models have one tokenizer and different matrices."""
+    target = write_chat_model(tmp_path / "Target", vocab_size=rows)
+    draft = write_chat_model(
+        tmp_path / "Draft", seed=3, vocab_size=draft_rows, tie_word_embeddings=tied
+    )
+    hot = SamplingParams(temperature=3.0, seed=1)  # the target takes its odd rows, too
+    session.load(target, draft=DraftChoice.NONE)
+    alone = session.ask("Hello there", sampling=hot, max_tokens=40)
+    assert (max(alone.token_ids or ()) >= 4096) == (rows > 4096)
+    session.load(target, draft=draft)
+    drafted = session.ask("Hello there", sampling=hot, max_tokens=40)
+    assert drafted.stats.drafted > 0
+    assert drafted.token_ids == alone.token_ids
 
 
 # -- context and memory ----------------------------------------------------------------------
