@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -233,7 +234,8 @@ def test_unload_gives_the_memory_back(session: Session, big_model: Path) -> None
     session.submit(Unload())
     session.wait(Unloaded)
     assert [part() for part in parts] == [None, None]
-    assert resident() - before < 0.3 * size
+    if sys.platform == "linux":  # elsewhere freed pages stay counted for a while
+        assert resident() - before < 0.3 * size
 
 
 def test_a_model_goes_first_when_memory_does_not_hold_both(
