@@ -76,10 +76,11 @@ def _version(python: str) -> "tuple[int, int] | None":
 
 
 def fingerprint(root: Path) -> str:
-    """What a finished set-up depends on: the requirements, the pins and the folder's place."""
+    """What a finished set-up depends on: requirements, pins, C sources and the folder's place."""
     digest = hashlib.sha256(str(root).encode())
-    for name in ("pyproject.toml", "packaging/constraints.txt"):
-        digest.update((root / name).read_bytes())
+    files = [root / "pyproject.toml", root / "packaging" / "constraints.txt"]
+    for file in files + sorted((root / "engine" / "native").glob("*.[ch]")):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
@@ -153,6 +154,22 @@ def install_system_packages(packages: "list[str]", why: str) -> None:
     subprocess.run(["apt-get", "update", "-qq"])
     command = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
     run(command, f"{why} This command could not mend it: apt-get install {names}")
+
+
+def check_compiler() -> None:
+    """The engine's core is C: without a compiler Duotail runs all the same, but slower."""
+    if any(shutil.which(name) for name in ("cc", "gcc", "clang")):
+        return
+    packages = ["gcc", "libc6-dev"]
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        install_system_packages(packages, "The fast engine needs a C compiler.")
+        return
+    say(
+        "No C compiler here: Duotail will work, but several times slower. To mend that, run "
+        "`sudo apt-get install {}` (or what your system has), then `make clean` and make.".format(
+            " ".join(packages)
+        )
+    )
 
 
 def make_venv() -> None:
@@ -265,6 +282,7 @@ def set_up(dev: bool, platforms: "list[str]") -> None:
     if is_set_up(VENV, dev, wanted):
         return
     started = time.monotonic()
+    check_compiler()
     make_venv()
     install(dev)
     check_qt(platforms)

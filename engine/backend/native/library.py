@@ -1,0 +1,165 @@
+"""The shared library of engine/native: its structures and functions, as duotail.h declares them."""
+
+from __future__ import annotations
+
+import ctypes as c
+import importlib.util
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import Absent
+
+MODULE = "engine._native"
+
+
+class Format(IntEnum):
+    """How weights are stored."""
+
+    Q4 = 0
+    Q8 = 1
+    BF16 = 2
+    F16 = 3
+
+
+class Isa(IntEnum):
+    """Instruction sets, slowest first; all give the same bits."""
+
+    PORTABLE = 0
+    AVX2 = 1
+    AVX512 = 2
+
+
+class Matrix(c.Structure):
+    """dt_matrix."""
+
+    _fields_ = (
+        ("data", c.c_void_p),
+        ("format", c.c_int32),
+        ("rows", c.c_int32),
+        ("cols", c.c_int32),
+    )
+
+
+class Block(c.Structure):
+    """dt_block."""
+
+    _fields_ = (
+        *((name, Matrix) for name in ("qkv", "out", "gate_up", "down")),
+        *((f"{name}_bias", c.c_void_p) for name in ("qkv", "out", "gate_up", "down")),
+        ("input_norm", c.c_void_p),
+        ("post_norm", c.c_void_p),
+    )
+
+
+class SegmentStruct(c.Structure):
+    """dt_segment."""
+
+    _fields_ = (
+        *(
+            (name, c.c_int32)
+            for name in (
+                "blocks",
+                "hidden",
+                "intermediate",
+                "heads",
+                "kv_heads",
+                "head_dim",
+                "positions",
+            )
+        ),
+        ("norm_eps", c.c_float),
+        ("block", c.POINTER(Block)),
+        ("embedding", Matrix),
+        ("head", Matrix),
+        ("final_norm", c.c_void_p),
+        ("rope_cos", c.c_void_p),
+        ("rope_sin", c.c_void_p),
+    )
+
+
+class StepStruct(c.Structure):
+    """dt_step."""
+
+    _fields_ = (
+        *(
+            (name, c.c_int32)
+            for name in (
+                "rows",
+                "first_slot",
+                "paths",
+                "path_base",
+                "path_width",
+                "logit_count",
+                "tap_count",
+            )
+        ),
+        *(
+            (name, c.c_void_p)
+            for name in (
+                "tokens",
+                "positions",
+                "path_slots",
+                "row_path",
+                "logit_rows",
+                "taps",
+                "hidden_in",
+                "hidden_out",
+                "logits",
+                "tap_out",
+            )
+        ),
+    )
+
+
+def pointer(array: NDArray[Any] | None) -> int | None:
+    """Address of an array's data; the caller keeps the array alive."""
+    return None if array is None else array.ctypes.data
+
+
+def aligned(count: int, dtype: type[np.generic] = np.uint8) -> NDArray[Any]:
+    """An uninitialised array at a 64-byte border."""
+    size = np.dtype(dtype).itemsize
+    raw = np.empty(count * size + 64, dtype=np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + count * size].view(dtype)
+
+
+@cache
+def library() -> c.CDLL:
+    """The loaded library.
+
+    Raises:
+        Absent: this installation was built without a C compiler.
+    """
+    spec = importlib.util.find_spec(MODULE)
+    if spec is None or spec.origin is None:
+        raise Absent(
+            "Duotail's native CPU backend is not installed: there was no C compiler.",
+            "Install one (Debian: apt-get install gcc) and install Duotail again.",
+        )
+    lib = c.CDLL(spec.origin)  # every call gives the GIL up
+    i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
+    declare: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "dt_best_isa": (i32, ()),
+        "dt_use_isa": (i32, (i32,)),
+        "dt_current_isa": (i32, ()),
+        "dt_pool_new": (at, (i32,)),
+        "dt_pool_free": (None, (at,)),
+        "dt_packed_bytes": (i64, (i32, i32, i32)),
+        "dt_pack": (i32, (at, i32, at, i32, i32, i32, i32, at)),
+        "dt_unpack_row": (None, (c.POINTER(Matrix), i32, at)),
+        "dt_cache_new": (at, (c.POINTER(SegmentStruct), i32)),
+        "dt_cache_free": (None, (at,)),
+        "dt_cache_bytes": (i64, (at,)),
+        "dt_cache_move": (None, (at, at, i32, i32)),
+        "dt_forward": (i32, (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct))),
+        "dt_matmul": (i32, (at, c.POINTER(Matrix), at, i32, at)),
+    }
+    for name, (result, arguments) in declare.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    return lib

@@ -1,0 +1,26 @@
+"""The thread pool that native segments share."""
+
+from __future__ import annotations
+
+import weakref
+from functools import cache
+
+from engine.backend.native.library import library
+from engine.hardware.probe import available_cores
+
+
+class ThreadPool:
+    """Native worker threads; the calling thread is one of them. Freed with its last user."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.handle: int = library().dt_pool_new(threads)
+        if not self.handle:
+            raise MemoryError("no thread pool")
+        weakref.finalize(self, library().dt_pool_free, self.handle)
+
+
+@cache
+def shared_pool() -> ThreadPool:
+    """One pool for target and draft, with a thread per available core."""
+    return ThreadPool(available_cores())

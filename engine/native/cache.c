@@ -1,0 +1,61 @@
+/* Keys and values of one sequence, fp16, in chunks of 64 slots.
+ *
+ * Keys lie [block][kv head][chunk][dim][64]: a register holds one dimension of 16 keys, so scores
+ * need no sums across lanes. Values lie [block][kv head][chunk][64][dim].
+ */
+#include "cache.h"
+
+#include <stdlib.h>
+
+dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
+{
+    dt_cache *cache = malloc(sizeof *cache);
+    if (!cache || slots < 1) {
+        free(cache);
+        return NULL;
+    }
+    cache->blocks = segment->blocks;
+    cache->kv_heads = segment->kv_heads;
+    cache->dim = dt_round_up(segment->head_dim, DT_LANES);
+    cache->chunks = dt_round_up(slots, DT_CHUNK) / DT_CHUNK;
+    cache->per_head = (int64_t)cache->chunks * DT_CHUNK * cache->dim;
+    const int64_t numbers = 2 * cache->per_head * cache->kv_heads * cache->blocks;
+    cache->data = calloc((size_t)numbers, sizeof(uint16_t)); /* zeroed page by page, on first touch */
+    if (!cache->data) {
+        free(cache);
+        return NULL;
+    }
+    return cache;
+}
+
+void dt_cache_free(dt_cache *cache)
+{
+    if (!cache) return;
+    free(cache->data);
+    free(cache);
+}
+
+int64_t dt_cache_bytes(const dt_cache *cache)
+{
+    return 2 * cache->per_head * cache->kv_heads * cache->blocks * (int64_t)sizeof(uint16_t);
+}
+
+void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target)
+{
+    const int32_t dim = cache->dim;
+    for (int32_t block = 0; block < cache->blocks; block++)
+        for (int32_t head = 0; head < cache->kv_heads; head++)
+            for (int32_t i = 0; i < count; i++) {
+                const int32_t from = sources[i], to = target + i;
+                const uint16_t *key = dt_keys(cache, block, head, from / DT_CHUNK) + from % DT_CHUNK;
+                const uint16_t *value =
+                    dt_values(cache, block, head, from / DT_CHUNK) + from % DT_CHUNK * dim;
+                uint16_t *key_to = dt_keys(cache, block, head, to / DT_CHUNK) + to % DT_CHUNK;
+                uint16_t *value_to =
+                    dt_values(cache, block, head, to / DT_CHUNK) + to % DT_CHUNK * dim;
+                for (int32_t d = 0; d < dim; d++) {
+                    key_to[d * DT_CHUNK] = key[d * DT_CHUNK];
+                    value_to[d] = value[d];
+                }
+            }
+}

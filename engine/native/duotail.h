@@ -1,0 +1,96 @@
+/* The C ABI of Duotail's native CPU backend.
+ *
+ * One arithmetic: every function gives the same bits on every instruction set, for every number
+ * of threads, and for a row alone as for a row among others. Hence no -ffast-math, contraction is
+ * off, every sum has one written-down order, and exp is our own.
+ */
+#ifndef DUOTAIL_H
+#define DUOTAIL_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define DT_API __declspec(dllexport)
+#else
+#define DT_API __attribute__((visibility("default")))
+#endif
+
+/* Weight blocks cover 16 rows of the matrix ("lanes") and 32 columns, but for 16-bit floats, where
+ * a block is 16 rows and one column. */
+enum { DT_LANES = 16, DT_BLOCK = 32, DT_CHUNK = 64 };
+
+/* Weight formats. */
+enum { DT_Q4 = 0, DT_Q8 = 1, DT_BF16 = 2, DT_F16 = 3, DT_FORMATS = 4 };
+
+/* Instruction sets, slowest first. */
+enum { DT_PORTABLE = 0, DT_AVX2 = 1, DT_AVX512 = 2, DT_ISAS = 3 };
+
+/* Results of the fallible functions. */
+enum { DT_OK = 0, DT_NO_MEMORY = -1, DT_BAD_ARGUMENT = -2, DT_CANCELLED = -3 };
+
+/* A packed matrix [rows, cols]; `data` is 64-byte aligned and rows are padded to DT_LANES. */
+typedef struct {
+    const uint8_t *data;
+    int32_t format, rows, cols;
+} dt_matrix;
+
+/* One decoder block. Biases may be NULL. Fused matrices: qkv is [q; k; v], gate_up is [gate; up]. */
+typedef struct {
+    dt_matrix qkv, out, gate_up, down;
+    const float *qkv_bias, *out_bias, *gate_up_bias, *down_bias;
+    const float *input_norm, *post_norm;
+} dt_block;
+
+/* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them.
+ * Rope tables are [positions, head_dim / 2]. */
+typedef struct {
+    int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, positions;
+    float norm_eps;
+    const dt_block *block;
+    dt_matrix embedding, head;
+    const float *final_norm, *rope_cos, *rope_sin;
+} dt_segment;
+
+/* One forward over n rows; see engine.backend.segment.Step. paths == 0 means a chain. */
+typedef struct {
+    int32_t rows, first_slot, paths, path_base, path_width, logit_count, tap_count;
+    const int32_t *tokens, *positions, *path_slots, *row_path, *logit_rows, *taps;
+    const float *hidden_in; /* [rows, hidden] or NULL for the first segment */
+    float *hidden_out;      /* [rows, hidden] */
+    float *logits;          /* [logit_count, vocab] or NULL */
+    float *tap_out;         /* [tap_count, rows, hidden] */
+} dt_step;
+
+typedef struct dt_pool dt_pool;
+typedef struct dt_cache dt_cache;
+
+/* Instruction sets: the best that this machine has, and which one is in use. */
+DT_API int32_t dt_best_isa(void);
+DT_API int32_t dt_use_isa(int32_t isa);
+DT_API int32_t dt_current_isa(void);
+
+/* Threads. The caller's thread works too, so a pool of 1 starts none. */
+DT_API dt_pool *dt_pool_new(int32_t threads);
+DT_API void dt_pool_free(dt_pool *pool);
+
+/* Packing: bytes that a matrix takes; pack quantises rows first..first+count-1 (first a multiple
+ * of DT_LANES) of a [rows, cols] matrix from fp32; unpack gives one row back as fp32. */
+DT_API int64_t dt_packed_bytes(int32_t format, int32_t rows, int32_t cols);
+DT_API int32_t dt_pack(dt_pool *pool, int32_t format, const float *source, int32_t first,
+                       int32_t count, int32_t rows, int32_t cols, uint8_t *out);
+DT_API void dt_unpack_row(const dt_matrix *matrix, int32_t row, float *out);
+
+/* Keys and values of one sequence: fp16, zeroed lazily by the system. */
+DT_API dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots);
+DT_API void dt_cache_free(dt_cache *cache);
+DT_API int64_t dt_cache_bytes(const dt_cache *cache);
+DT_API void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target);
+
+/* The forward. Returns DT_OK or DT_NO_MEMORY. */
+DT_API int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
+                          const dt_step *step);
+
+/* One product, for tests and benchmarks: y [m, rows] = x [m, cols] * matrix^T. */
+DT_API int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_t m, float *y);
+
+#endif

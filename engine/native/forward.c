@@ -1,0 +1,411 @@
+/* One forward over a run of decoder blocks. */
+#include "cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SLICE = 64,         /* rows computed together; a longer prefill goes in slices */
+    BLOCK_ROWS = 4,     /* block rows of a matrix per claimed piece of a product */
+    QUERIES = DT_TILE_ROWS,
+    MOST_DIM = 512,
+};
+
+/* Rows of one slice that attend along the same path. */
+typedef struct { int32_t path, first, count; } group;
+
+typedef struct {
+    dt_pool *pool;
+    const dt_kernels *kernels;
+    const dt_segment *segment;
+    const dt_step *step;
+    dt_cache *cache;
+    int32_t start, rows;                 /* the slice */
+    int32_t hidden, mixed_cols, inner;   /* padded to DT_BLOCK */
+    int32_t qkv_cols, dim, block_index;
+    float *x, *normed, *qkv, *query, *mixed, *gate_up, *act; /* [SLICE][...] */
+    int8_t *q;
+    float *scale;
+    int32_t *sum;
+    int32_t order[SLICE];                /* rows, grouped by path */
+    group groups[SLICE];
+    int32_t group_count;
+} forward;
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+typedef struct {
+    const dt_kernels *kernels;
+    const dt_matrix *matrix;
+    const dt_activations *x;
+    const dt_output *out;
+    int32_t block_rows;
+} product_job;
+
+static void product_piece(void *context, int32_t index)
+{
+    const product_job *job = context;
+    const int32_t from = index * BLOCK_ROWS, to = from + BLOCK_ROWS;
+    job->kernels->multiply(job->matrix, job->x, job->out, from,
+                           to < job->block_rows ? to : job->block_rows);
+}
+
+static void multiply(dt_pool *pool, const dt_kernels *kernels, const dt_matrix *matrix,
+                     const dt_activations *x, const dt_output *out)
+{
+    const int32_t block_rows = dt_round_up(matrix->rows, DT_LANES) / DT_LANES;
+    product_job job = {kernels, matrix, x, out, block_rows};
+    dt_run(pool, product_piece, &job, (block_rows + BLOCK_ROWS - 1) / BLOCK_ROWS);
+}
+
+static int is_quantised(const dt_matrix *matrix)
+{
+    return matrix->format == DT_Q4 || matrix->format == DT_Q8;
+}
+
+static void quantise_row(const forward *f, const float *x, int32_t row, int32_t cols)
+{
+    const int64_t blocks = cols / DT_BLOCK;
+    f->kernels->quantise_row(x, cols, f->q + (int64_t)row * cols, f->scale + row * blocks,
+                             f->sum + row * blocks);
+}
+
+/* y = x * matrix^T for `rows` rows of x [rows, cols], which were quantised if they need to be. */
+static void project(forward *f, const dt_matrix *matrix, const float *x, int32_t cols, int32_t rows,
+                    const float *bias, float *y, int32_t stride, int32_t add)
+{
+    dt_activations in = {x, f->q, f->scale, f->sum, rows, cols, cols};
+    dt_output out = {y, bias, stride, add};
+    multiply(f->pool, f->kernels, matrix, &in, &out);
+}
+
+/* ---- steps of a block, one row each -------------------------------------------------------- */
+
+static void norm_input(void *context, int32_t row)
+{
+    forward *f = context;
+    const dt_block *block = &f->segment->block[f->block_index];
+    float *normed = f->normed + (int64_t)row * f->hidden;
+    f->kernels->rms_norm(f->x + (int64_t)row * f->hidden, block->input_norm, f->segment->hidden,
+                         f->hidden, f->segment->norm_eps, normed);
+    if (is_quantised(&block->qkv)) quantise_row(f, normed, row, f->hidden);
+}
+
+static void norm_post(void *context, int32_t row)
+{
+    forward *f = context;
+    const dt_block *block = &f->segment->block[f->block_index];
+    float *normed = f->normed + (int64_t)row * f->hidden;
+    f->kernels->rms_norm(f->x + (int64_t)row * f->hidden, block->post_norm, f->segment->hidden,
+                         f->hidden, f->segment->norm_eps, normed);
+    if (is_quantised(&block->gate_up)) quantise_row(f, normed, row, f->hidden);
+}
+
+static void gate(void *context, int32_t row)
+{
+    forward *f = context;
+    const float *both = f->gate_up + (int64_t)row * 2 * f->inner;
+    float *act = f->act + (int64_t)row * f->inner;
+    f->kernels->gated(both, both + f->inner, f->inner, act);
+    if (is_quantised(&f->segment->block[f->block_index].down)) quantise_row(f, act, row, f->inner);
+}
+
+static void quantise_mixed(void *context, int32_t row)
+{
+    forward *f = context;
+    if (is_quantised(&f->segment->block[f->block_index].out))
+        quantise_row(f, f->mixed + (int64_t)row * f->mixed_cols, row, f->mixed_cols);
+}
+
+static void rotate(const float *x, const float *cosine, const float *sine, int32_t dim, float scale,
+                   float *y)
+{
+    const int32_t half = dim / 2;
+    for (int32_t i = 0; i < half; i++) {
+        const float a = x[i], b = x[i + half];
+        y[i] = (a * cosine[i] - b * sine[i]) * scale;
+        y[i + half] = (b * cosine[i] + a * sine[i]) * scale;
+    }
+}
+
+/* Rotates queries and keys of a row and stores its keys and values. */
+static void place_row(void *context, int32_t row)
+{
+    forward *f = context;
+    const dt_segment *s = f->segment;
+    const int32_t dim = s->head_dim, padded = f->dim, position = f->step->positions[f->start + row];
+    const int32_t slot = f->step->first_slot + f->start + row;
+    const float *cosine = s->rope_cos + (int64_t)position * (dim / 2);
+    const float *sine = s->rope_sin + (int64_t)position * (dim / 2);
+    const float *in = f->qkv + (int64_t)row * f->qkv_cols;
+    float *query = f->query + (int64_t)row * s->heads * padded;
+    const float scale = 1.0f / sqrtf((float)dim);
+    for (int32_t h = 0; h < s->heads; h++, in += dim)
+        rotate(in, cosine, sine, dim, scale, query + h * padded);
+    float rotated[MOST_DIM] = {0};
+    uint16_t half[MOST_DIM];
+    for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
+        rotate(in, cosine, sine, dim, 1.0f, rotated);
+        f->kernels->to_half(rotated, padded, half);
+        uint16_t *keys = dt_keys(f->cache, f->block_index, h, slot / DT_CHUNK) + slot % DT_CHUNK;
+        for (int32_t d = 0; d < padded; d++) keys[d * DT_CHUNK] = half[d];
+    }
+    for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
+        memcpy(rotated, in, sizeof(float) * (size_t)dim);
+        f->kernels->to_half(rotated, padded, half);
+        memcpy(dt_values(f->cache, f->block_index, h, slot / DT_CHUNK) + slot % DT_CHUNK * padded, half,
+               sizeof(uint16_t) * (size_t)padded);
+    }
+}
+
+/* ---- attention ----------------------------------------------------------------------------- */
+
+/* The keys and values of one chunk of a tree path, by position. */
+static void gather(const forward *f, int32_t head, const int32_t *slots, uint16_t *keys, uint16_t *values)
+{
+    const int32_t dim = f->dim;
+    for (int32_t k = 0; k < DT_CHUNK; k++) {
+        const int32_t slot = slots[k];
+        const uint16_t *key = dt_keys(f->cache, f->block_index, head, slot / DT_CHUNK) + slot % DT_CHUNK;
+        const uint16_t *value =
+            dt_values(f->cache, f->block_index, head, slot / DT_CHUNK) + slot % DT_CHUNK * dim;
+        for (int32_t d = 0; d < dim; d++) keys[d * DT_CHUNK + k] = key[d * DT_CHUNK];
+        memcpy(values + k * dim, value, sizeof(uint16_t) * (size_t)dim);
+    }
+}
+
+/* One batch of queries that share a key/value head and a path. */
+typedef struct {
+    const float *query[QUERIES];
+    float *mixed[QUERIES];
+    int32_t position[QUERIES], count;
+    float peak[QUERIES], total[QUERIES];
+} batch;
+
+static void attend_batch_chunk(const forward *f, batch *b, int32_t chunk, const uint16_t *keys,
+                               const uint16_t *values)
+{
+    const float *query[QUERIES];
+    float *mixed[QUERIES], peak[QUERIES], total[QUERIES];
+    int32_t visible[QUERIES], who[QUERIES], rows = 0;
+    for (int32_t m = 0; m < b->count; m++) {
+        const int32_t ahead = b->position[m] + 1 - chunk * DT_CHUNK;
+        if (ahead < 1) continue;
+        visible[rows] = ahead < DT_CHUNK ? ahead : DT_CHUNK;
+        query[rows] = b->query[m], mixed[rows] = b->mixed[m];
+        peak[rows] = b->peak[m], total[rows] = b->total[m];
+        who[rows++] = m;
+    }
+    if (!rows) return;
+    f->kernels->attend_chunk(keys, values, f->dim, query, visible, rows, peak, total, mixed);
+    for (int32_t m = 0; m < rows; m++) b->peak[who[m]] = peak[m], b->total[who[m]] = total[m];
+}
+
+static void attend(void *context, int32_t index)
+{
+    forward *f = context;
+    const dt_segment *s = f->segment;
+    const dt_step *step = f->step;
+    const group *rows = &f->groups[index / s->kv_heads];
+    const int32_t head = index % s->kv_heads, per_kv = s->heads / s->kv_heads, dim = f->dim;
+    const int32_t queries = rows->count * per_kv;
+    float mixed[QUERIES][MOST_DIM];
+    uint16_t keys[DT_CHUNK * MOST_DIM], values[DT_CHUNK * MOST_DIM];
+    for (int32_t first = 0; first < queries; first += QUERIES) {
+        batch b = {.count = queries - first < QUERIES ? queries - first : QUERIES};
+        int32_t furthest = 0;
+        for (int32_t m = 0; m < b.count; m++) {
+            const int32_t row = f->order[rows->first + (first + m) / per_kv];
+            const int32_t h = head * per_kv + (first + m) % per_kv;
+            b.query[m] = f->query + ((int64_t)row * s->heads + h) * dim;
+            b.mixed[m] = memset(mixed[m], 0, sizeof(float) * (size_t)dim);
+            b.position[m] = step->positions[f->start + row];
+            b.peak[m] = -INFINITY, b.total[m] = 0;
+            furthest = b.position[m] > furthest ? b.position[m] : furthest;
+        }
+        const int32_t *slots = step->paths ? step->path_slots + (int64_t)rows->path * step->path_width : 0;
+        for (int32_t chunk = 0; chunk * DT_CHUNK <= furthest; chunk++) {
+            const int32_t behind = chunk * DT_CHUNK - step->path_base;
+            if (slots && behind >= 0) {
+                gather(f, head, slots + behind, keys, values);
+                attend_batch_chunk(f, &b, chunk, keys, values);
+            } else {
+                attend_batch_chunk(f, &b, chunk, dt_keys(f->cache, f->block_index, head, chunk),
+                                   dt_values(f->cache, f->block_index, head, chunk));
+            }
+        }
+        for (int32_t m = 0; m < b.count; m++) {
+            const int32_t row = f->order[rows->first + (first + m) / per_kv];
+            const int32_t h = head * per_kv + (first + m) % per_kv;
+            float *out = f->mixed + (int64_t)row * f->mixed_cols + h * s->head_dim;
+            for (int32_t d = 0; d < s->head_dim; d++) out[d] = mixed[m][d] / b.total[m];
+        }
+    }
+}
+
+/* Groups the slice's rows: by path in a tree, else so that there is work for every thread. */
+static void group_rows(forward *f)
+{
+    const int32_t per_kv = f->segment->heads / f->segment->kv_heads;
+    const int32_t together = per_kv >= QUERIES ? 1 : QUERIES / per_kv;
+    const int32_t paths = f->step->paths ? f->step->paths : 1;
+    int32_t placed = 0;
+    f->group_count = 0;
+    for (int32_t path = 0; path < paths; path++) {
+        group *open = NULL;
+        for (int32_t row = 0; row < f->rows; row++) {
+            if (f->step->paths && f->step->row_path[f->start + row] != path) continue;
+            if (!open || open->count == together) {
+                open = &f->groups[f->group_count++];
+                *open = (group){path, placed, 0};
+            }
+            f->order[placed++] = row;
+            open->count++;
+        }
+    }
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static void run_block(forward *f, int32_t index)
+{
+    const dt_segment *s = f->segment;
+    const dt_block *block = &s->block[index];
+    f->block_index = index;
+    dt_run(f->pool, norm_input, f, f->rows);
+    project(f, &block->qkv, f->normed, f->hidden, f->rows, block->qkv_bias, f->qkv, f->qkv_cols, 0);
+    dt_run(f->pool, place_row, f, f->rows);
+    dt_run(f->pool, attend, f, f->group_count * s->kv_heads);
+    dt_run(f->pool, quantise_mixed, f, f->rows);
+    project(f, &block->out, f->mixed, f->mixed_cols, f->rows, block->out_bias, f->x, f->hidden, 1);
+    dt_run(f->pool, norm_post, f, f->rows);
+    project(f, &block->gate_up, f->normed, f->hidden, f->rows, block->gate_up_bias, f->gate_up,
+            2 * f->inner, 0);
+    dt_run(f->pool, gate, f, f->rows);
+    project(f, &block->down, f->act, f->inner, f->rows, block->down_bias, f->x, f->hidden, 1);
+}
+
+static void enter(forward *f)
+{
+    const int32_t hidden = f->segment->hidden;
+    memset(f->x, 0, sizeof(float) * (size_t)f->rows * (size_t)f->hidden);
+    for (int32_t row = 0; row < f->rows; row++) {
+        float *x = f->x + (int64_t)row * f->hidden;
+        if (f->step->hidden_in)
+            memcpy(x, f->step->hidden_in + (int64_t)(f->start + row) * hidden, sizeof(float) * (size_t)hidden);
+        else
+            dt_unpack_row(&f->segment->embedding, f->step->tokens[f->start + row], x);
+    }
+}
+
+static void leave(forward *f, float *out)
+{
+    const int32_t hidden = f->segment->hidden;
+    for (int32_t row = 0; row < f->rows; row++)
+        memcpy(out + (int64_t)(f->start + row) * hidden, f->x + (int64_t)row * f->hidden,
+               sizeof(float) * (size_t)hidden);
+}
+
+/* Final norm, and the logits of the rows asked for; `done` of them came from earlier slices. */
+static int32_t finish(forward *f, int32_t done)
+{
+    const dt_segment *s = f->segment;
+    const dt_step *step = f->step;
+    for (int32_t row = 0; row < f->rows; row++) {
+        float *x = f->x + (int64_t)row * f->hidden;
+        f->kernels->rms_norm(x, s->final_norm, s->hidden, f->hidden, s->norm_eps, x);
+    }
+    int32_t wanted = 0;
+    while (done + wanted < step->logit_count && step->logit_rows[done + wanted] < f->start + f->rows) {
+        const float *x = f->x + (int64_t)(step->logit_rows[done + wanted] - f->start) * f->hidden;
+        float *to = f->normed + (int64_t)wanted * f->hidden;
+        memcpy(to, x, sizeof(float) * (size_t)f->hidden);
+        if (is_quantised(&s->head)) quantise_row(f, to, wanted, f->hidden);
+        wanted++;
+    }
+    if (wanted)
+        project(f, &s->head, f->normed, f->hidden, wanted, NULL,
+                step->logits + (int64_t)done * s->head.rows, s->head.rows, 0);
+    return done + wanted;
+}
+
+/* Scratch memory of a forward, as one allocation. */
+static void *take_scratch(forward *f, int32_t rows)
+{
+    const int32_t most = f->inner > f->hidden ? f->inner : f->hidden;
+    const int32_t cols = most > f->mixed_cols ? most : f->mixed_cols;
+    const int64_t floats[] = {f->hidden,     f->hidden,    f->qkv_cols,
+                              (int64_t)f->segment->heads * f->dim, f->mixed_cols,
+                              2 * f->inner,  f->inner,     cols / DT_BLOCK};
+    float **place[] = {&f->x, &f->normed, &f->qkv, &f->query, &f->mixed, &f->gate_up, &f->act, &f->scale};
+    int64_t bytes = 64 + (int64_t)rows * (cols + cols / DT_BLOCK * 4) + 128;
+    for (int i = 0; i < 8; i++) bytes += (floats[i] * rows * 4 + 127) / 64 * 64;
+    uint8_t *memory = calloc(1, (size_t)bytes);
+    if (!memory) return NULL;
+    uint8_t *next = memory + (64 - (uintptr_t)memory % 64);
+    for (int i = 0; i < 8; i++) {
+        *place[i] = (float *)next;
+        next += (floats[i] * rows * 4 + 63) / 64 * 64;
+    }
+    f->sum = (int32_t *)next;
+    f->q = (int8_t *)(next + (int64_t)rows * (cols / DT_BLOCK) * 4);
+    return memory;
+}
+
+int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, const dt_step *step)
+{
+    forward f = {
+        .pool = pool,
+        .kernels = dt_active(),
+        .segment = segment,
+        .step = step,
+        .cache = cache,
+        .hidden = dt_round_up(segment->hidden, DT_BLOCK),
+        .mixed_cols = dt_round_up(segment->heads * segment->head_dim, DT_BLOCK),
+        .inner = dt_round_up(segment->intermediate, DT_BLOCK),
+        .qkv_cols = (segment->heads + 2 * segment->kv_heads) * segment->head_dim,
+        .dim = dt_round_up(segment->head_dim, DT_LANES),
+    };
+    if (f.dim > MOST_DIM) return DT_BAD_ARGUMENT;
+    void *scratch = take_scratch(&f, step->rows < SLICE ? step->rows : SLICE);
+    if (!scratch) return DT_NO_MEMORY;
+    int32_t done = 0;
+    for (f.start = 0; f.start < step->rows; f.start += SLICE) {
+        f.rows = step->rows - f.start < SLICE ? step->rows - f.start : SLICE;
+        enter(&f);
+        group_rows(&f);
+        for (int32_t block = 0; block < segment->blocks; block++) {
+            run_block(&f, block);
+            for (int32_t tap = 0; tap < step->tap_count; tap++)
+                if (step->taps[tap] == block)
+                    leave(&f, step->tap_out + (int64_t)tap * step->rows * segment->hidden);
+        }
+        if (segment->head.data) done = finish(&f, done);
+        leave(&f, step->hidden_out);
+    }
+    free(scratch);
+    return DT_OK;
+}
+
+int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_t m, float *y)
+{
+    forward f = {.pool = pool, .kernels = dt_active()};
+    const int32_t cols = dt_round_up(matrix->cols, DT_BLOCK), blocks = cols / DT_BLOCK;
+    float *raw = calloc((size_t)m * (size_t)cols, sizeof *raw);
+    int8_t *q = malloc((size_t)m * (size_t)cols);
+    float *scale = malloc(sizeof *scale * (size_t)m * (size_t)blocks);
+    int32_t *sum = malloc(sizeof *sum * (size_t)m * (size_t)blocks);
+    int32_t result = DT_NO_MEMORY;
+    if (raw && q && scale && sum) {
+        f.q = q, f.scale = scale, f.sum = sum;
+        for (int32_t row = 0; row < m; row++) {
+            memcpy(raw + (int64_t)row * cols, x + (int64_t)row * matrix->cols, sizeof(float) * (size_t)matrix->cols);
+            if (is_quantised(matrix)) quantise_row(&f, raw + (int64_t)row * cols, row, cols);
+        }
+        project(&f, matrix, raw, cols, m, NULL, y, matrix->rows, 0);
+        result = DT_OK;
+    }
+    free(raw), free(q), free(scale), free(sum);
+    return result;
+}

@@ -1,0 +1,62 @@
+/* What the sources of the native backend share. */
+#ifndef DUOTAIL_INTERNAL_H
+#define DUOTAIL_INTERNAL_H
+
+#include "duotail.h"
+
+#include <stddef.h>
+
+enum {
+    DT_TILE_ROWS = 8, /* activation rows that a product takes at once */
+    DT_Q4_BYTES = 256 + 32,
+    DT_Q8_BYTES = 512 + 32,
+};
+
+/* Activation rows: as they are (16-bit float weights), and as int8 blocks (quantised weights). */
+typedef struct {
+    const float *raw;
+    const int8_t *q;
+    const float *scale;
+    const int32_t *sum;
+    int32_t rows, cols, stride; /* cols is a multiple of DT_BLOCK; stride is that of raw */
+} dt_activations;
+
+/* Where a product goes: y [rows, stride]; bias may be NULL; add keeps what is there. */
+typedef struct {
+    float *y;
+    const float *bias;
+    int32_t stride, add;
+} dt_output;
+
+typedef struct {
+    void (*quantise_row)(const float *x, int32_t cols, int8_t *q, float *scale, int32_t *sum);
+    void (*multiply)(const dt_matrix *matrix, const dt_activations *x, const dt_output *out,
+                     int32_t from, int32_t to);
+    void (*rms_norm)(const float *x, const float *weight, int32_t cols, int32_t padded, float eps,
+                     float *y);
+    void (*gated)(const float *gate, const float *up, int32_t count, float *y);
+    void (*to_half)(const float *x, int32_t count, uint16_t *y);
+    void (*attend_chunk)(const uint16_t *keys, const uint16_t *values, int32_t dim,
+                         const float *const *query, const int32_t *visible, int32_t rows,
+                         float *peak, float *total, float *const *mixed);
+} dt_kernels;
+
+extern const dt_kernels dt_kernels_portable, dt_kernels_avx2, dt_kernels_avx512;
+
+/* The kernels in use. */
+const dt_kernels *dt_active(void);
+
+/* Bytes of 16 packed rows. */
+int64_t dt_block_row_bytes(int32_t format, int32_t cols);
+
+/* Run task(context, index) for every index in [0, count), on all threads; returns when all are
+ * done. Work is claimed one index at a time, so a preempted thread does not stall the others. */
+typedef void dt_task(void *context, int32_t index);
+void dt_run(dt_pool *pool, dt_task *task, void *context, int32_t count);
+
+static inline int32_t dt_round_up(int32_t value, int32_t step)
+{
+    return (value + step - 1) / step * step;
+}
+
+#endif

@@ -1,0 +1,7 @@
+/* The kernels for avx2. */
+#if defined(__x86_64__)
+#pragma GCC target("avx2,fma,f16c")
+#define DT_ISA 1
+#define DT_KERNELS dt_kernels_avx2
+#include "kernels.h"
+#endif

@@ -1,0 +1,341 @@
+/* Everything that computes, written once and compiled once per instruction set.
+ *
+ * isa_*.c includes this with DT_ISA and DT_KERNELS set; it defines one table of functions.
+ */
+#include "internal.h"
+#include "vector.h"
+
+enum { MOST_ROWS = DT_TILE_ROWS };
+
+/* ---- activations --------------------------------------------------------------------------- */
+
+/* One row of fp32 to int8 by blocks of 32: x ~ q * scale, q in -127..127; sums of q per block. */
+static void quantise_row(const float *x, int32_t cols, int8_t *q, float *scale, int32_t *sum)
+{
+    for (int32_t b = 0; b < cols / DT_BLOCK; b++) {
+        v16 first = v_load(x + b * DT_BLOCK), second = v_load(x + b * DT_BLOCK + 16);
+        float top = v_top(v_max(v_abs(first), v_abs(second)));
+        float inverse = top > 0 ? 127.0f / top : 0.0f;
+        int32_t whole[DT_BLOCK], total = 0;
+        vi_store(whole, v_round_int(v_mul(first, v_set1(inverse))));
+        vi_store(whole + 16, v_round_int(v_mul(second, v_set1(inverse))));
+        for (int i = 0; i < DT_BLOCK; i++) {
+            q[b * DT_BLOCK + i] = (int8_t)whole[i];
+            total += whole[i];
+        }
+        scale[b] = top / 127.0f;
+        sum[b] = total;
+    }
+}
+
+/* ---- integer dot products of one block: 16 weight rows x 32 columns with one activation row - */
+
+/* Q4 block: 4 x 64 bytes of nibbles, then 16 fp16 scales. Byte r * 4 + c of group q holds column
+ * q * 4 + c (low nibble) and (q + 4) * 4 + c (high nibble) of row r; a nibble is weight + 8.
+ * Q8 block: 8 x 64 bytes, byte r * 4 + c of group q holds column q * 4 + c of row r; 16 scales. */
+
+#if DT_ISA == 2
+
+typedef struct { __m512i w[8]; v16 scale; } weights32;
+
+static inline weights32 load_q4(const uint8_t *p)
+{
+    const __m512i nibble = _mm512_set1_epi8(15);
+    weights32 block;
+    for (int q = 0; q < 4; q++) {
+        __m512i both = _mm512_loadu_si512(p + q * 64);
+        block.w[q] = _mm512_and_si512(both, nibble);
+        block.w[q + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
+    }
+    block.scale = v_load_f16((const uint16_t *)(p + 256));
+    return block;
+}
+
+static inline weights32 load_q8(const uint8_t *p)
+{
+    weights32 block;
+    for (int q = 0; q < 8; q++) /* signed to unsigned: + 128, taken back through the block's sum */
+        block.w[q] = _mm512_xor_si512(_mm512_loadu_si512(p + q * 64), _mm512_set1_epi8(-128));
+    block.scale = v_load_f16((const uint16_t *)(p + 512));
+    return block;
+}
+
+static inline v16i dot32(const weights32 *block, const int8_t *a, int32_t start)
+{
+    const int32_t *four = (const int32_t *)a;
+    __m512i c = _mm512_set1_epi32(start);
+    for (int q = 0; q < 8; q++) c = _mm512_dpbusd_epi32(c, block->w[q], _mm512_set1_epi32(four[q]));
+    return c;
+}
+
+#define Q4_START(sum) (-8 * (sum))
+#define Q8_START(sum) (-128 * (sum))
+
+#elif DT_ISA == 1
+
+typedef struct { __m256i w[8][2]; v16 scale; int is_signed; } weights32;
+
+static inline weights32 load_q4(const uint8_t *p)
+{
+    const __m256i nibble = _mm256_set1_epi8(15);
+    weights32 block;
+    for (int q = 0; q < 4; q++)
+        for (int half = 0; half < 2; half++) {
+            __m256i both = _mm256_loadu_si256((const void *)(p + q * 64 + half * 32));
+            block.w[q][half] = _mm256_and_si256(both, nibble);
+            block.w[q + 4][half] = _mm256_and_si256(_mm256_srli_epi16(both, 4), nibble);
+        }
+    block.scale = v_load_f16((const uint16_t *)(p + 256));
+    block.is_signed = 0;
+    return block;
+}
+
+static inline weights32 load_q8(const uint8_t *p)
+{
+    weights32 block;
+    for (int q = 0; q < 8; q++)
+        for (int half = 0; half < 2; half++)
+            block.w[q][half] = _mm256_loadu_si256((const void *)(p + q * 64 + half * 32));
+    block.scale = v_load_f16((const uint16_t *)(p + 512));
+    block.is_signed = 1;
+    return block;
+}
+
+/* maddubs adds pairs in 16 bits: 2 * 15 * 127 and 2 * 128 * 127 both fit, so nothing saturates. */
+static inline v16i dot32(const weights32 *block, const int8_t *a, int32_t start)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    const int32_t *four = (const int32_t *)a;
+    v16i c = vi_set1(start);
+    for (int q = 0; q < 8; q++) {
+        __m256i x = _mm256_set1_epi32(four[q]), lo = block->w[q][0], hi = block->w[q][1], xl = x, xh = x;
+        if (block->is_signed) { /* |w| times x with w's sign */
+            xl = _mm256_sign_epi8(x, lo), xh = _mm256_sign_epi8(x, hi);
+            lo = _mm256_abs_epi8(lo), hi = _mm256_abs_epi8(hi);
+        }
+        c.lo = _mm256_add_epi32(c.lo, _mm256_madd_epi16(_mm256_maddubs_epi16(lo, xl), ones));
+        c.hi = _mm256_add_epi32(c.hi, _mm256_madd_epi16(_mm256_maddubs_epi16(hi, xh), ones));
+    }
+    return c;
+}
+
+#define Q4_START(sum) (-8 * (sum))
+#define Q8_START(sum) 0
+
+#else
+
+typedef struct { int8_t w[8][64]; v16 scale; } weights32;
+
+static inline weights32 load_q4(const uint8_t *p)
+{
+    weights32 block;
+    for (int q = 0; q < 4; q++)
+        for (int i = 0; i < 64; i++) {
+            block.w[q][i] = (int8_t)(p[q * 64 + i] & 15);
+            block.w[q + 4][i] = (int8_t)(p[q * 64 + i] >> 4);
+        }
+    block.scale = v_load_f16((const uint16_t *)(p + 256));
+    return block;
+}
+
+static inline weights32 load_q8(const uint8_t *p)
+{
+    weights32 block;
+    memcpy(block.w, p, 512);
+    block.scale = v_load_f16((const uint16_t *)(p + 512));
+    return block;
+}
+
+static inline v16i dot32(const weights32 *block, const int8_t *a, int32_t start)
+{
+    v16i c = vi_set1(start);
+    for (int q = 0; q < 8; q++)
+        for (int r = 0; r < 16; r++)
+            for (int i = 0; i < 4; i++) c.i[r] += block->w[q][r * 4 + i] * a[q * 4 + i];
+    return c;
+}
+
+#define Q4_START(sum) (-8 * (sum))
+#define Q8_START(sum) 0
+
+#endif
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+/* y [rows of x, 16] of one block row of weights: per block of 32 columns, in ascending order,
+ * acc = fma((float)integer dot product, weight scale * activation scale, acc). */
+#define QUANTISED_PRODUCT(NAME, LOAD, START, BYTES, ROWS)                                          \
+    static void NAME##_##ROWS(const uint8_t *w, const dt_activations *x, int32_t first, v16 *y)    \
+    {                                                                                              \
+        const int32_t cols = x->cols, blocks = cols / DT_BLOCK;                                    \
+        const int8_t *q = x->q + (int64_t)first * cols;                                            \
+        const float *scale = x->scale + (int64_t)first * blocks;                                   \
+        const int32_t *sum = x->sum + (int64_t)first * blocks;                                     \
+        v16 acc[ROWS];                                                                             \
+        for (int m = 0; m < ROWS; m++) acc[m] = v_zero();                                          \
+        for (int32_t b = 0; b < blocks; b++, w += BYTES) {                                         \
+            for (int line = 0; line < BYTES; line += 64) DT_PREFETCH(w + 8 * BYTES + line);        \
+            weights32 block = LOAD(w);                                                             \
+            for (int m = 0; m < ROWS; m++) {                                                       \
+                v16i c = dot32(&block, q + (int64_t)m * cols + b * DT_BLOCK,                       \
+                               START(sum[(int64_t)m * blocks + b]));                               \
+                acc[m] = v_fma(v_from_int(c),                                                      \
+                               v_mul(block.scale, v_set1(scale[(int64_t)m * blocks + b])), acc[m]); \
+            }                                                                                      \
+        }                                                                                          \
+        for (int m = 0; m < ROWS; m++) y[m] = acc[m];                                              \
+    }
+
+#if DT_ISA >= 1
+#define DT_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#else
+#define DT_PREFETCH(p) ((void)0)
+#endif
+
+/* 16-bit floats: one column at a time, acc = fma(weight, x, acc). */
+#define FLOAT_PRODUCT(NAME, LOAD, ROWS)                                                            \
+    static void NAME##_##ROWS(const uint8_t *w, const dt_activations *x, int32_t first, v16 *y)    \
+    {                                                                                              \
+        const uint16_t *half = (const uint16_t *)w;                                                \
+        const float *row = x->raw + (int64_t)first * x->stride;                                    \
+        v16 acc[ROWS];                                                                             \
+        for (int m = 0; m < ROWS; m++) acc[m] = v_zero();                                          \
+        for (int32_t k = 0; k < x->cols; k++) {                                                    \
+            v16 column = LOAD(half + (int64_t)k * DT_LANES);                                       \
+            for (int m = 0; m < ROWS; m++)                                                         \
+                acc[m] = v_fma(column, v_set1(row[(int64_t)m * x->stride + k]), acc[m]);           \
+        }                                                                                          \
+        for (int m = 0; m < ROWS; m++) y[m] = acc[m];                                              \
+    }
+
+#define FOR_ALL_ROWS(DO) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8)
+#define Q4_ROWS(ROWS) QUANTISED_PRODUCT(q4, load_q4, Q4_START, DT_Q4_BYTES, ROWS)
+#define Q8_ROWS(ROWS) QUANTISED_PRODUCT(q8, load_q8, Q8_START, DT_Q8_BYTES, ROWS)
+#define BF16_ROWS(ROWS) FLOAT_PRODUCT(bf16, v_load_bf16, ROWS)
+#define F16_ROWS(ROWS) FLOAT_PRODUCT(f16, v_load_f16, ROWS)
+FOR_ALL_ROWS(Q4_ROWS)
+FOR_ALL_ROWS(Q8_ROWS)
+FOR_ALL_ROWS(BF16_ROWS)
+FOR_ALL_ROWS(F16_ROWS)
+
+typedef void product(const uint8_t *w, const dt_activations *x, int32_t first, v16 *y);
+#define PRODUCT_TABLE(NAME) \
+    {NAME##_1, NAME##_2, NAME##_3, NAME##_4, NAME##_5, NAME##_6, NAME##_7, NAME##_8}
+static product *const products[DT_FORMATS][MOST_ROWS] = {
+    PRODUCT_TABLE(q4), PRODUCT_TABLE(q8), PRODUCT_TABLE(bf16), PRODUCT_TABLE(f16)};
+
+/* Rows first..first+count-1 of the result, for the block rows [from, to) of the matrix. */
+static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_output *out,
+                     int32_t from, int32_t to)
+{
+    const int64_t bytes = dt_block_row_bytes(matrix->format, matrix->cols);
+    for (int32_t nb = from; nb < to; nb++) {
+        const uint8_t *w = matrix->data + nb * bytes;
+        const int32_t column = nb * DT_LANES, left = matrix->rows - column;
+        for (int32_t first = 0; first < x->rows; first += MOST_ROWS) {
+            const int32_t rows = x->rows - first < MOST_ROWS ? x->rows - first : MOST_ROWS;
+            v16 y[MOST_ROWS];
+            products[matrix->format][rows - 1](w, x, first, y);
+            for (int32_t m = 0; m < rows; m++) {
+                float *place = out->y + (int64_t)(first + m) * out->stride + column;
+                float lane[DT_LANES];
+                v_store(lane, y[m]);
+                const int32_t count = left < DT_LANES ? left : DT_LANES;
+                for (int32_t l = 0; l < count; l++) {
+                    float value = lane[l];
+                    if (out->bias) value += out->bias[column + l];
+                    place[l] = out->add ? place[l] + value : value;
+                }
+            }
+        }
+    }
+}
+
+/* ---- small operations on rows -------------------------------------------------------------- */
+
+/* y = x / rms(x) * weight; `cols` may be padded with zeros to `padded` (a multiple of 16). */
+static void rms_norm(const float *x, const float *weight, int32_t cols, int32_t padded, float eps,
+                     float *y)
+{
+    v16 squares = v_zero();
+    for (int32_t i = 0; i < padded; i += 16) {
+        v16 part = v_load(x + i);
+        squares = v_fma(part, part, squares);
+    }
+    const float scale = 1.0f / sqrtf(v_sum(squares) / (float)cols + eps);
+    for (int32_t i = 0; i < padded; i += 16)
+        v_store(y + i, v_mul(v_mul(v_load(x + i), v_set1(scale)), v_load(weight + i)));
+}
+
+/* y = silu(gate) * up over `count` (a multiple of 16) numbers. */
+static void gated(const float *gate, const float *up, int32_t count, float *y)
+{
+    for (int32_t i = 0; i < count; i += 16) {
+        v16 g = v_load(gate + i);
+        v16 one = v_set1(1.0f), minus = v_sub(v_zero(), g);
+        v_store(y + i, v_mul(v_div(g, v_add(one, v_exp(minus))), v_load(up + i)));
+    }
+}
+
+static void to_half(const float *x, int32_t count, uint16_t *y)
+{
+    for (int32_t i = 0; i < count; i += 16) v_store_f16(y + i, v_load(x + i));
+}
+
+/* ---- attention ----------------------------------------------------------------------------- */
+
+/* One chunk of 64 keys for `rows` queries that share a key/value head, merged into the running
+ * (peak, total, mixed) of each query in chunk order.
+ *
+ * keys [dim][64] and values [64][dim] fp16; query [rows][dim], already scaled; visible[row] keys
+ * of the chunk may be looked at (1..64). */
+static void attend_chunk(const uint16_t *keys, const uint16_t *values, int32_t dim,
+                         const float *const *query, const int32_t *visible, int32_t rows,
+                         float *peak, float *total, float *const *mixed)
+{
+    float share[MOST_ROWS][DT_CHUNK], kept[MOST_ROWS], fresh[MOST_ROWS];
+    int32_t most = 0;
+    for (int32_t m = 0; m < rows; m++) most = visible[m] > most ? visible[m] : most;
+    for (int32_t k = 0; k < most; k += 16) {
+        v16 acc[MOST_ROWS];
+        for (int32_t m = 0; m < rows; m++) acc[m] = v_zero();
+        for (int32_t d = 0; d < dim; d++) {
+            v16 key = v_load_f16(keys + d * DT_CHUNK + k);
+            for (int32_t m = 0; m < rows; m++) acc[m] = v_fma(v_set1(query[m][d]), key, acc[m]);
+        }
+        for (int32_t m = 0; m < rows; m++) v_store(share[m] + k, acc[m]);
+    }
+    for (int32_t m = 0; m < rows; m++) {
+        for (int32_t k = visible[m]; k < DT_CHUNK; k++) share[m][k] = -INFINITY;
+        float top = share[m][0];
+        for (int32_t k = 1; k < visible[m]; k++) top = share[m][k] > top ? share[m][k] : top;
+        v16 sum = v_zero();
+        for (int32_t k = 0; k < DT_CHUNK; k += 16) {
+            float lane[16];
+            v_store(lane, v_exp(v_sub(v_load(share[m] + k), v_set1(top))));
+            for (int32_t l = 0; l < 16; l++) share[m][k + l] = k + l < visible[m] ? lane[l] : 0.0f;
+            sum = v_add(sum, v_load(share[m] + k));
+        }
+        const float higher = top > peak[m] ? top : peak[m];
+        float both[16] = {peak[m] - higher, top - higher};
+        v_store(both, v_exp(v_load(both)));
+        kept[m] = peak[m] == -INFINITY ? 0.0f : both[0];
+        fresh[m] = both[1];
+        total[m] = total[m] * kept[m] + v_sum(sum) * fresh[m];
+        peak[m] = higher;
+    }
+    for (int32_t d = 0; d < dim; d += 16) {
+        v16 acc[MOST_ROWS];
+        for (int32_t m = 0; m < rows; m++) acc[m] = v_zero();
+        for (int32_t k = 0; k < most; k++) {
+            v16 value = v_load_f16(values + k * dim + d);
+            for (int32_t m = 0; m < rows; m++) acc[m] = v_fma(v_set1(share[m][k]), value, acc[m]);
+        }
+        for (int32_t m = 0; m < rows; m++) {
+            v16 old = v_mul(v_load(mixed[m] + d), v_set1(kept[m]));
+            v_store(mixed[m] + d, v_add(old, v_mul(acc[m], v_set1(fresh[m]))));
+        }
+    }
+}
+
+const dt_kernels DT_KERNELS = {quantise_row, multiply, rms_norm, gated, to_half, attend_chunk};

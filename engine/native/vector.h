@@ -1,0 +1,236 @@
+/* Sixteen lanes, the same operations on every instruction set.
+ *
+ * Included by kernels.h once per instruction set, with DT_ISA set. All operations are correctly
+ * rounded IEEE operations, so the lanes agree bit for bit whatever register they sit in.
+ */
+#include <math.h>
+#include <string.h>
+
+#if DT_ISA >= 1
+#include <immintrin.h>
+#endif
+
+static inline float dt_half_bits(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff, bits;
+    if (rest >= 0x7c00)
+        bits = 0x7f800000 | (rest & 0x3ff) << 13;
+    else if (rest >= 0x400)
+        bits = (rest << 13) + 0x38000000;
+    else { /* subnormal: exact in fp32 */
+        float small = (float)rest * 0x1p-24f;
+        memcpy(&bits, &small, 4);
+    }
+    bits |= sign;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+#if DT_ISA == 2 /* AVX-512 with VNNI */
+
+typedef __m512 v16;
+typedef __m512i v16i;
+#define v_zero() _mm512_setzero_ps()
+#define v_set1(x) _mm512_set1_ps(x)
+#define v_load(p) _mm512_loadu_ps(p)
+#define v_store(p, v) _mm512_storeu_ps(p, v)
+#define v_add(a, b) _mm512_add_ps(a, b)
+#define v_sub(a, b) _mm512_sub_ps(a, b)
+#define v_mul(a, b) _mm512_mul_ps(a, b)
+#define v_div(a, b) _mm512_div_ps(a, b)
+#define v_max(a, b) _mm512_max_ps(a, b)
+#define v_min(a, b) _mm512_min_ps(a, b)
+#define v_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define v_abs(a) _mm512_abs_ps(a)
+#define v_load_f16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p)))
+#define v_store_f16(p, v) \
+    _mm256_storeu_si256((void *)(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define v_load_bf16(p)   \
+    _mm512_castsi512_ps( \
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(p))), 16))
+#define v_round_int(v) _mm512_cvtps_epi32(v)
+#define v_from_int(v) _mm512_cvtepi32_ps(v)
+#define vi_set1(x) _mm512_set1_epi32(x)
+#define vi_add(a, b) _mm512_add_epi32(a, b)
+#define vi_store(p, v) _mm512_storeu_si512((void *)(p), v)
+#define vi_shift_exponent(v) _mm512_castsi512_ps(_mm512_slli_epi32(v, 23))
+
+#elif DT_ISA == 1 /* AVX2 with FMA and F16C */
+
+typedef struct { __m256 lo, hi; } v16;
+typedef struct { __m256i lo, hi; } v16i;
+#define V_PAIR(op, a, b) ((v16){op((a).lo, (b).lo), op((a).hi, (b).hi)})
+static inline v16 v_zero(void) { return (v16){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+static inline v16 v_set1(float x) { return (v16){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+static inline v16 v_load(const float *p) { return (v16){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+static inline void v_store(float *p, v16 v) { _mm256_storeu_ps(p, v.lo); _mm256_storeu_ps(p + 8, v.hi); }
+static inline v16 v_add(v16 a, v16 b) { return V_PAIR(_mm256_add_ps, a, b); }
+static inline v16 v_sub(v16 a, v16 b) { return V_PAIR(_mm256_sub_ps, a, b); }
+static inline v16 v_mul(v16 a, v16 b) { return V_PAIR(_mm256_mul_ps, a, b); }
+static inline v16 v_div(v16 a, v16 b) { return V_PAIR(_mm256_div_ps, a, b); }
+static inline v16 v_max(v16 a, v16 b) { return V_PAIR(_mm256_max_ps, a, b); }
+static inline v16 v_min(v16 a, v16 b) { return V_PAIR(_mm256_min_ps, a, b); }
+static inline v16 v_fma(v16 a, v16 b, v16 c)
+{
+    return (v16){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+static inline v16 v_abs(v16 a)
+{
+    __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+    return (v16){_mm256_and_ps(a.lo, mask), _mm256_and_ps(a.hi, mask)};
+}
+static inline v16 v_load_f16(const uint16_t *p)
+{
+    return (v16){_mm256_cvtph_ps(_mm_loadu_si128((const void *)p)),
+                 _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p + 8)))};
+}
+static inline void v_store_f16(uint16_t *p, v16 v)
+{
+    _mm_storeu_si128((void *)p, _mm256_cvtps_ph(v.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm_storeu_si128((void *)(p + 8),
+                     _mm256_cvtps_ph(v.hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline v16 v_load_bf16(const uint16_t *p)
+{
+    return (v16){_mm256_castsi256_ps(_mm256_slli_epi32(
+                     _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16)),
+                 _mm256_castsi256_ps(_mm256_slli_epi32(
+                     _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p + 8))), 16))};
+}
+static inline v16i v_round_int(v16 v) { return (v16i){_mm256_cvtps_epi32(v.lo), _mm256_cvtps_epi32(v.hi)}; }
+static inline v16 v_from_int(v16i v) { return (v16){_mm256_cvtepi32_ps(v.lo), _mm256_cvtepi32_ps(v.hi)}; }
+static inline v16i vi_set1(int32_t x) { return (v16i){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+static inline v16i vi_add(v16i a, v16i b)
+{
+    return (v16i){_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+static inline void vi_store(int32_t *p, v16i v)
+{
+    _mm256_storeu_si256((void *)p, v.lo);
+    _mm256_storeu_si256((void *)(p + 8), v.hi);
+}
+static inline v16 vi_shift_exponent(v16i v)
+{
+    return (v16){_mm256_castsi256_ps(_mm256_slli_epi32(v.lo, 23)),
+                 _mm256_castsi256_ps(_mm256_slli_epi32(v.hi, 23))};
+}
+
+#else /* portable C: the reference */
+
+typedef struct { float f[16]; } v16;
+typedef struct { int32_t i[16]; } v16i;
+#define V_EACH(expression) \
+    v16 r;                 \
+    for (int l = 0; l < 16; l++) r.f[l] = (expression); \
+    return r
+static inline v16 v_zero(void) { V_EACH(0.0f); }
+static inline v16 v_set1(float x) { V_EACH(x); }
+static inline v16 v_load(const float *p) { V_EACH(p[l]); }
+static inline void v_store(float *p, v16 v) { memcpy(p, v.f, sizeof v.f); }
+static inline v16 v_add(v16 a, v16 b) { V_EACH(a.f[l] + b.f[l]); }
+static inline v16 v_sub(v16 a, v16 b) { V_EACH(a.f[l] - b.f[l]); }
+static inline v16 v_mul(v16 a, v16 b) { V_EACH(a.f[l] * b.f[l]); }
+static inline v16 v_div(v16 a, v16 b) { V_EACH(a.f[l] / b.f[l]); }
+static inline v16 v_max(v16 a, v16 b) { V_EACH(a.f[l] > b.f[l] ? a.f[l] : b.f[l]); }
+static inline v16 v_min(v16 a, v16 b) { V_EACH(a.f[l] < b.f[l] ? a.f[l] : b.f[l]); }
+static inline v16 v_fma(v16 a, v16 b, v16 c) { V_EACH(fmaf(a.f[l], b.f[l], c.f[l])); }
+static inline v16 v_abs(v16 a) { V_EACH(fabsf(a.f[l])); }
+static inline v16 v_load_f16(const uint16_t *p) { V_EACH(dt_half_bits(p[l])); }
+static inline uint16_t dt_to_half(float value)
+{ /* round to nearest even, as the hardware does */
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    uint32_t sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (rest >> 13 & 0x3ff));
+    if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
+    if (rest < 0x38800000) { /* subnormal result */
+        float magnitude;
+        memcpy(&magnitude, &rest, 4);
+        return (uint16_t)(sign | (uint32_t)lrintf(magnitude * 0x1p24f));
+    }
+    uint32_t rounded = rest + 0xfff + (rest >> 13 & 1);
+    return (uint16_t)(sign | (rounded - 0x38000000) >> 13);
+}
+static inline void v_store_f16(uint16_t *p, v16 v)
+{
+    for (int l = 0; l < 16; l++) p[l] = dt_to_half(v.f[l]);
+}
+static inline v16 v_load_bf16(const uint16_t *p)
+{
+    v16 r;
+    for (int l = 0; l < 16; l++) {
+        uint32_t bits = (uint32_t)p[l] << 16;
+        memcpy(&r.f[l], &bits, 4);
+    }
+    return r;
+}
+static inline v16i v_round_int(v16 v)
+{
+    v16i r;
+    for (int l = 0; l < 16; l++) r.i[l] = (int32_t)lrintf(v.f[l]);
+    return r;
+}
+static inline v16 v_from_int(v16i v) { V_EACH((float)v.i[l]); }
+static inline v16i vi_set1(int32_t x)
+{
+    v16i r;
+    for (int l = 0; l < 16; l++) r.i[l] = x;
+    return r;
+}
+static inline v16i vi_add(v16i a, v16i b)
+{
+    v16i r;
+    for (int l = 0; l < 16; l++) r.i[l] = a.i[l] + b.i[l];
+    return r;
+}
+static inline void vi_store(int32_t *p, v16i v) { memcpy(p, v.i, sizeof v.i); }
+static inline v16 vi_shift_exponent(v16i v)
+{
+    v16 r;
+    for (int l = 0; l < 16; l++) {
+        uint32_t bits = (uint32_t)v.i[l] << 23;
+        memcpy(&r.f[l], &bits, 4);
+    }
+    return r;
+}
+
+#endif
+
+/* Sum and maximum of the lanes, by halves: 16 -> 8 -> 4 -> 2 -> 1. */
+static inline float v_sum(v16 v)
+{
+    float lane[16];
+    v_store(lane, v);
+    for (int half = 8; half; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+    return lane[0];
+}
+
+static inline float v_top(v16 v)
+{
+    float lane[16];
+    v_store(lane, v);
+    for (int half = 8; half; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] = lane[l] > lane[l + half] ? lane[l] : lane[l + half];
+    return lane[0];
+}
+
+/* exp(x) for x <= 88, relative error below 2e-7; below -87 as at -87
+ * x = n ln 2 + r with |r| <= ln 2 / 2; a polynomial of degree 6 in r (Taylor, nested). */
+static inline v16 v_exp(v16 x)
+{
+    x = v_max(v_min(x, v_set1(88.0f)), v_set1(-87.0f));
+    v16i n = v_round_int(v_mul(x, v_set1(1.44269504f)));
+    v16 whole = v_from_int(n);
+    v16 r = v_fma(whole, v_set1(-0.693145752f), x);
+    r = v_fma(whole, v_set1(-1.42860677e-6f), r);
+    v16 p = v_set1(1.0f / 720);
+    p = v_fma(p, r, v_set1(1.0f / 120));
+    p = v_fma(p, r, v_set1(1.0f / 24));
+    p = v_fma(p, r, v_set1(1.0f / 6));
+    p = v_fma(p, r, v_set1(0.5f));
+    p = v_fma(p, r, v_set1(1.0f));
+    p = v_fma(p, r, v_set1(1.0f));
+    return v_mul(p, vi_shift_exponent(vi_add(n, vi_set1(127))));
+}
