@@ -12,6 +12,7 @@ import pytest
 from session import Session, answer_of, user
 
 from engine.commands import DraftChoice, Mode, Stop
+from engine.decode.sampler import Sampler
 from engine.events import (
     Failed,
     Finished,
@@ -112,18 +113,43 @@ def check_spans(session: Session, request_id: str) -> None:
     assert ends[-1] == len(finished.text.encode("utf-16-le")) // 2
 
 
-def test_spans_count_utf16_units(session: Session, chat_model: Path) -> None:
-    """A random model writes broken UTF-8 and characters beyond the basic plane."""
+def test_spans_count_utf16_units(
+    session: Session, chat_model: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tokens of a llama are its bytes: three complete no character, the fourth writes two."""
+    script = tokenizer.encode_text("Oh 🦙, é 𝄞!")
+    assert len(script) > 10
+    begun = Message(Role.ASSISTANT, "🦙 ", tuple(tokenizer.encode_text("🦙 ")))
+    start: list[int] = []
+
+    def draw(_self: Sampler, _logits: object, tokens: list[int], path: tuple[int, ...] = ()) -> int:
+        start[:] = start or [len(tokens)]
+        return script[len(tokens) + len(path) - start[0]]
+
+    monkeypatch.setattr(Sampler, "draw", draw)
     session.load(chat_model)
-    for seed in range(4):
+    for id_, messages, offset in (("new", [user("Hi")], 0), ("more", [user("Hi"), begun], 3)):
+        start.clear()
+        finished = session.ask(*messages, id=id_, max_tokens=len(script))
+        assert (finished.text, finished.token_ids) == ("Oh 🦙, é 𝄞!", tuple(script))
+        spans = [span for delta in session.of(TextDelta, id_) for span in delta.spans]
+        assert spans[0].start == offset
+        assert spans[-1].end == offset + 12
+        assert all(first.end == second.start for first, second in pairwise(spans))
+        assert [span.token_id for span in spans] == script
+
+
+def test_half_characters_are_shown_as_such(session: Session, chat_model: Path) -> None:
+    """A random model writes broken UTF-8."""
+    session.load(chat_model)
+    for seed in range(3):
         sampling = SamplingParams(temperature=1.5, seed=seed)
-        finished = session.ask("Hello", id=f"{seed}", sampling=sampling, max_tokens=150)
+        finished = session.ask("Hello", id=f"{seed}", sampling=sampling, max_tokens=100)
         assert "\ufffd" in finished.text
         spans = [span for delta in session.of(TextDelta, f"{seed}") for span in delta.spans]
-        units = finished.text.encode("utf-16-le")
         assert spans[0].start == 0
         assert all(first.end == second.start for first, second in pairwise(spans))
-        assert 2 * spans[-1].end == len(units)
+        assert spans[-1].end == len(finished.text.encode("utf-16-le")) // 2
 
 
 def test_origins_are_those_of_the_rounds(story: Session) -> None:
