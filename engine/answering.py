@@ -173,8 +173,8 @@ class Answer:
                 drafted=done.drafted,
                 accepted=min(done.accepted, counted),
                 committed=counted,
-                drafted_by_depth=done.offered_by_depth,
-                accepted_by_depth=done.accepted_by_depth,
+                drafted_by_depth=done.offered_by_depth[:counted],
+                accepted_by_depth=done.accepted_by_depth[:counted],
                 context_used=len(decoding.tokens),
             )
         )

@@ -91,6 +91,10 @@ class SegmentCache(Protocol):
         """Bytes reserved; pages are touched only as the sequence grows."""
         ...
 
+    def copy_prefix(self, other: SegmentCache, slots: int) -> None:
+        """Take over the first `slots` slots of another cache of the same segment."""
+        ...
+
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` (ascending, each >= its destination) to target, target+1, ..."""
         ...

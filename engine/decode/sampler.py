@@ -82,7 +82,7 @@ class Sampler:
         """
         weights = logits.copy()
         if not self.params.greedy:
-            weights /= np.float32(self.params.temperature)
+            weights /= np.float32(min(max(self.params.temperature, 1e-4), 1e4))  # stay in fp32
             if self._share_noise:
                 weights += self._noise(position, logits.shape[1]).astype(np.float32)
         weights -= weights.max(axis=1, keepdims=True)

@@ -34,7 +34,7 @@ class Tally:
         """Count a round of which `counted` tokens belong to the answer."""
         self.committed += counted
         if counted:
-            self.last_at = perf_counter()
+            self.last_at = done.verify.end
             self.first_at = self.first_at or self.last_at
         if first:
             return
@@ -48,8 +48,8 @@ class Tally:
         self.drafting_rounds += 1
         self.drafting_tokens += counted
         self.accepted += min(done.accepted, counted)
-        _add_up(self.offered_by_depth, done.offered_by_depth)
-        _add_up(self.accepted_by_depth, done.accepted_by_depth)
+        _add_up(self.offered_by_depth, done.offered_by_depth[:counted])
+        _add_up(self.accepted_by_depth, done.accepted_by_depth[:counted])
 
     def stats(self, started: float, fallback_reason: str | None) -> AnswerStats:
         """The answer's statistics; `started` is when the user asked."""

@@ -44,24 +44,30 @@ class StatePool:
         return max((state.common_prefix(tokens) for state in self._states), default=0)
 
     def take(self, tokens: Sequence[int]) -> SequenceState:
-        """The state that has most in common with `tokens`, or one with nothing to lose.
+        """A state that begins with as many of `tokens` as any kept state does.
 
-        A state of another conversation is not cut down to a short common opening while there is
-        memory for a state of its own.
+        A state that goes on differently is not cut down: what the two have in common is copied,
+        as long as there is memory for one more state.
         """
-        best = max(self._states, key=lambda state: state.common_prefix(tokens), default=None)
-        if best is not None:
-            common = best.common_prefix(tokens)
-            if common * 2 >= len(best) or not self._has_room(best.nbytes):
-                if common * 2 < len(best):
-                    best = self._states[0]
-                return self._touch(best)
+        recent_first = reversed(self._states)
+        best = max(recent_first, key=lambda state: state.common_prefix(tokens), default=None)
+        common = best.common_prefix(tokens) if best is not None else 0
+        if best is not None and (common == len(best) or not self._make_room(best)):
+            return self._touch(best)
         state = self.decoder.new_state(self.context)
+        if best is not None and common:
+            state.copy_prefix(best, common)
         self._states.append(state)
         return state
 
-    def _has_room(self, size: int) -> bool:
-        return self.nbytes + size <= self._budget
+    def _make_room(self, keep: SequenceState) -> bool:
+        """Room for one more state beside `keep`, the least recently used ones given up for it."""
+        while self.nbytes + keep.nbytes > self._budget:
+            oldest = next((state for state in self._states if state is not keep), None)
+            if oldest is None:
+                return False
+            self._states.remove(oldest)
+        return True
 
     def _touch(self, state: SequenceState) -> SequenceState:
         self._states.remove(state)

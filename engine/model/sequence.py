@@ -170,6 +170,13 @@ class SequenceState:
             return limit
         return next(i for i in range(limit) if tokens[i] != self._tokens[i])
 
+    def copy_prefix(self, other: SequenceState, length: int) -> None:
+        """Begin with the first `length` committed tokens of another state of the same model."""
+        self.discard()
+        self._tokens = list(other.tokens[:length])
+        for cache, source in zip(self.caches, other.caches, strict=True):
+            cache.copy_prefix(source, length)
+
     def crop(self, length: int) -> None:
         """Go back to the first `length` committed tokens and forget the staged nodes."""
         self.discard()

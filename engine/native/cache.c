@@ -6,6 +6,7 @@
 #include "cache.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
 {
@@ -38,6 +39,16 @@ void dt_cache_free(dt_cache *cache)
 int64_t dt_cache_bytes(const dt_cache *cache)
 {
     return 2 * cache->per_head * cache->kv_heads * cache->blocks * (int64_t)sizeof(uint16_t);
+}
+
+void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots)
+{
+    const size_t numbers = (size_t)dt_round_up(slots, DT_CHUNK) * (size_t)cache->dim;
+    for (int32_t block = 0; block < cache->blocks; block++)
+        for (int32_t head = 0; head < cache->kv_heads; head++) {
+            memcpy(dt_keys(cache, block, head, 0), dt_keys(other, block, head, 0), 2 * numbers);
+            memcpy(dt_values(cache, block, head, 0), dt_values(other, block, head, 0), 2 * numbers);
+        }
 }
 
 void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target)

@@ -84,6 +84,7 @@ DT_API void dt_unpack_row(const dt_matrix *matrix, int32_t row, float *out);
 DT_API dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots);
 DT_API void dt_cache_free(dt_cache *cache);
 DT_API int64_t dt_cache_bytes(const dt_cache *cache);
+DT_API void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots);
 DT_API void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target);
 
 /* The forward. Returns DT_OK or DT_NO_MEMORY. */

@@ -155,6 +155,7 @@ def library() -> c.CDLL:
         "dt_cache_new": (at, (c.POINTER(SegmentStruct), i32)),
         "dt_cache_free": (None, (at,)),
         "dt_cache_bytes": (i64, (at,)),
+        "dt_cache_copy": (None, (at, at, i32)),
         "dt_cache_move": (None, (at, at, i32, i32)),
         "dt_forward": (i32, (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct))),
         "dt_matmul": (i32, (at, c.POINTER(Matrix), at, i32, at)),

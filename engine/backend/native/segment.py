@@ -58,6 +58,12 @@ class NativeCache:
         """Bytes reserved; pages are touched as the sequence grows."""
         return int(library().dt_cache_bytes(self.handle))
 
+    def copy_prefix(self, other: SegmentCache, slots: int) -> None:
+        """Take over the first `slots` slots of another cache."""
+        if not isinstance(other, NativeCache):
+            raise TypeError("the cache belongs to another backend")
+        library().dt_cache_copy(self.handle, other.handle, slots)
+
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ..."""
         if sources:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.backend.segment import CHUNK, Ints
+from engine.backend.segment import CHUNK, Ints, SegmentCache
 
 
 class TorchCache:
@@ -29,6 +29,10 @@ class TorchCache:
         """Bytes reserved."""
         return self._data.nbytes
 
+    def first(self, chunks: int) -> torch.Tensor:
+        """The first chunks of all blocks."""
+        return self._data[:, :, :chunks]
+
     def keys(self, block: int) -> torch.Tensor:
         """[chunks, kv heads, CHUNK, head dim] of one block."""
         return self._data[block, 0]
@@ -48,6 +52,13 @@ class TorchCache:
             place[0].copy_(keys[piece].transpose(0, 1))
             place[1].copy_(values[piece].transpose(0, 1))
             done += take
+
+    def copy_prefix(self, other: SegmentCache, slots: int) -> None:
+        """Take over the first `slots` slots of another cache."""
+        if not isinstance(other, TorchCache):
+            raise TypeError("the cache belongs to another backend")
+        chunks = -(-slots // CHUNK)
+        self._data[:, :, :chunks] = other.first(chunks)
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ... in every block."""

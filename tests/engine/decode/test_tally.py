@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from engine.decode import tally as tally_module
 from engine.decode.decoding import Round
 from engine.decode.tally import Tally
 from engine.events import AnswerStats, Interval
@@ -24,18 +23,17 @@ def finished_round(tokens: int, drafted: int, at: float) -> Round:
     )
 
 
-def played(monkeypatch: pytest.MonkeyPatch, rounds: list[tuple[int, int, int]]) -> AnswerStats:
+def played(rounds: list[tuple[int, int, int]]) -> AnswerStats:
     """Rounds of (committed, drafted, counted), one per second from second 11 on."""
     tally = Tally(prompt_tokens=20, reused=5)
     for number, (committed, drafted, counted) in enumerate(rounds):
-        monkeypatch.setattr(tally_module, "perf_counter", lambda n=number: 11.0 + n)
         done = finished_round(committed, drafted, 10.0 + number)
         tally.add(done, counted, first=number == 0)
     return tally.stats(started=9.5, fallback_reason=None)
 
 
-def test_the_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    stats = played(monkeypatch, [(1, 0, 1), (1, 0, 1), (4, 5, 4), (2, 3, 2)])
+def test_the_definitions() -> None:
+    stats = played([(1, 0, 1), (1, 0, 1), (4, 5, 4), (2, 3, 2)])
     assert stats.committed == 8
     assert stats.rounds == 3, "the prefill's own token is no decode round"
     assert stats.plain_rounds == 1
@@ -50,21 +48,21 @@ def test_the_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stats.draft_idle == pytest.approx(1 - 0.5 / 3)
 
 
-def test_what_was_cut_off_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_cut_off_is_not_counted() -> None:
     """Five tokens were committed, but the answer ended after the second of them."""
-    stats = played(monkeypatch, [(1, 0, 1), (5, 6, 2)])
+    stats = played([(1, 0, 1), (5, 6, 2)])
     assert stats.committed == 3
     assert stats.acceptance_length == 2
     assert stats.accepted == 2
 
 
-def test_without_drafts_there_is_no_acceptance_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    stats = played(monkeypatch, [(1, 0, 1), (1, 0, 1)])
+def test_without_drafts_there_is_no_acceptance_length() -> None:
+    stats = played([(1, 0, 1), (1, 0, 1)])
     assert stats.acceptance_length is None
     assert stats.plain_rounds == stats.rounds == 1
 
 
-def test_a_single_token_has_no_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    stats = played(monkeypatch, [(1, 0, 1)])
+def test_a_single_token_has_no_speed() -> None:
+    stats = played([(1, 0, 1)])
     assert stats.tokens_per_s is None
     assert stats.draft_idle is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
 
@@ -21,7 +23,7 @@ def test_two_conversations_keep_a_state_each(tiny: Decoder) -> None:
     pool = StatePool(tiny, context=128, budget_bytes=1 << 30)
     first, second = [1, *range(10, 40)], [1, *range(50, 80)]
     assert fill(tiny, pool, first) == 0
-    assert fill(tiny, pool, second) == 0
+    assert fill(tiny, pool, second) == 1
     assert fill(tiny, pool, [*first, 5, 6]) == len(first)
     assert fill(tiny, pool, [*second, 7]) == len(second)
     assert len(pool) == 2
@@ -39,10 +41,24 @@ def test_the_least_recently_used_state_goes_first(tiny: Decoder) -> None:
     assert fill(tiny, pool, b) == 1
 
 
-def test_an_edit_keeps_the_common_part(tiny: Decoder) -> None:
+def test_an_edit_keeps_the_common_part_and_the_old_branch(tiny: Decoder) -> None:
     pool = StatePool(tiny, context=128, budget_bytes=1 << 30)
-    fill(tiny, pool, list(range(10, 60)))
-    assert fill(tiny, pool, [*range(10, 50), 3, 4]) == 40
+    old, new = list(range(10, 90)), [*range(10, 80), 3, 4]
+    fill(tiny, pool, old)
+    assert fill(tiny, pool, new) == 70
+    assert fill(tiny, pool, [*old, 7]) == 80
+    copied = pool.take([*new, 5])
+    fresh = tiny.new_state(128)
+    tiny.forward(fresh, new, logit_rows=())
+    fresh.commit(range(len(new)))
+    logits = [tiny.forward(state, [5]).logits for state in (copied, fresh)]
+    assert np.array_equal(*logits), "the copied keys are not those of the prefix"
+
+
+def test_an_edit_without_memory_for_both_cuts_the_old_branch(tiny: Decoder) -> None:
+    pool = StatePool(tiny, context=128, budget_bytes=0)
+    fill(tiny, pool, list(range(10, 90)))
+    assert fill(tiny, pool, [*range(10, 80), 3, 4]) == 70
     assert len(pool) == 1
 
 

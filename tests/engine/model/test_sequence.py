@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.backend.segment import CHUNK
+from engine.backend.segment import CHUNK, SegmentCache
 from engine.model.sequence import ROOT, SequenceState
 
 
@@ -21,6 +21,10 @@ class SlotCache:
     @property
     def nbytes(self) -> int:
         return 1
+
+    def copy_prefix(self, other: SegmentCache, slots: int) -> None:
+        assert isinstance(other, SlotCache)
+        self.slots = {slot: token for slot, token in other.slots.items() if slot < slots}
 
     def move(self, sources: Sequence[int], target: int) -> None:
         moved = [self.slots[source] for source in sources]

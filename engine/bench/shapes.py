@@ -1,0 +1,110 @@
+"""Published model shapes with random weights: speed depends on the shape, not on the values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.backend.segment import Floats
+from engine.errors import UserFixable
+from engine.model.config import ModelConfig
+from engine.model.weights import expected_tensors
+
+
+def _shape(
+    family: str,
+    layers: int,
+    hidden: int,
+    inner: int,
+    heads: tuple[int, int],
+    vocab: int,
+    *,
+    theta: float = 10_000.0,
+    tied: bool = False,
+    positions: int = 4096,
+) -> ModelConfig:
+    return ModelConfig.from_json(
+        {
+            "model_type": family,
+            "architectures": ["LlamaForCausalLM" if family == "llama" else "Qwen2ForCausalLM"],
+            "num_hidden_layers": layers,
+            "hidden_size": hidden,
+            "intermediate_size": inner,
+            "num_attention_heads": heads[0],
+            "num_key_value_heads": heads[1],
+            "vocab_size": vocab,
+            "max_position_embeddings": positions,
+            "rms_norm_eps": 1e-6,
+            "rope_theta": theta,
+            "tie_word_embeddings": tied,
+            "hidden_act": "silu",
+        }
+    )
+
+
+def _qwen(
+    layers: int, hidden: int, inner: int, heads: tuple[int, int], *, tied: bool, vocab: int = 151936
+) -> ModelConfig:
+    return _shape(
+        "qwen2", layers, hidden, inner, heads, vocab, theta=1e6, tied=tied, positions=32768
+    )
+
+
+SHAPES: dict[str, ModelConfig] = {
+    "qwen2.5-0.5b": _qwen(24, 896, 4864, (14, 2), tied=True),
+    "qwen2.5-1.5b": _qwen(28, 1536, 8960, (12, 2), tied=True),
+    "qwen2.5-3b": _qwen(36, 2048, 11008, (16, 2), tied=True),
+    "qwen2.5-7b": _qwen(28, 3584, 18944, (28, 4), tied=False, vocab=152064),
+    "llama2-7b": _shape("llama", 32, 4096, 11008, (32, 32), 32000),
+    "llama2-13b": _shape("llama", 40, 5120, 13824, (40, 40), 32000),
+}
+
+
+def shape(name: str) -> ModelConfig:
+    """The published shape called `name`.
+
+    Raises:
+        UserFixable: there is none of that name.
+    """
+    try:
+        return SHAPES[name.lower()]
+    except KeyError:
+        known = ", ".join(SHAPES)
+        raise UserFixable(f'There is no shape "{name}".', f"Choose one of {known}.") from None
+
+
+def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> ModelConfig:
+    """A small draft with the target's vocabulary."""
+    heads = hidden // 64
+    return _shape(
+        "llama",
+        layers,
+        hidden,
+        hidden * 8 // 3 // 32 * 32,
+        (heads, heads),
+        target.vocab_size,
+        tied=True,
+        positions=target.max_positions,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RandomWeights:
+    """Weights of a shape, made on demand: one stretch of noise over and over.
+
+    The spread keeps hidden states of the usual size through the layers.
+    """
+
+    config: ModelConfig
+    seed: int = 0
+
+    def float32(self, name: str) -> Floats:
+        """The tensor as a C-contiguous fp32 array."""
+        extents = expected_tensors(self.config)[name]
+        if len(extents) == 1:
+            return np.full(extents, 1.0 if "norm" in name else 0.01, dtype=np.float32)
+        rng = np.random.default_rng([self.seed, len(name)])
+        # A prime length, so that no two rows of a matrix repeat in step.
+        noise = rng.standard_normal(1_000_003, dtype=np.float32) * np.float32(extents[1] ** -0.5)
+        return np.resize(noise, extents)
