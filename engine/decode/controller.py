@@ -23,11 +23,13 @@ START_NODES, START_DEPTH = 7, 4
 _FORGET = 0.97
 _FORGET_FAST = 0.85
 _GAIN_WORTH_IT = 1.03
+_BASELINE, _BASELINE_EVERY = 2, 48
+"""So many rounds of so many are plain in `auto`: what drafting is compared with stays fresh."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 16, 256
 _TRIAL = 5
 """Drafting rounds before drafting is judged, and again after each pause."""
 _SHORT_TRIAL = 2
-"""The same at the start of an answer when drafting did not pay in the last one."""
+"""The same once drafting has turned out not to pay."""
 
 
 class _Average:
@@ -60,6 +62,8 @@ class Controller:
         self._level = _Average()
         self._accepted = [_Average(0.6, 4.0) for _ in range(MAX_DEPTH)]
         self._calibration = _Average(1.0, 8.0)
+        self._plain = _Average(keep=_FORGET_FAST)
+        self._rounds = 0
         self._drafting_tokens = _Average(keep=_FORGET_FAST)
         self._drafting_seconds = _Average(keep=_FORGET_FAST)
         self._trial = _TRIAL
@@ -71,9 +75,10 @@ class Controller:
         self.fallback_reason: str | None = None
 
     def begin(self) -> None:
-        """A new answer: what did not pay in the last one may pay in this one."""
+        """A new answer: what did not pay in the last one may pay in this one, if it gets long."""
         self._plain_seconds = 0.0
-        self._pause, self._next_pause = 0, _FIRST_PAUSE
+        self._pause = _FIRST_PAUSE if self.fallback_reason else 0
+        self._next_pause = 2 * _FIRST_PAUSE
         self._trial = _SHORT_TRIAL if self.fallback_reason else _TRIAL
 
     def worth_beginning(self, seconds: float) -> bool:
@@ -92,7 +97,7 @@ class Controller:
         """
         if most_depth < 1:
             return None
-        if not self._forced and (self._verify[1].value is None or self._pause):
+        if not self._forced and (self._pause or self._rounds % _BASELINE_EVERY < _BASELINE):
             return None
         depth = min(self._best_depth(), most_depth)
         self._levels = depth
@@ -117,10 +122,12 @@ class Controller:
 
     def observe(self, done: Round, proposing: float) -> None:
         """Learn from a finished round; `proposing` is the seconds its tree took to draft."""
+        self._rounds += 1
         self._verify[_bucket(done.drafted + 1)].add(done.verify.seconds)
         if done.draft is None:
             self._pause = max(self._pause - 1, 0)
             self._plain_seconds += done.verify.seconds
+            self._plain.add(done.verify.seconds)
             return
         if self._levels:
             self._level.add(proposing / self._levels)
@@ -135,7 +142,7 @@ class Controller:
             self._judge()
 
     def _judge(self) -> None:
-        plain, seconds = self._verify[1].value, self._drafting_seconds.value
+        plain, seconds = self._plain.value, self._drafting_seconds.value
         if plain is None or not seconds:
             return
         gain = (self._drafting_tokens.value or 0.0) / seconds * plain
@@ -146,7 +153,7 @@ class Controller:
             f"Drafting would give {gain:.2f} times the plain speed here, "
             "so the target decodes alone."
         )
-        self._pause, self._trial = self._next_pause, _TRIAL
+        self._pause, self._trial = self._next_pause, _SHORT_TRIAL
         self._next_pause = min(self._next_pause * 2, _LONGEST_PAUSE)
 
     def _best_depth(self) -> int:

@@ -71,9 +71,9 @@ def test_drafting_that_pays_is_kept() -> None:
     controller = Controller()
     rounds = play(Machine(level=0.1, verify=1.0, chance=0.8), controller)
     plain = [done for done in rounds if done.draft is None]
-    assert len(plain) <= 3
+    assert len(plain) <= 0.06 * len(rounds), "only what keeps the comparison fresh"
     assert controller.fallback_reason is None
-    assert speed(rounds) > 1.8
+    assert speed(rounds) > 1.75
 
 
 def test_drafting_that_does_not_pay_is_given_up_in_words_and_tried_again() -> None:
