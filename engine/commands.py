@@ -27,18 +27,33 @@ class DraftChoice(StrEnum):
     NONE = "none"
 
 
+class WeightFormat(StrEnum):
+    """How weights are held. `AUTO`: 8 bit, or 4 bit for a model of more than a billion weights.
+
+    The quantised formats have a scale per 32 weights; F32 is the slow portable path.
+    """
+
+    AUTO = "auto"
+    Q4 = "q4_0"
+    Q8 = "q8_0"
+    BF16 = "bf16"
+    F32 = "f32"
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """Load a target, and what drafts for it; an answer in progress is stopped first.
 
     The model in memory stays in use when the new one turns out to be unusable.
-    `context` is the planned number of tokens (None: the model's own limit, capped by memory).
+    `context` is the planned number of tokens (None: the model's own limit, capped by memory);
+    `weights` is the target's format, a draft's is chosen by its size.
     """
 
     model: Path
     draft: Path | DraftChoice = DraftChoice.AUTO
     mode: Mode = Mode.AUTO
     context: int | None = None
+    weights: WeightFormat = WeightFormat.AUTO
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.backend.cpu import choose_format, cpu_backend
 from engine.backend.segment import Floats, Weights
-from engine.backend.torch_cpu.segment import TorchCpuBackend
-from engine.commands import DraftChoice, Load, Mode
+from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.decode.controller import Controller
 from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
@@ -28,7 +28,7 @@ from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
 from engine.model.tokenizer import Tokenizer
 from engine.model.weights import EMBEDDING, HEAD, SafetensorsFolder
-from engine.plan.footprint import footprint
+from engine.plan.footprint import footprint, weight_count
 from engine.plan.planner import KV_SHARE, ModelFacts, Wish, plan
 
 Progress = Callable[[str, float], None]
@@ -40,12 +40,13 @@ class Checked:
 
     folder: ModelFolder
     weights: SafetensorsFolder
+    format: WeightFormat
 
     @property
     def facts(self) -> ModelFacts:
         """What the planner wants to know."""
         config = self.folder.config
-        return ModelFacts(self.folder.name, footprint(config), config.max_positions)
+        return ModelFacts(self.folder.name, footprint(config, self.format), config.max_positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def check(command: Load, memory_available: int) -> CheckedPair:
     Raises:
         UserFixable: in words for the user.
     """
-    target = _check_model(command.model)
+    target = _check_model(command.model, command.weights)
     tokenizer = Tokenizer.open(target.folder.path)
     template = ChatTemplate.open(target.folder.path)
     wish_draft = command.draft
@@ -133,7 +134,6 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
         Cancelled: the user stopped it; nothing stays in memory.
         UserFixable: damaged weights.
     """
-    backend = TorchCpuBackend()
     context = checked.plan.context
     sizes = [checked.target.weights.nbytes, checked.draft.weights.nbytes if checked.draft else 0]
     total = max(sum(sizes), 1)
@@ -145,7 +145,7 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
             model.weights, lambda done: progress(stage, (before + done) / total), cancelled
         )
         config = replace(model.folder.config, vocab_size=vocab)
-        return Decoder.build(config, _SameVocabulary(reader, vocab), backend)
+        return Decoder.build(config, _SameVocabulary(reader, vocab), cpu_backend(model.format))
 
     target = build(checked.target, 0, f"Loading {checked.target.folder.name}")
     left = checked.memory_available - checked.plan.target_bytes - checked.plan.draft_bytes
@@ -172,9 +172,10 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
     )
 
 
-def _check_model(path: Path) -> Checked:
+def _check_model(path: Path, weights: WeightFormat = WeightFormat.AUTO) -> Checked:
     folder = ModelFolder.inspect(path)
-    return Checked(folder, SafetensorsFolder.open(folder.path))
+    chosen = choose_format(weights, weight_count(folder.config))
+    return Checked(folder, SafetensorsFolder.open(folder.path), chosen)
 
 
 def _draft_of(target: Checked, choice: Path | DraftChoice) -> Checked | None:

@@ -18,7 +18,6 @@ names what is in memory now, unless a newer Load or Unload takes its place in th
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 import traceback
@@ -42,6 +41,7 @@ from engine.events import (
     PlanReady,
     Unloaded,
 )
+from engine.hardware.memory import give_memory_back
 from engine.hardware.monitor import DeviceMonitor
 from engine.hardware.probe import probe_host
 from engine.loading import LoadedPair, check, load
@@ -163,7 +163,7 @@ class Engine:
             if checked.nbytes > available:
                 self._drop_model()
             self._pair = load(checked, self._load_progress, self._cancel.is_set)
-            gc.collect()
+            give_memory_back()
         except Cancelled:
             if self._model_change_waits():
                 return
@@ -187,8 +187,7 @@ class Engine:
 
     def _drop_model(self) -> None:
         self._pair = None
-        # Decoders hold no cycles by design, but a traceback may still point at one.
-        gc.collect()
+        give_memory_back()
 
     def _generate(self, work: Generate) -> None:
         if self._pair is None:

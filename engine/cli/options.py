@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from engine.commands import DraftChoice, Load, Mode
+from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import Absent, UserFixable
 from engine.hub.local import resolve_model
 from engine.plan.planner import check_mode
@@ -19,6 +19,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--draft", default="auto", metavar="auto|NAME|PATH|lookup|none", help="what drafts"
     )
     parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
+    parser.add_argument(
+        "--format",
+        default=WeightFormat.AUTO,
+        choices=[str(weights) for weights in WeightFormat],
+        help="how the target's weights are held",
+    )
     parser.add_argument("--context", type=int, metavar="N", help="planned context in tokens")
     parser.add_argument("--vram", type=float, metavar="GIB", help="VRAM budget")
     parser.add_argument("--layers-on-gpu", metavar="N|all", help="target layers on the GPU")
@@ -58,6 +64,7 @@ def load_command(arguments: argparse.Namespace) -> Load:
         draft=_draft(arguments.draft),
         mode=mode,
         context=arguments.context,
+        weights=WeightFormat(arguments.format),
     )
 
 

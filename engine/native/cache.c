@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
 {
@@ -21,8 +22,10 @@ dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
     cache->chunks = dt_round_up(slots, DT_CHUNK) / DT_CHUNK;
     cache->per_head = (int64_t)cache->chunks * DT_CHUNK * cache->dim;
     const int64_t numbers = 2 * cache->per_head * cache->kv_heads * cache->blocks;
-    cache->data = calloc((size_t)numbers, sizeof(uint16_t)); /* zeroed page by page, on first touch */
-    if (!cache->data) {
+    cache->bytes = (size_t)numbers * sizeof(uint16_t);
+    /* Straight from the system, which zeroes a page when it is first touched. */
+    cache->data = mmap(NULL, cache->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (cache->data == MAP_FAILED) {
         free(cache);
         return NULL;
     }
@@ -32,13 +35,13 @@ dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
 void dt_cache_free(dt_cache *cache)
 {
     if (!cache) return;
-    free(cache->data);
+    munmap(cache->data, cache->bytes);
     free(cache);
 }
 
 int64_t dt_cache_bytes(const dt_cache *cache)
 {
-    return 2 * cache->per_head * cache->kv_heads * cache->blocks * (int64_t)sizeof(uint16_t);
+    return (int64_t)cache->bytes;
 }
 
 void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots)

@@ -6,6 +6,7 @@
 struct dt_cache {
     int32_t blocks, kv_heads, dim, chunks; /* dim is padded to DT_LANES */
     int64_t per_head;                      /* numbers of one head's keys (or values) in one block */
+    size_t bytes;
     uint16_t *data;
 };
 

@@ -107,7 +107,9 @@ static void gate(void *context, int32_t row)
     forward *f = context;
     const float *both = f->gate_up + (int64_t)row * 2 * f->inner;
     float *act = f->act + (int64_t)row * f->inner;
-    f->kernels->gated(both, both + f->inner, f->inner, act);
+    const int32_t inner = f->segment->intermediate;
+    f->kernels->gated(both, both + inner, dt_round_up(inner, DT_LANES), act);
+    memset(act + inner, 0, sizeof(float) * (size_t)(f->inner - inner));
     if (is_quantised(&f->segment->block[f->block_index].down)) quantise_row(f, act, row, f->inner);
 }
 

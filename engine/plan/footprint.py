@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
+from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.weights import expected_tensors
 
-FLOAT32 = 4
+BYTES_PER_WEIGHT = {
+    WeightFormat.Q4: 18 / 32,
+    WeightFormat.Q8: 34 / 32,
+    WeightFormat.BF16: 2.0,
+    WeightFormat.F32: 4.0,
+}
+
+WORDS = {
+    WeightFormat.Q4: "4-bit integers",
+    WeightFormat.Q8: "8-bit integers",
+    WeightFormat.BF16: "16-bit floats",
+    WeightFormat.F32: "32-bit floats",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Memory of one model on the fp32 CPU path."""
+    """Memory of one model on the CPU."""
 
+    format: WeightFormat
     weight_bytes: int
     kv_bytes_per_token: int
 
 
-def footprint(config: ModelConfig) -> Footprint:
-    """What the fp32 CPU path holds for this shape."""
-    numbers = 0
-    for shape in expected_tensors(config).values():
-        size = 1
-        for extent in shape:
-            size *= extent
-        numbers += size
+def weight_count(config: ModelConfig) -> int:
+    """Numbers in all tensors."""
+    return sum(prod(shape) for shape in expected_tensors(config).values())
+
+
+def footprint(config: ModelConfig, weights: WeightFormat) -> Footprint:
+    """What the CPU path holds for this shape; keys and values are fp16, on the F32 path fp32."""
     kv = 2 * config.num_layers * config.num_kv_heads * config.head_dim
-    return Footprint(weight_bytes=numbers * FLOAT32, kv_bytes_per_token=kv * FLOAT32)
+    return Footprint(
+        format=weights,
+        weight_bytes=int(weight_count(config) * BYTES_PER_WEIGHT[weights]),
+        kv_bytes_per_token=kv * (4 if weights is WeightFormat.F32 else 2),
+    )

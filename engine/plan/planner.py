@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.commands import Mode
+from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, UserFixable
 from engine.events import PlanSummary
-from engine.plan.footprint import Footprint
+from engine.plan.footprint import WORDS, Footprint
 
 KV_SHARE = 0.25
 """Share of the free memory that cached keys and values may take, all conversations together."""
@@ -106,7 +106,10 @@ def _reasons(
     target: ModelFacts, draft: ModelFacts | None, wish: Wish, drafting: bool, context: int
 ) -> tuple[str, ...]:
     size = target.footprint.weight_bytes / GIB
-    reasons = [f"{target.name} runs on the CPU: {size:.2f} GiB of weights in 32-bit floats."]
+    held = WORDS[target.footprint.format]
+    reasons = [f"{target.name} runs on the CPU: {size:.2f} GiB of weights in {held}."]
+    if target.footprint.format is WeightFormat.F32:
+        reasons.append("Without Duotail's native backend (a C compiler builds it) this is slow.")
     if not drafting:
         why = "you asked for plain decoding" if wish.mode is Mode.PLAIN else "no draft was chosen"
         reasons.append(f"The target decodes alone, because {why}.")

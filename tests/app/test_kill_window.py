@@ -7,17 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
+from window_child import slow_model
 
 from app.application import Assembly
 from app.history import AnswerState, HistoryStore
 from app.paths import find_paths
 from app.status import Phase
 from app.theme.theme import Theme
-from engine.hub.local import bundled_target
 
 CHILD = Path(__file__).parent / "window_child.py"
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,10 @@ def killed_in_mid_answer(data: Path) -> str:
         cwd=ROOT,
     )
     assert process.stdout is not None
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
     line = process.stdout.readline()
+    watchdog.cancel()
     process.send_signal(signal.SIGKILL)
     _, complaint = process.communicate(timeout=30)
     assert line, complaint
@@ -59,7 +63,7 @@ def test_nothing_received_is_lost_and_the_answer_goes_on(
     assembly = Assembly(find_paths(str(tmp_path)), theme)
     qtbot.addWidget(assembly.window)
     try:
-        assembly.start(bundled_target)
+        assembly.bridge.start(slow_model)
         session = assembly.session
         qtbot.waitUntil(lambda: assembly.bridge.status.phase is Phase.READY, timeout=60_000)
         assert session.messages[-1].text == stored, "the interrupted answer is shown"

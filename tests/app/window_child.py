@@ -15,7 +15,13 @@ from app.chat.session import ChatSession
 from app.paths import find_paths
 from app.status import Phase
 from app.theme.theme import Theme
+from engine.commands import Load, WeightFormat
 from engine.hub.local import bundled_target
+
+
+def slow_model() -> Load:
+    """The slow path, so that there is a middle of the answer."""
+    return Load(bundled_target(), weights=WeightFormat.F32)
 
 
 def main() -> None:
@@ -38,7 +44,7 @@ def main() -> None:
     timer.timeout.connect(watch)
     timer.start(3)
     assembly.window.show()
-    assembly.start(bundled_target)
+    assembly.bridge.start(slow_model)
     application.exec()
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from native_models import native_decoder
 from session import Session
 from tiny_models import bundled_decoder, decoder, write_chat_model, write_model
 
+from engine.backend.native.library import Format
 from engine.model.decoder import Decoder
 
 
@@ -30,6 +32,15 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     """Widths that are no multiple of any vector register."""
     folder = tmp_path_factory.mktemp("odd")
     return decoder(write_model(folder, hidden_size=72, intermediate_size=90, vocab_size=323))
+
+
+@pytest.fixture(scope="session")
+def native(tmp_path_factory: pytest.TempPathFactory) -> dict[Format, tuple[Decoder, Decoder]]:
+    """The pair tiny and tiny_draft with weights in every native format."""
+    root = tmp_path_factory.mktemp("native-pair")
+    target = write_model(root / "target")
+    draft = write_model(root / "draft", "qwen2", seed=5, hidden_size=32, num_hidden_layers=1)
+    return {fmt: (native_decoder(target, fmt), native_decoder(draft, fmt)) for fmt in Format}
 
 
 @pytest.fixture(scope="session")

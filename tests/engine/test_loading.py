@@ -177,7 +177,7 @@ def test_a_model_larger_than_memory_is_refused_with_the_numbers(
     session.submit(Load(folder))
     failed = session.wait(Failed)
     assert not failed.bug
-    assert failed.cause.startswith("Giant needs 26")  # 70.6e9 weights of 4 bytes: 262.9 GiB
+    assert failed.cause.startswith("Giant needs 37")  # 70.6e9 weights of 4.5 bits: 37.0 GiB
     assert "GiB are free" in failed.cause
     assert "smaller model" in failed.remedy
 

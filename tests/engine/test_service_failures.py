@@ -225,9 +225,11 @@ def test_unload_gives_the_memory_back(session: Session, big_model: Path) -> None
     size = (big_model / "model.safetensors").stat().st_size
     loaded = resident()
     assert size > 200e6
-    assert loaded - before > 0.8 * size
     pair = session.engine._pair
     assert pair is not None
+    held = pair.plan.target_bytes
+    assert held > 50e6
+    assert loaded - before > 0.5 * held
     parts = [weakref.ref(part) for part in (pair.target, pair.target.segments[0])]
     del pair
     session.ask("Hello", max_tokens=2)
@@ -235,7 +237,7 @@ def test_unload_gives_the_memory_back(session: Session, big_model: Path) -> None
     session.wait(Unloaded)
     assert [part() for part in parts] == [None, None]
     if sys.platform == "linux":  # elsewhere freed pages stay counted for a while
-        assert resident() - before < 0.3 * size
+        assert resident() - before < 0.3 * held
 
 
 def test_a_model_goes_first_when_memory_does_not_hold_both(

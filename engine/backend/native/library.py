@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as c
 import importlib.util
+import os
 from enum import IntEnum
 from functools import cache
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import Absent
+from engine.errors import Absent, UserFixable
 
 MODULE = "engine._native"
 
@@ -163,4 +164,16 @@ def library() -> c.CDLL:
     for name, (result, arguments) in declare.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
+    _force_isa(lib)
     return lib
+
+
+def _force_isa(lib: c.CDLL) -> None:
+    """Obey DUOTAIL_ISA (portable, avx2, avx512), for tests and for tracking down crashes."""
+    wanted = os.environ.get("DUOTAIL_ISA", "").upper()
+    if wanted and (wanted not in Isa.__members__ or lib.dt_use_isa(Isa[wanted])):
+        known = ", ".join(isa.name.lower() for isa in Isa if isa <= lib.dt_best_isa())
+        raise UserFixable(
+            f"DUOTAIL_ISA={wanted.lower()} is not possible on this processor.",
+            f"Set it to one of {known}, or not at all.",
+        )

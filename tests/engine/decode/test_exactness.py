@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from harness import SAMPLINGS, OracleDrafter, RandomController, decode
 
+from engine.backend.native.library import Format
 from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
 from engine.draft.lookup import LookupDrafter
@@ -146,6 +147,31 @@ def test_the_bundled_pair_with_its_own_controller(
     assert speculative.tokens == plain.tokens
     drafting = [done for done in speculative.rounds if done.drafted]
     assert sum(len(done.tokens) for done in drafting) / len(drafting) > 1.8
+
+
+@pytest.mark.parametrize("fmt", list(Format), ids=lambda fmt: fmt.name)
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+def test_quantised_models_under_random_budgets_and_trees(
+    fmt: Format, sampling: SamplingParams, native: dict[Format, tuple[Decoder, Decoder]]
+) -> None:
+    target, draft = native[fmt]
+    drafter = drafters("all", target, draft)
+    state = target.new_state(CONTEXT)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        prompt = random_prompt(rng, target.config.vocab_size)
+        plain = decode(target, prompt, sampling)
+        random = OracleDrafter(plain.tokens, len(prompt), target.config.vocab_size, rng)
+        for source in (drafter, random):
+            speculative = decode(
+                target,
+                prompt,
+                sampling,
+                drafter=source,
+                controller=RandomController(rng),
+                state=state if source is random else None,
+            )
+            assert speculative.tokens == plain.tokens
 
 
 def test_a_second_turn_reuses_the_first(tiny: Decoder, tiny_draft: Decoder) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from engine.commands import Mode
+from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, UserFixable
 from engine.model.config import ModelConfig
 from engine.plan.footprint import Footprint, footprint
 from engine.plan.planner import GIB, KV_SHARE, SMALLEST_CONTEXT, ModelFacts, Wish, plan
 
 KIB = 2**10
-TARGET = ModelFacts("Target", Footprint(4 * GIB, 64 * KIB), 8192)
-DRAFT = ModelFacts("Draft", Footprint(GIB, 16 * KIB), 4096)
+TARGET = ModelFacts("Target", Footprint(WeightFormat.F32, 4 * GIB, 64 * KIB), 8192)
+DRAFT = ModelFacts("Draft", Footprint(WeightFormat.Q8, GIB, 16 * KIB), 4096)
 ANYTHING = Wish(Mode.AUTO, None, lookup=True, forced=False)
 
 
@@ -131,7 +131,10 @@ def test_the_footprint_of_a_known_model() -> None:
             "num_key_value_heads": 8,
         }
     )
-    size = footprint(config)
-    assert size.weight_bytes == 4 * 8_030_261_248
-    assert size.kv_bytes_per_token == 4 * 2 * 32 * 8 * 128
+    numbers = 2 * 32 * 8 * 128
+    bytes_per_weight = {"f32": 4, "bf16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
+    for name, expected in bytes_per_weight.items():
+        size = footprint(config, WeightFormat(name))
+        assert size.weight_bytes == int(expected * 8_030_261_248)
+        assert size.kv_bytes_per_token == numbers * (4 if name == "f32" else 2)
     assert KV_SHARE < 1

@@ -1,0 +1,57 @@
+"""Which CPU path serves a model: the native one where it was built, torch's operators otherwise."""
+
+from __future__ import annotations
+
+from engine.backend.segment import Backend
+from engine.commands import WeightFormat
+from engine.errors import Absent
+
+MOST_AT_EIGHT_BITS = 1_000_000_000
+"""Weights up to which 8 bits are the default: small models lose more by 4 bits, and are fast."""
+
+
+def native_is_built() -> bool:
+    """Whether the native library can be loaded."""
+    from engine.backend.native.library import library
+
+    try:
+        library()
+    except (Absent, OSError):
+        return False
+    return True
+
+
+def choose_format(wish: WeightFormat, weights: int) -> WeightFormat:
+    """The format that serves a model of so many weights.
+
+    Raises:
+        Absent: a quantised format was asked for, and the native backend is not built.
+    """
+    native = native_is_built()
+    if wish is WeightFormat.AUTO:
+        if not native:
+            return WeightFormat.F32
+        return WeightFormat.Q8 if weights <= MOST_AT_EIGHT_BITS else WeightFormat.Q4
+    if wish is not WeightFormat.F32 and not native:
+        raise Absent(
+            f"Weights in {wish} need Duotail's native CPU backend, which is not built here.",
+            "Install a C compiler and install Duotail again, or choose the format f32.",
+        )
+    return wish
+
+
+def cpu_backend(weights: WeightFormat) -> Backend:
+    """The backend for a format that `choose_format` gave; torch is imported for F32 only."""
+    if weights is WeightFormat.F32:
+        from engine.backend.torch_cpu.segment import TorchCpuBackend
+
+        return TorchCpuBackend()
+    from engine.backend.native.library import Format
+    from engine.backend.native.segment import NativeBackend
+
+    formats = {
+        WeightFormat.Q4: Format.Q4,
+        WeightFormat.Q8: Format.Q8,
+        WeightFormat.BF16: Format.BF16,
+    }
+    return NativeBackend(formats[weights])

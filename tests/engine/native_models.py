@@ -1,0 +1,19 @@
+"""Native decoders of the tests' small models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.backend.native.library import Format
+from engine.backend.native.pool import ThreadPool, shared_pool
+from engine.backend.native.segment import NativeBackend
+from engine.model.config import ModelConfig
+from engine.model.decoder import Decoder
+from engine.model.weights import SafetensorsFolder
+
+
+def native_decoder(folder: Path, fmt: Format, pool: ThreadPool | None = None) -> Decoder:
+    """The model of a folder, its weights packed to `fmt`."""
+    config = ModelConfig.open(folder)
+    backend = NativeBackend(fmt, pool or shared_pool())
+    return Decoder.build(config, SafetensorsFolder.open(folder), backend)
