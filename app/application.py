@@ -20,10 +20,12 @@ from app.instance import SingleInstance
 from app.logs import start_logging
 from app.main_window import MainWindow, Services
 from app.paths import Paths
+from app.safe_mode import NOTICE, LoadMark, enter_safe_mode
 from app.settings import SettingsStore
 from app.theme.theme import Theme
 from engine.commands import Load
 from engine.errors import UserFixable
+from engine.events import Failed, PlanReady, Unloaded
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +55,13 @@ class Assembly:
 
     def start(self, model: Callable[[], Path]) -> None:
         """Start the engine and load a model; `model` is called in the engine's starting thread."""
+        mark = LoadMark(self.paths.load_mark)
+        if mark.left_behind:
+            enter_safe_mode()
+            self.window.chat.banners.show_notice(NOTICE)
+        for answer in (PlanReady, Unloaded, Failed):
+            self.bridge.subscribe(answer, lambda _event: mark.clear())
+        mark.set()
         self.bridge.start(lambda: Load(model()))
 
     def close(self) -> None:

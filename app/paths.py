@@ -39,6 +39,11 @@ class Paths:
         return self.data / "crash.log"
 
     @property
+    def load_mark(self) -> Path:
+        """There while a model loads; left behind by a crash."""
+        return self.data / "loading"
+
+    @property
     def lock(self) -> Path:
         """Held by the running window."""
         return self.data / "window.lock"

@@ -99,9 +99,10 @@ class Controller:
             return None
         if not self._forced and (self._pause or self._rounds % _BASELINE_EVERY < _BASELINE):
             return None
-        depth = min(self._best_depth(), most_depth)
-        self._levels = depth
-        return Budget(START_NODES * 2 + 1, depth, WIDTH, self._floor())
+        depth, rate = self._outlook()
+        # A level whose chance of acceptance is below what its time brings elsewhere is left out.
+        floor = rate * (self._level.value or 0.0)
+        return Budget(START_NODES * 2 + 1, min(depth, most_depth), WIDTH, floor)
 
     def prune(self, tree: TokenTree) -> TokenTree:
         """Keep as many of the best nodes as their chance of acceptance is worth their cost."""
@@ -156,33 +157,33 @@ class Controller:
         self._pause, self._trial = self._next_pause, _SHORT_TRIAL
         self._next_pause = min(self._next_pause * 2, _LONGEST_PAUSE)
 
-    def _best_depth(self) -> int:
-        if self._level.value is None:
-            return START_DEPTH
-        return max(range(1, MAX_DEPTH + 1), key=self._rate)
-
-    def _rate(self, depth: int) -> float:
-        """Expected tokens per second when `depth` levels are drafted."""
-        expected, reach = 1.0, 1.0
-        for average in self._accepted[:depth]:
+    def _outlook(self) -> tuple[int, float]:
+        """The depth that promises most tokens per second, and how many."""
+        level = self._level.value
+        if level is None:
+            return START_DEPTH, 0.0
+        verify = self._verify_cost(START_NODES + 1)
+        best, best_rate, expected, reach = 1, 0.0, 1.0, 1.0
+        for depth, average in enumerate(self._accepted, 1):
             reach *= average.value or 0.0
             expected += reach
-        cost = (self._level.value or 0.0) * depth + self._verify_cost(START_NODES + 1)
-        return expected / cost if cost else 0.0
-
-    def _floor(self) -> float:
-        """Chance of acceptance below which another level costs more than it brings."""
-        return self._rate(self._best_depth()) * (self._level.value or 0.0)
+            cost = level * depth + verify
+            if cost and expected / cost > best_rate:
+                best, best_rate = depth, expected / cost
+        return best, best_rate
 
     def _verify_cost(self, rows: int) -> float:
         """Seconds of a target forward over `rows`; of an unknown size the best is hoped.
 
         Hope makes it try the size once, and then it is known.
         """
+        wanted = _bucket(rows)
+        exact = self._verify[wanted].value
+        if exact:
+            return exact
         known = [(size, average.value) for size, average in self._verify.items() if average.value]
         if not known:
             return 0.0
-        wanted = _bucket(rows)
         size, seconds = min(known, key=lambda pair: abs(pair[0] - wanted))
         return (seconds or 0.0) * min(wanted / size, 1.0)
 

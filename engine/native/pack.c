@@ -68,14 +68,19 @@ int64_t dt_packed_bytes(int32_t format, int32_t rows, int32_t cols)
 static float quantise(const float *x, float scale, int low, int high, int8_t *q)
 {
     const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
-    float error = 0;
+    const float rounder = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    float off[DT_BLOCK], error = 0;
+    int32_t whole[DT_BLOCK];
     for (int i = 0; i < DT_BLOCK; i++) {
-        float whole = rintf(x[i] * inverse);
-        whole = whole < (float)low ? (float)low : whole > (float)high ? (float)high : whole;
-        const float off = x[i] - whole * scale;
-        error += off * off;
-        q[i] = (int8_t)whole;
+        float scaled = x[i] * inverse;
+        scaled = scaled < (float)low ? (float)low : scaled;
+        scaled = scaled > (float)high ? (float)high : scaled;
+        scaled = (scaled + rounder) - rounder;
+        whole[i] = (int32_t)scaled;
+        off[i] = (x[i] - scaled * scale) * (x[i] - scaled * scale);
     }
+    for (int i = 0; i < DT_BLOCK; i++) q[i] = (int8_t)whole[i];
+    for (int i = 0; i < DT_BLOCK; i++) error += off[i];
     return error;
 }
 

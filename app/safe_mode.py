@@ -1,0 +1,52 @@
+"""After a crash while a model was loading, the next start is careful.
+
+A file marks the time from the order to load until the engine answers. Found at a start, it tells
+that the last one died in between: native code most likely, so the portable kernels are used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+SAFE_ISA = "portable"
+
+NOTICE = (
+    "Duotail ended unexpectedly while it loaded the model. It now runs in safe mode, which is "
+    "slower; the next start will be a normal one."
+)
+
+
+class LoadMark:
+    """The file that marks a load in progress."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether an earlier run died while it loaded a model."""
+        return self._path.exists()
+
+    def set(self) -> None:
+        """A load begins."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch()
+        except OSError as error:
+            _log.warning("no mark can be set: %s", error)
+
+    def clear(self) -> None:
+        """The engine has answered, one way or the other."""
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("the mark cannot be removed: %s", error)
+
+
+def enter_safe_mode() -> None:
+    """Make the engine of this process use what every processor has."""
+    os.environ["DUOTAIL_ISA"] = SAFE_ISA
