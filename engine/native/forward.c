@@ -7,7 +7,8 @@
 
 enum {
     SLICE = 64,         /* rows computed together; a longer prefill goes in slices */
-    BLOCK_ROWS = 4,     /* block rows of a matrix per claimed piece of a product */
+    MOST_BLOCK_ROWS = 16, /* of a matrix, per claimed piece of a product */
+    PIECES = 4,         /* per thread, at least where the matrix is large enough */
     QUERIES = DT_TILE_ROWS,
     MOST_DIM = 512,
 };
@@ -25,9 +26,7 @@ typedef struct {
     int32_t hidden, mixed_cols, inner;   /* padded to DT_BLOCK */
     int32_t qkv_cols, dim, block_index;
     float *x, *normed, *qkv, *query, *mixed, *gate_up, *act; /* [SLICE][...] */
-    int8_t *q;
-    float *scale;
-    int32_t *sum;
+    dt_quantised *quantised;
     int32_t order[SLICE];                /* rows, grouped by path */
     group groups[SLICE];
     int32_t group_count;
@@ -40,13 +39,13 @@ typedef struct {
     const dt_matrix *matrix;
     const dt_activations *x;
     const dt_output *out;
-    int32_t block_rows;
+    int32_t block_rows, piece;
 } product_job;
 
 static void product_piece(void *context, int32_t index)
 {
     const product_job *job = context;
-    const int32_t from = index * BLOCK_ROWS, to = from + BLOCK_ROWS;
+    const int32_t from = index * job->piece, to = from + job->piece;
     job->kernels->multiply(job->matrix, job->x, job->out, from,
                            to < job->block_rows ? to : job->block_rows);
 }
@@ -55,8 +54,10 @@ static void multiply(dt_pool *pool, const dt_kernels *kernels, const dt_matrix *
                      const dt_activations *x, const dt_output *out)
 {
     const int32_t block_rows = dt_round_up(matrix->rows, DT_LANES) / DT_LANES;
-    product_job job = {kernels, matrix, x, out, block_rows};
-    dt_run(pool, product_piece, &job, (block_rows + BLOCK_ROWS - 1) / BLOCK_ROWS);
+    int32_t piece = block_rows / (PIECES * dt_threads(pool)); /* long stretches stream best */
+    piece = piece < 1 ? 1 : piece > MOST_BLOCK_ROWS ? MOST_BLOCK_ROWS : piece;
+    product_job job = {kernels, matrix, x, out, block_rows, piece};
+    dt_run(pool, product_piece, &job, (block_rows + piece - 1) / piece);
 }
 
 static int is_quantised(const dt_matrix *matrix)
@@ -66,16 +67,14 @@ static int is_quantised(const dt_matrix *matrix)
 
 static void quantise_row(const forward *f, const float *x, int32_t row, int32_t cols)
 {
-    const int64_t blocks = cols / DT_BLOCK;
-    f->kernels->quantise_row(x, cols, f->q + (int64_t)row * cols, f->scale + row * blocks,
-                             f->sum + row * blocks);
+    f->kernels->quantise_row(x, cols, row, f->quantised);
 }
 
 /* y = x * matrix^T for `rows` rows of x [rows, cols], which were quantised if they need to be. */
 static void project(forward *f, const dt_matrix *matrix, const float *x, int32_t cols, int32_t rows,
                     const float *bias, float *y, int32_t stride, int32_t add)
 {
-    dt_activations in = {x, f->q, f->scale, f->sum, rows, cols, cols};
+    dt_activations in = {x, f->quantised, rows, cols, cols};
     dt_output out = {y, bias, stride, add};
     multiply(f->pool, f->kernels, matrix, &in, &out);
 }
@@ -337,21 +336,20 @@ static void *take_scratch(forward *f, int32_t rows)
 {
     const int32_t most = f->inner > f->hidden ? f->inner : f->hidden;
     const int32_t cols = most > f->mixed_cols ? most : f->mixed_cols;
-    const int64_t floats[] = {f->hidden,     f->hidden,    f->qkv_cols,
-                              (int64_t)f->segment->heads * f->dim, f->mixed_cols,
-                              2 * f->inner,  f->inner,     cols / DT_BLOCK};
-    float **place[] = {&f->x, &f->normed, &f->qkv, &f->query, &f->mixed, &f->gate_up, &f->act, &f->scale};
-    int64_t bytes = 64 + (int64_t)rows * (cols + cols / DT_BLOCK * 4) + 128;
-    for (int i = 0; i < 8; i++) bytes += (floats[i] * rows * 4 + 127) / 64 * 64;
+    const int64_t floats[] = {f->hidden, f->hidden, f->qkv_cols, (int64_t)f->segment->heads * f->dim,
+                              f->mixed_cols, 2 * f->inner, f->inner};
+    float **place[] = {&f->x, &f->normed, &f->qkv, &f->query, &f->mixed, &f->gate_up, &f->act};
+    const int64_t groups = dt_round_up(rows, DT_TILE_ROWS) / DT_TILE_ROWS;
+    int64_t bytes = 64 + groups * (cols / DT_BLOCK) * (int64_t)sizeof(dt_quantised);
+    for (int i = 0; i < 7; i++) bytes += (floats[i] * rows * 4 + 127) / 64 * 64;
     uint8_t *memory = calloc(1, (size_t)bytes);
     if (!memory) return NULL;
     uint8_t *next = memory + (64 - (uintptr_t)memory % 64);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 7; i++) {
         *place[i] = (float *)next;
         next += (floats[i] * rows * 4 + 63) / 64 * 64;
     }
-    f->sum = (int32_t *)next;
-    f->q = (int8_t *)(next + (int64_t)rows * (cols / DT_BLOCK) * 4);
+    f->quantised = (dt_quantised *)next;
     return memory;
 }
 
@@ -394,13 +392,11 @@ int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_
 {
     forward f = {.pool = pool, .kernels = dt_active()};
     const int32_t cols = dt_round_up(matrix->cols, DT_BLOCK), blocks = cols / DT_BLOCK;
+    const size_t groups = (size_t)dt_round_up(m, DT_TILE_ROWS) / DT_TILE_ROWS;
     float *raw = calloc((size_t)m * (size_t)cols, sizeof *raw);
-    int8_t *q = malloc((size_t)m * (size_t)cols);
-    float *scale = malloc(sizeof *scale * (size_t)m * (size_t)blocks);
-    int32_t *sum = malloc(sizeof *sum * (size_t)m * (size_t)blocks);
+    f.quantised = calloc(groups * (size_t)blocks, sizeof *f.quantised);
     int32_t result = DT_NO_MEMORY;
-    if (raw && q && scale && sum) {
-        f.q = q, f.scale = scale, f.sum = sum;
+    if (raw && f.quantised) {
         for (int32_t row = 0; row < m; row++) {
             memcpy(raw + (int64_t)row * cols, x + (int64_t)row * matrix->cols, sizeof(float) * (size_t)matrix->cols);
             if (is_quantised(matrix)) quantise_row(&f, raw + (int64_t)row * cols, row, cols);
@@ -408,6 +404,6 @@ int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_
         project(&f, matrix, raw, cols, m, NULL, y, matrix->rows, 0);
         result = DT_OK;
     }
-    free(raw), free(q), free(scale), free(sum);
+    free(raw), free(f.quantised);
     return result;
 }

@@ -12,12 +12,18 @@ enum {
     DT_Q8_BYTES = 512 + 32,
 };
 
-/* Activation rows: as they are (16-bit float weights), and as int8 blocks (quantised weights). */
+/* 32 columns of up to 8 activation rows in int8: x ~ q * scale, start = -8 * sum of q (what takes
+ * the offset of 4-bit weights back). Side by side, so that a product walks one pointer. */
+typedef struct {
+    int8_t q[DT_TILE_ROWS][DT_BLOCK];
+    float scale[DT_TILE_ROWS];
+    int32_t start[DT_TILE_ROWS];
+} dt_quantised;
+
+/* Activation rows: as they are (16-bit float weights), and quantised, [rows / 8][cols / 32]. */
 typedef struct {
     const float *raw;
-    const int8_t *q;
-    const float *scale;
-    const int32_t *sum;
+    const dt_quantised *quantised;
     int32_t rows, cols, stride; /* cols is a multiple of DT_BLOCK; stride is that of raw */
 } dt_activations;
 
@@ -29,7 +35,7 @@ typedef struct {
 } dt_output;
 
 typedef struct {
-    void (*quantise_row)(const float *x, int32_t cols, int8_t *q, float *scale, int32_t *sum);
+    void (*quantise_row)(const float *x, int32_t cols, int32_t row, dt_quantised *out);
     void (*multiply)(const dt_matrix *matrix, const dt_activations *x, const dt_output *out,
                      int32_t from, int32_t to);
     void (*rms_norm)(const float *x, const float *weight, int32_t cols, int32_t padded, float eps,
@@ -48,6 +54,9 @@ const dt_kernels *dt_active(void);
 
 /* Bytes of 16 packed rows. */
 int64_t dt_block_row_bytes(int32_t format, int32_t cols);
+
+/* Threads of the pool, the caller's included. */
+int32_t dt_threads(const dt_pool *pool);
 
 /* Run task(context, index) for every index in [0, count), on all threads; returns when all are
  * done. Work is claimed one index at a time, so a preempted thread does not stall the others. */

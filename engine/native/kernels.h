@@ -9,9 +9,11 @@ enum { MOST_ROWS = DT_TILE_ROWS };
 
 /* ---- activations --------------------------------------------------------------------------- */
 
-/* One row of fp32 to int8 by blocks of 32: x ~ q * scale, q in -127..127; sums of q per block. */
-static void quantise_row(const float *x, int32_t cols, int8_t *q, float *scale, int32_t *sum)
+/* Row `row` of fp32 to int8 by blocks of 32: x ~ q * scale, q in -127..127. */
+static void quantise_row(const float *x, int32_t cols, int32_t row, dt_quantised *out)
 {
+    const int32_t lane = row % DT_TILE_ROWS;
+    out += row / DT_TILE_ROWS * (cols / DT_BLOCK);
     for (int32_t b = 0; b < cols / DT_BLOCK; b++) {
         v16 first = v_load(x + b * DT_BLOCK), second = v_load(x + b * DT_BLOCK + 16);
         float top = v_top(v_max(v_abs(first), v_abs(second)));
@@ -20,11 +22,11 @@ static void quantise_row(const float *x, int32_t cols, int8_t *q, float *scale, 
         vi_store(whole, v_round_int(v_mul(first, v_set1(inverse))));
         vi_store(whole + 16, v_round_int(v_mul(second, v_set1(inverse))));
         for (int i = 0; i < DT_BLOCK; i++) {
-            q[b * DT_BLOCK + i] = (int8_t)whole[i];
+            out[b].q[lane][i] = (int8_t)whole[i];
             total += whole[i];
         }
-        scale[b] = top / 127.0f;
-        sum[b] = total;
+        out[b].scale[lane] = top / 127.0f;
+        out[b].start[lane] = -8 * total;
     }
 }
 
@@ -68,8 +70,8 @@ static inline v16i dot32(const weights32 *block, const int8_t *a, int32_t start)
     return c;
 }
 
-#define Q4_START(sum) (-8 * (sum))
-#define Q8_START(sum) (-128 * (sum))
+#define Q4_START(start) (start)
+#define Q8_START(start) (16 * (start))
 
 #elif DT_ISA == 1
 
@@ -119,8 +121,8 @@ static inline v16i dot32(const weights32 *block, const int8_t *a, int32_t start)
     return c;
 }
 
-#define Q4_START(sum) (-8 * (sum))
-#define Q8_START(sum) 0
+#define Q4_START(start) (start)
+#define Q8_START(start) 0
 
 #else
 
@@ -155,8 +157,8 @@ static inline v16i dot32(const weights32 *block, const int8_t *a, int32_t start)
     return c;
 }
 
-#define Q4_START(sum) (-8 * (sum))
-#define Q8_START(sum) 0
+#define Q4_START(start) (start)
+#define Q8_START(start) 0
 
 #endif
 
@@ -167,20 +169,16 @@ static inline v16i dot32(const weights32 *block, const int8_t *a, int32_t start)
 #define QUANTISED_PRODUCT(NAME, LOAD, START, BYTES, ROWS)                                          \
     static void NAME##_##ROWS(const uint8_t *w, const dt_activations *x, int32_t first, v16 *y)    \
     {                                                                                              \
-        const int32_t cols = x->cols, blocks = cols / DT_BLOCK;                                    \
-        const int8_t *q = x->q + (int64_t)first * cols;                                            \
-        const float *scale = x->scale + (int64_t)first * blocks;                                   \
-        const int32_t *sum = x->sum + (int64_t)first * blocks;                                     \
+        const int32_t blocks = x->cols / DT_BLOCK;                                                 \
+        const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;                      \
         v16 acc[ROWS];                                                                             \
         for (int m = 0; m < ROWS; m++) acc[m] = v_zero();                                          \
-        for (int32_t b = 0; b < blocks; b++, w += BYTES) {                                         \
+        for (int32_t b = 0; b < blocks; b++, w += BYTES, a++) {                                    \
             for (int line = 0; line < BYTES; line += 64) DT_PREFETCH(w + 8 * BYTES + line);        \
             weights32 block = LOAD(w);                                                             \
             for (int m = 0; m < ROWS; m++) {                                                       \
-                v16i c = dot32(&block, q + (int64_t)m * cols + b * DT_BLOCK,                       \
-                               START(sum[(int64_t)m * blocks + b]));                               \
-                acc[m] = v_fma(v_from_int(c),                                                      \
-                               v_mul(block.scale, v_set1(scale[(int64_t)m * blocks + b])), acc[m]); \
+                v16i c = dot32(&block, a->q[m], START(a->start[m]));                               \
+                acc[m] = v_fma(v_from_int(c), v_mul(block.scale, v_set1(a->scale[m])), acc[m]);    \
             }                                                                                      \
         }                                                                                          \
         for (int m = 0; m < ROWS; m++) y[m] = acc[m];                                              \

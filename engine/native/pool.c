@@ -118,6 +118,8 @@ void dt_pool_free(dt_pool *pool)
     free(pool);
 }
 
+int32_t dt_threads(const dt_pool *pool) { return pool->threads; }
+
 void dt_run(dt_pool *pool, dt_task *task, void *context, int32_t count)
 {
     if (pool->threads == 1 || count == 1 || pool->owner != getpid()) {
