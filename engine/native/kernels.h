@@ -236,12 +236,15 @@ static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_
             products[matrix->format][rows - 1](w, x, first, y);
             for (int32_t m = 0; m < rows; m++) {
                 float *place = out->y + (int64_t)(first + m) * out->stride + column;
+                if (left >= DT_LANES) {
+                    if (out->bias) y[m] = v_add(y[m], v_load(out->bias + column));
+                    v_store(place, out->add ? v_add(v_load(place), y[m]) : y[m]);
+                    continue;
+                }
                 float lane[DT_LANES];
                 v_store(lane, y[m]);
-                const int32_t count = left < DT_LANES ? left : DT_LANES;
-                for (int32_t l = 0; l < count; l++) {
-                    float value = lane[l];
-                    if (out->bias) value += out->bias[column + l];
+                for (int32_t l = 0; l < left; l++) {
+                    const float value = out->bias ? lane[l] + out->bias[column + l] : lane[l];
                     place[l] = out->add ? place[l] + value : value;
                 }
             }
@@ -287,9 +290,9 @@ static void to_half(const float *x, int32_t count, uint16_t *y)
  *
  * keys [dim][64] and values [64][dim] fp16; query [rows][dim], already scaled; visible[row] keys
  * of the chunk may be looked at (1..64). */
-static void attend_chunk(const uint16_t *keys, const uint16_t *values, int32_t dim,
-                         const float *const *query, const int32_t *visible, int32_t rows,
-                         float *peak, float *total, float *const *mixed)
+static inline __attribute__((always_inline)) void attend_rows(
+    const uint16_t *keys, const uint16_t *values, int32_t dim, const float *const *query,
+    const int32_t *visible, const int32_t rows, float *peak, float *total, float *const *mixed)
 {
     float share[MOST_ROWS][DT_CHUNK], kept[MOST_ROWS], fresh[MOST_ROWS];
     int32_t most = 0;
@@ -304,16 +307,15 @@ static void attend_chunk(const uint16_t *keys, const uint16_t *values, int32_t d
         for (int32_t m = 0; m < rows; m++) v_store(share[m] + k, acc[m]);
     }
     for (int32_t m = 0; m < rows; m++) {
-        for (int32_t k = visible[m]; k < DT_CHUNK; k++) share[m][k] = -INFINITY;
-        float top = share[m][0];
-        for (int32_t k = 1; k < visible[m]; k++) top = share[m][k] > top ? share[m][k] : top;
-        v16 sum = v_zero();
-        for (int32_t k = 0; k < DT_CHUNK; k += 16) {
-            float lane[16];
-            v_store(lane, v_exp(v_sub(v_load(share[m] + k), v_set1(top))));
-            for (int32_t l = 0; l < 16; l++) share[m][k + l] = k + l < visible[m] ? lane[l] : 0.0f;
-            sum = v_add(sum, v_load(share[m] + k));
-        }
+        float *mine = share[m];
+        for (int32_t k = visible[m]; k < DT_CHUNK; k++) mine[k] = -INFINITY;
+        const float top = v_top(v_max(v_max(v_load(mine), v_load(mine + 16)),
+                                      v_max(v_load(mine + 32), v_load(mine + 48))));
+        for (int32_t k = 0; k < DT_CHUNK; k += 16)
+            v_store(mine + k, v_exp(v_sub(v_load(mine + k), v_set1(top))));
+        for (int32_t k = visible[m]; k < DT_CHUNK; k++) mine[k] = 0;
+        const v16 sum = v_add(v_add(v_load(mine), v_load(mine + 16)),
+                              v_add(v_load(mine + 32), v_load(mine + 48)));
         const float higher = top > peak[m] ? top : peak[m];
         float both[16] = {peak[m] - higher, top - higher};
         v_store(both, v_exp(v_load(both)));
@@ -334,6 +336,18 @@ static void attend_chunk(const uint16_t *keys, const uint16_t *values, int32_t d
             v_store(mixed[m] + d, v_add(old, v_mul(acc[m], v_set1(fresh[m]))));
         }
     }
+}
+
+/* A number of rows known to the compiler keeps the sums in registers. */
+static void attend_chunk(const uint16_t *keys, const uint16_t *values, int32_t dim,
+                         const float *const *query, const int32_t *visible, int32_t rows,
+                         float *peak, float *total, float *const *mixed)
+{
+#define ATTEND(ROWS)                                                                      \
+    case ROWS:                                                                            \
+        attend_rows(keys, values, dim, query, visible, ROWS, peak, total, mixed); \
+        break;
+    switch (rows) { FOR_ALL_ROWS(ATTEND) }
 }
 
 const dt_kernels DT_KERNELS = {quantise_row, multiply, rms_norm, gated, to_half, attend_chunk};
