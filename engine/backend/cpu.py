@@ -40,13 +40,17 @@ def choose_format(wish: WeightFormat, weights: int) -> WeightFormat:
     return wish
 
 
-def cpu_backend(weights: WeightFormat) -> Backend:
-    """The backend for a format that `choose_format` gave; torch is imported for F32 only."""
+def cpu_backend(weights: WeightFormat, threads: int | None = None) -> Backend:
+    """The backend for a format that `choose_format` gave; torch is imported for F32 only.
+
+    `threads` None: the pool that all models share. torch always works on one.
+    """
     if weights is WeightFormat.F32:
         from engine.backend.torch_cpu.segment import TorchCpuBackend
 
         return TorchCpuBackend()
     from engine.backend.native.library import Format
+    from engine.backend.native.pool import ThreadPool
     from engine.backend.native.segment import NativeBackend
 
     formats = {
@@ -54,4 +58,4 @@ def cpu_backend(weights: WeightFormat) -> Backend:
         WeightFormat.Q8: Format.Q8,
         WeightFormat.BF16: Format.BF16,
     }
-    return NativeBackend(formats[weights])
+    return NativeBackend(formats[weights], ThreadPool(threads) if threads else None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from engine.bench.prompts import first_of_each_category, read_prompts
 from engine.bench.speculate import Summary, measure, summarise
+from engine.cli import bench_forward
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_model_options,
@@ -41,6 +42,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--no-shared-noise", action="store_true", help="rank drafts without the target's noise"
     )
     speculate.set_defaults(run=run_speculate)
+    bench_forward.add_parsers(kinds)
 
 
 def run_speculate(arguments: argparse.Namespace) -> ExitCode:
