@@ -36,6 +36,15 @@ def rope_frequencies(config: ModelConfig) -> tuple[Float32s, float]:
     return frequencies, 1.0
 
 
+def rotations(config: ModelConfig, positions: int) -> tuple[Float32s, Float32s]:
+    """cos and sin of every position below `positions`, [positions, head_dim / 2]."""
+    frequencies, scaling = rope_frequencies(config)
+    angles = np.outer(np.arange(positions, dtype=np.float32), frequencies)
+    cos = np.ascontiguousarray(np.cos(angles) * scaling, dtype=np.float32)
+    sin = np.ascontiguousarray(np.sin(angles) * scaling, dtype=np.float32)
+    return cos, sin
+
+
 def _wavelength_powers(rope: RopeConfig, head_dim: int) -> Float32s:
     """theta^(2i / head_dim) in float32, the precision the models were trained with."""
     exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)

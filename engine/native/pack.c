@@ -1,38 +1,9 @@
 /* Packed weights: from fp32 rows to the blocks that the products read, and back. */
+#include "half.h"
 #include "internal.h"
 
 #include <math.h>
 #include <string.h>
-
-static float half_to_float(uint16_t half)
-{
-    uint32_t rest = half & 0x7fff, bits;
-    if (rest >= 0x400)
-        bits = rest >= 0x7c00 ? 0x7f800000 | (rest & 0x3ff) << 13 : (rest << 13) + 0x38000000;
-    else {
-        float small = (float)rest * 0x1p-24f;
-        memcpy(&bits, &small, 4);
-    }
-    bits |= (uint32_t)(half & 0x8000) << 16;
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
-static uint16_t float_to_half(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    uint32_t sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
-    if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
-    if (rest < 0x38800000) {
-        float magnitude;
-        memcpy(&magnitude, &rest, 4);
-        return (uint16_t)(sign | (uint32_t)lrintf(magnitude * 0x1p24f));
-    }
-    return (uint16_t)(sign | (rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13);
-}
 
 static uint16_t float_to_bfloat(float value)
 {
@@ -99,11 +70,11 @@ static uint16_t best_scale(const float *x, int low, int high, int candidates, in
     uint16_t best = 0;
     float least = INFINITY;
     for (int c = -candidates; c <= candidates; c++) {
-        const uint16_t half = float_to_half(obvious * (1.0f + 0.02f * (float)c));
-        const float error = quantise(x, half_to_float(half), low, high, q);
+        const uint16_t half = dt_float_to_half(obvious * (1.0f + 0.02f * (float)c));
+        const float error = quantise(x, dt_half_to_float(half), low, high, q);
         if (error < least) least = error, best = half;
     }
-    quantise(x, half_to_float(best), low, high, q);
+    quantise(x, dt_half_to_float(best), low, high, q);
     return best;
 }
 
@@ -149,7 +120,7 @@ static void pack_block_row(void *context, int32_t index)
             for (int i = 0; i < DT_BLOCK; i++)
                 for (int r = 0; r < DT_LANES; r++)
                     half[i * DT_LANES + r] = job->format == DT_BF16 ? float_to_bfloat(x[r][i])
-                                                                    : float_to_half(x[r][i]);
+                                                                    : dt_float_to_half(x[r][i]);
             continue;
         }
         int8_t q[DT_LANES][DT_BLOCK];
@@ -187,15 +158,15 @@ void dt_unpack_row(const dt_matrix *matrix, int32_t row, float *out)
             const uint8_t both = block[i / 4 % 4 * 64 + r * 4 + i % 4];
             uint16_t scale;
             memcpy(&scale, block + 256 + r * 2, 2);
-            out[column] = (float)((i < 16 ? both & 15 : both >> 4) - 8) * half_to_float(scale);
+            out[column] = (float)((i < 16 ? both & 15 : both >> 4) - 8) * dt_half_to_float(scale);
         } else if (matrix->format == DT_Q8) {
             const uint8_t *block = data + (int64_t)b * DT_Q8_BYTES;
             uint16_t scale;
             memcpy(&scale, block + 512 + r * 2, 2);
-            out[column] = (float)(int8_t)block[i / 4 * 64 + r * 4 + i % 4] * half_to_float(scale);
+            out[column] = (float)(int8_t)block[i / 4 * 64 + r * 4 + i % 4] * dt_half_to_float(scale);
         } else {
             const uint16_t half = ((const uint16_t *)data)[(int64_t)column * DT_LANES + r];
-            out[column] = matrix->format == DT_BF16 ? bfloat_to_float(half) : half_to_float(half);
+            out[column] = matrix->format == DT_BF16 ? bfloat_to_float(half) : dt_half_to_float(half);
         }
     }
 }

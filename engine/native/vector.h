@@ -3,29 +3,14 @@
  * Included by kernels.h once per instruction set, with DT_ISA set. All operations are correctly
  * rounded IEEE operations, so the lanes agree bit for bit whatever register they sit in.
  */
+#include "half.h"
+
 #include <math.h>
 #include <string.h>
 
 #if DT_ISA >= 1
 #include <immintrin.h>
 #endif
-
-static inline float dt_half_bits(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff, bits;
-    if (rest >= 0x7c00)
-        bits = 0x7f800000 | (rest & 0x3ff) << 13;
-    else if (rest >= 0x400)
-        bits = (rest << 13) + 0x38000000;
-    else { /* subnormal: exact in fp32 */
-        float small = (float)rest * 0x1p-24f;
-        memcpy(&bits, &small, 4);
-    }
-    bits |= sign;
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
 
 #if DT_ISA == 2 /* AVX-512 with VNNI */
 
@@ -136,25 +121,10 @@ static inline v16 v_max(v16 a, v16 b) { V_EACH(a.f[l] > b.f[l] ? a.f[l] : b.f[l]
 static inline v16 v_min(v16 a, v16 b) { V_EACH(a.f[l] < b.f[l] ? a.f[l] : b.f[l]); }
 static inline v16 v_fma(v16 a, v16 b, v16 c) { V_EACH(fmaf(a.f[l], b.f[l], c.f[l])); }
 static inline v16 v_abs(v16 a) { V_EACH(fabsf(a.f[l])); }
-static inline v16 v_load_f16(const uint16_t *p) { V_EACH(dt_half_bits(p[l])); }
-static inline uint16_t dt_to_half(float value)
-{ /* round to nearest even, as the hardware does */
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    uint32_t sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
-    if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (rest >> 13 & 0x3ff));
-    if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
-    if (rest < 0x38800000) { /* subnormal result */
-        float magnitude;
-        memcpy(&magnitude, &rest, 4);
-        return (uint16_t)(sign | (uint32_t)lrintf(magnitude * 0x1p24f));
-    }
-    uint32_t rounded = rest + 0xfff + (rest >> 13 & 1);
-    return (uint16_t)(sign | (rounded - 0x38000000) >> 13);
-}
+static inline v16 v_load_f16(const uint16_t *p) { V_EACH(dt_half_to_float(p[l])); }
 static inline void v_store_f16(uint16_t *p, v16 v)
 {
-    for (int l = 0; l < 16; l++) p[l] = dt_to_half(v.f[l]);
+    for (int l = 0; l < 16; l++) p[l] = dt_float_to_half(v.f[l]);
 }
 static inline v16 v_load_bf16(const uint16_t *p)
 {

@@ -22,7 +22,7 @@ from engine.backend.native.matrix import EMPTY, Packed, pack
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Step, Weights
 from engine.model.config import ModelConfig
-from engine.model.rope import rope_frequencies
+from engine.model.rope import rotations
 
 BLOCK = 32
 _NAMES = {Format.Q4: "q4", Format.Q8: "q8", Format.BF16: "bf16", Format.F16: "f16"}
@@ -177,7 +177,7 @@ class NativeSegment:
     def new_cache(self, slots: int) -> NativeCache:
         """An empty cache with room for `slots` tokens."""
         if self._rope is None or slots > len(self._rope[0]):
-            self._rope = _rotations(self._config, slots)
+            self._rope = rotations(self._config, slots)
             self._struct.positions = slots
             self._struct.rope_cos, self._struct.rope_sin = map(pointer, self._rope)
         return NativeCache(self._struct, slots)
@@ -218,12 +218,3 @@ class NativeSegment:
         if failed:
             raise MemoryError("no memory for a forward")
         return SegmentOutput(result, logits, dict(zip(taps, tapped, strict=True)))
-
-
-def _rotations(config: ModelConfig, positions: int) -> tuple[Floats, Floats]:
-    """cos and sin, fp32 [positions, head dim / 2]."""
-    frequencies, scaling = rope_frequencies(config)
-    angles = np.outer(np.arange(positions, dtype=np.float32), frequencies)
-    cos = np.ascontiguousarray(np.cos(angles) * scaling, dtype=np.float32)
-    sin = np.ascontiguousarray(np.sin(angles) * scaling, dtype=np.float32)
-    return cos, sin

@@ -10,7 +10,7 @@ from engine.backend.torch_cpu.block import Block, TileContext, rms_norm, transpo
 from engine.backend.torch_cpu.cache import TorchCache, cache_rows
 from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
 from engine.model.config import ModelConfig
-from engine.model.rope import rope_frequencies
+from engine.model.rope import rotations
 
 
 class TorchCpuBackend:
@@ -159,10 +159,7 @@ class TorchSegment:
 
 def _rotations(config: ModelConfig, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
     """cos and sin [positions, head dim]; the first half of sin is negated (see `_rotate`)."""
-    frequencies, scaling = rope_frequencies(config)
-    angles = np.outer(np.arange(positions, dtype=np.float32), frequencies)
-    cos = (np.cos(angles) * scaling).astype(np.float32)
-    sin = (np.sin(angles) * scaling).astype(np.float32)
+    cos, sin = rotations(config, positions)
     both = torch.from_numpy(np.concatenate((cos, cos), axis=1))
     signed = torch.from_numpy(np.concatenate((-sin, sin), axis=1))
     return both, signed
