@@ -192,7 +192,8 @@ class AnswerMessage(QWidget):
         self._footer.setVisible(not live)
         self._copy.setVisible(bool(message.text))
         self._again.setVisible(last)
-        self._go_on.setVisible(last and message.state is not AnswerState.COMPLETE)
+        ended = message.state in (AnswerState.COMPLETE, AnswerState.FULL)
+        self._go_on.setVisible(last and not ended)
         self._go_on.setText("Continue" if message.text else "Try again")
 
 

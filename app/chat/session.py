@@ -23,7 +23,7 @@ _STORE_EVERY_MS = 100
 _STATES = {
     FinishReason.STOPPED: AnswerState.STOPPED,
     FinishReason.ERROR: AnswerState.FAILED,
-    FinishReason.CONTEXT: AnswerState.STOPPED,
+    FinishReason.CONTEXT: AnswerState.FULL,
     FinishReason.LENGTH: AnswerState.STOPPED,
 }
 

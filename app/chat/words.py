@@ -43,6 +43,7 @@ def answer_note(message: StoredMessage) -> str:
         AnswerState.STOPPED: "Stopped before its end.",
         AnswerState.INTERRUPTED: "Interrupted: Duotail was closed while this was being written.",
         AnswerState.FAILED: "This answer failed.",
+        AnswerState.FULL: "The context is full, so the answer ends here. Go on in a new chat.",
     }[message.state]
 
 

@@ -25,6 +25,8 @@ class AnswerState(StrEnum):
     INTERRUPTED = "interrupted"
     """Still being written, or the app died while it was."""
     FAILED = "failed"
+    FULL = "full"
+    """The context was full."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class Script:
     gate: threading.Event = field(default_factory=threading.Event)
     fail_answer: Failed | None = None
     fail_load: Failed | None = None
+    reason: FinishReason = FinishReason.STOP
     requests: list[ChatRequest] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
 
@@ -119,7 +120,7 @@ class FakeEngine:
         if request.messages[-1].role is Role.ASSISTANT:
             words = _words(script.answer[len(request.messages[-1].text) :])
         told: list[str] = []
-        reason = FinishReason.STOP
+        reason = script.reason
         for index in range(0, len(words), 3):
             held = script.hold_after is not None and index // 3 >= script.hold_after
             while held and not script.gate.wait(0.005) and not self._stop.is_set():

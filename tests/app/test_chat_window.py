@@ -13,7 +13,7 @@ from app.history import AnswerState
 from app.status import Phase
 from engine.commands import Stop
 from engine.errors import UserFixable
-from engine.events import Failed
+from engine.events import Failed, FinishReason
 from engine.request import Role
 
 # What a window without a screen cannot do, Qt says for every dialog.
@@ -183,6 +183,15 @@ def test_a_failed_answer_says_why_and_can_be_tried_again(desk: Desk) -> None:
     desk.script.fail_answer = None
     desk.session.continue_answer()
     assert desk.answered().text.raw_text == desk.script.answer
+
+
+def test_an_answer_that_filled_the_context_says_so(desk: Desk) -> None:
+    desk.script.reason = FinishReason.CONTEXT
+    desk.type_and_send("A very long story")
+    answer = desk.answered()
+    assert answer.message.state is AnswerState.FULL
+    assert "context is full" in answer.note
+    assert not desk.session.can_continue
 
 
 def test_a_model_that_does_not_load_leaves_a_way_on(open_desk: OpenDesk) -> None:
