@@ -1,7 +1,8 @@
 """After a crash while a model was loading, the next start is careful.
 
-A file marks the time from the order to load until the engine answers. Found at a start, it tells
-that the last one died in between: native code most likely, so the portable kernels are used.
+A file with the process's number marks the time from the order to load until the engine answers.
+Found at a start, with that process gone, it tells that the last start died in between: in native
+code most likely, so the portable kernels are used.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+
+import psutil
 
 _log = logging.getLogger(__name__)
 
@@ -28,14 +31,18 @@ class LoadMark:
 
     @property
     def left_behind(self) -> bool:
-        """Whether an earlier run died while it loaded a model."""
-        return self._path.exists()
+        """Whether an earlier run died while it loaded a model: it is not merely still at it."""
+        try:
+            owner = int(self._path.read_text())
+        except (OSError, ValueError):
+            return self._path.exists()
+        return not psutil.pid_exists(owner)
 
     def set(self) -> None:
         """A load begins."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.touch()
+            self._path.write_text(str(os.getpid()))
         except OSError as error:
             _log.warning("no mark can be set: %s", error)
 
