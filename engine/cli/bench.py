@@ -10,18 +10,16 @@ from pathlib import Path
 
 from engine.bench.prompts import first_of_each_category, read_prompts
 from engine.bench.speculate import Summary, measure, summarise
-from engine.cli import bench_forward
+from engine.cli import bench_forward, bench_round
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_model_options,
     add_sampling_options,
-    load_command,
+    load_pair,
     one_or_more,
     sampling,
 )
 from engine.errors import UserFixable
-from engine.hardware.probe import probe_host
-from engine.loading import check, load
 
 DEFAULT_MAX_TOKENS = 128
 
@@ -43,15 +41,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     speculate.set_defaults(run=run_speculate)
     bench_forward.add_parsers(kinds)
+    bench_round.add_parser(kinds)
 
 
 def run_speculate(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
     prompts = first_of_each_category(read_prompts(arguments.prompts), arguments.limit)
     params = sampling(arguments)
-    command = load_command(arguments)
-    memory = probe_host().memory_available
-    pair = load(check(command, memory), lambda _stage, _fraction: None, lambda: False)
+    pair = load_pair(arguments)
     if pair.drafter is None:
         raise UserFixable("Nothing drafts here, so there is nothing to compare.", "Choose a draft.")
     results = measure(

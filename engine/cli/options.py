@@ -7,7 +7,9 @@ from pathlib import Path
 
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import Absent, UserFixable
+from engine.hardware.probe import probe_host
 from engine.hub.local import resolve_model
+from engine.loading import LoadedPair, check, load
 from engine.plan.planner import check_mode
 from engine.request import SamplingParams
 
@@ -66,6 +68,16 @@ def load_command(arguments: argparse.Namespace) -> Load:
         context=arguments.context,
         weights=WeightFormat(arguments.format),
     )
+
+
+def load_pair(arguments: argparse.Namespace) -> LoadedPair:
+    """The models that the options name, loaded.
+
+    Raises:
+        UserFixable: as `load_command`, and where the files cannot be used.
+    """
+    checked = check(load_command(arguments), probe_host().memory_available)
+    return load(checked, lambda _stage, _fraction: None, lambda: False)
 
 
 def sampling(arguments: argparse.Namespace) -> SamplingParams:

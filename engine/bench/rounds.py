@@ -1,0 +1,101 @@
+"""Where a round's time goes: the native library's share, and Python's around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from statistics import median
+from time import perf_counter
+
+from engine.answering import Answer
+from engine.backend.native.clock import NativeClock
+from engine.bench.prompts import BenchPrompt
+from engine.events import Event, RoundFinished
+from engine.loading import LoadedPair
+from engine.request import ChatRequest, Message, Role, SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTimes:
+    """Microseconds of a round, from the end of the one before to its own, its events included.
+
+    Attributes:
+        round_us: all of it.
+        draft_us: until the tree was drafted.
+        verify_us: the target's forward, its draws and the commit.
+        native_us: inside the native library.
+        python_us: outside of it.
+        native_calls: calls of the library.
+    """
+
+    round_us: float
+    draft_us: float
+    verify_us: float
+    native_us: float
+    python_us: float
+    native_calls: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundProfile:
+    """Medians over the rounds that drafted and over the others; None where there were none."""
+
+    drafting: RoundTimes | None
+    plain: RoundTimes | None
+    drafting_rounds: int
+    plain_rounds: int
+
+
+class _Listener:
+    """Times the rounds of one answer by its events."""
+
+    def __init__(self, clock: NativeClock) -> None:
+        self._clock = clock
+        self._last: tuple[float, float, int] | None = None
+        self.drafting: list[RoundTimes] = []
+        self.plain: list[RoundTimes] = []
+
+    def begin_answer(self) -> None:
+        """The next round is an answer's first, whose beginning nobody has seen."""
+        self._last = None
+
+    def __call__(self, event: Event) -> None:
+        if not isinstance(event, RoundFinished):
+            return
+        now = (perf_counter(), self._clock.seconds, self._clock.calls)
+        if self._last is not None:
+            whole, native, calls = (a - b for a, b in zip(now, self._last, strict=True))
+            times = RoundTimes(
+                round_us=1e6 * whole,
+                draft_us=1e6 * event.draft.seconds if event.draft else 0.0,
+                verify_us=1e6 * event.verify.seconds,
+                native_us=1e6 * native,
+                python_us=1e6 * (whole - native),
+                native_calls=calls,
+            )
+            (self.plain if event.draft is None else self.drafting).append(times)
+        self._last = now
+
+
+def profile_rounds(
+    pair: LoadedPair, prompts: Sequence[BenchPrompt], sampling: SamplingParams, *, max_tokens: int
+) -> RoundProfile:
+    """Answer every prompt with a clock around the native calls."""
+    with NativeClock() as clock:
+        listener = _Listener(clock)
+        for number, prompt in enumerate(prompts):
+            message = Message(Role.USER, prompt.text)
+            request = ChatRequest(f"round-{number}", (message,), sampling, max_tokens)
+            listener.begin_answer()
+            Answer(pair, request, listener, lambda: False).write()
+    return RoundProfile(
+        _medians(listener.drafting),
+        _medians(listener.plain),
+        len(listener.drafting),
+        len(listener.plain),
+    )
+
+
+def _medians(rounds: Sequence[RoundTimes]) -> RoundTimes | None:
+    columns = zip(*map(astuple, rounds), strict=True)
+    return RoundTimes(*map(median, columns)) if rounds else None

@@ -1,0 +1,61 @@
+"""`duotail bench round`: Python's share of a round."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from engine.bench.prompts import BenchPrompt, read_prompts
+from engine.bench.rounds import RoundProfile, RoundTimes, profile_rounds
+from engine.cli.exit_code import ExitCode
+from engine.cli.options import add_model_options, add_sampling_options, load_pair, sampling
+
+PROMPTS = (
+    "Hello! How are you?",
+    "Tell me a short story about a dog.",
+    "What is rain?",
+    "Tell me about the moon.",
+)
+"""What is asked unless a file says otherwise."""
+
+DEFAULT_MAX_TOKENS = 128
+
+
+def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-command."""
+    parser = kinds.add_parser("round", help="what a round costs inside and outside native calls")
+    add_model_options(parser)
+    add_sampling_options(parser)
+    parser.add_argument("--prompts", type=Path, metavar="FILE.jsonl")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Measure and print."""
+    if arguments.prompts is None:
+        prompts = [BenchPrompt("all", text) for text in PROMPTS]
+    else:
+        prompts = read_prompts(arguments.prompts)
+    most = arguments.max_tokens or DEFAULT_MAX_TOKENS
+    profile = profile_rounds(load_pair(arguments), prompts, sampling(arguments), max_tokens=most)
+    if arguments.json:
+        sys.stdout.write(json.dumps(asdict(profile)) + "\n")
+    else:
+        sys.stdout.write(_table(profile))
+    return ExitCode.DONE
+
+
+def _table(profile: RoundProfile) -> str:
+    names = [field.name for field in fields(RoundTimes)]
+    lines = ["rounds            " + "".join(f"{name:>14}" for name in names)]
+    for kind, count, times in (
+        ("drafting", profile.drafting_rounds, profile.drafting),
+        ("plain", profile.plain_rounds, profile.plain),
+    ):
+        if times is not None:
+            values = "".join(f"{getattr(times, name):>14.1f}" for name in names)
+            lines.append(f"{kind:<10}{count:>8}" + values)
+    return "\n".join(lines) + "\n"
