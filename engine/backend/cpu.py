@@ -43,14 +43,15 @@ def choose_format(wish: WeightFormat, weights: int) -> WeightFormat:
 def cpu_backend(weights: WeightFormat, threads: int | None = None) -> Backend:
     """The backend for a format that `choose_format` gave; torch is imported for F32 only.
 
-    `threads` None: the pool that all models share. torch always works on one.
+    Models with the same number of threads share a pool; None is a thread per available core.
+    torch always works on one.
     """
     if weights is WeightFormat.F32:
         from engine.backend.torch_cpu.segment import TorchCpuBackend
 
         return TorchCpuBackend()
     from engine.backend.native.library import Format
-    from engine.backend.native.pool import ThreadPool
+    from engine.backend.native.pool import shared_pool
     from engine.backend.native.segment import NativeBackend
 
     formats = {
@@ -58,4 +59,4 @@ def cpu_backend(weights: WeightFormat, threads: int | None = None) -> Backend:
         WeightFormat.Q8: Format.Q8,
         WeightFormat.BF16: Format.BF16,
     }
-    return NativeBackend(formats[weights], ThreadPool(threads) if threads else None)
+    return NativeBackend(formats[weights], shared_pool(threads))

@@ -112,6 +112,17 @@ def one_or_more(text: str) -> int:
     return number
 
 
+def probability(text: str) -> float:
+    """A number from 0 to 1 given as an option's value."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return number
+
+
 def _draft(value: str) -> Path | DraftChoice:
     if value in {str(choice) for choice in DraftChoice}:
         return DraftChoice(value)

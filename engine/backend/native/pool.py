@@ -21,6 +21,6 @@ class ThreadPool:
 
 
 @cache
-def shared_pool() -> ThreadPool:
-    """One pool for target and draft, with a thread per available core."""
-    return ThreadPool(available_cores())
+def shared_pool(threads: int | None = None) -> ThreadPool:
+    """One pool for target and draft; None is a thread per available core."""
+    return ThreadPool(threads) if threads else shared_pool(available_cores())

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from engine.backend.segment import Weights
+from engine.bench.forward import decoder_for
 from engine.bench.shapes import SHAPES, RandomWeights, draft_shape, shape
 from engine.cli import main
+from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.model.weights import expected_tensors
-from engine.plan.footprint import weight_count
+from engine.plan.footprint import footprint, weight_count
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
@@ -65,3 +68,14 @@ def test_random_weights_fit_their_shape() -> None:
         assert weights.float32(tensor).shape == extents
     with pytest.raises(UserFixable, match="no shape"):
         shape("gpt-5")
+
+
+@pytest.mark.parametrize("fmt", [WeightFormat.Q4, WeightFormat.BF16])
+def test_random_models_compute_sane_numbers(fmt: WeightFormat) -> None:
+    config = draft_shape(SHAPES["llama2-7b"], hidden=192, layers=3)
+    decoder = decoder_for(config, RandomWeights(config), fmt, threads=1)
+    assert decoder.weight_bytes >= footprint(config, fmt).weight_bytes
+    forward = decoder.forward(decoder.new_state(64), range(1, 33))
+    assert np.isfinite(forward.logits).all()
+    assert 0.3 < forward.logits.std() < 3
+    assert len(set(forward.logits.argmax(axis=1))) > 8

@@ -1,0 +1,106 @@
+"""A draft of known acceptance: the draft model really runs, but what it proposes is written down.
+
+The script knows the target's text. At each position, independently, the draft is right with the
+given probability. The words are put into the draft's mouth where it ranks its candidates, so all
+that a draft costs is there: its forwards, its caches, its catching up, the choice among all tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log
+
+import numpy as np
+
+from engine.backend.segment import Floats
+from engine.decode.controller import Controller
+from engine.decode.sampler import Sampler
+from engine.decode.tree import TokenTree
+from engine.draft.drafter import Budget, DraftContext, Drafter
+from engine.request import SamplingParams
+
+
+class Script:
+    """What the draft says at each position.
+
+    Args:
+        tokens: the prompt and the target's own greedy text.
+        vocab: number of tokens.
+        acceptance: probability of the right token, at each position independently.
+        seed: makes the draws.
+    """
+
+    def __init__(self, tokens: Sequence[int], vocab: int, acceptance: float, seed: int) -> None:
+        right = np.random.default_rng(seed).random(len(tokens)) < acceptance
+        self.log_acceptance = log(max(acceptance, 1e-3))
+        self._lines = [
+            token if known else (token + 1) % vocab
+            for token, known in zip(tokens, right, strict=True)
+        ]
+
+    def token(self, position: int) -> int:
+        """The token proposed at `position`; anything once the text is over."""
+        return self._lines[position] if position < len(self._lines) else 0
+
+
+class ScriptedDrafter:
+    """A drafter that runs as it would, and proposes chains from a script."""
+
+    def __init__(self, inner: Drafter, script: Script) -> None:
+        self._inner = inner
+        self._sampler = _Prompter(script)
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+        return f"{self._inner.name}, scripted"
+
+    def begin_seconds(self, context: DraftContext) -> float:
+        """As the draft itself."""
+        return self._inner.begin_seconds(context)
+
+    def begin(self, context: DraftContext) -> None:
+        """As the draft itself."""
+        self._inner.begin(context)
+
+    def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
+        """The script's next tokens, as a chain."""
+        chain = replace(budget, nodes=min(budget.nodes, budget.depth), width=1)
+        return self._inner.propose(replace(context, sampler=self._sampler), chain)
+
+    def observe(self, committed: Sequence[int]) -> None:
+        """As the draft itself."""
+        self._inner.observe(committed)
+
+
+class _Prompter(Sampler):
+    """Ranks the script's token first, with the probability that it is right."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(SamplingParams())
+        self._script = script
+
+    def rank(self, logits: Floats, position: int) -> Floats:
+        weights = super().rank(logits, position)
+        likely = np.float32(self._script.log_acceptance)
+        np.minimum(weights, likely - 1, out=weights)
+        weights[:, self._script.token(position)] = likely
+        return weights
+
+
+class FixedDepth(Controller):
+    """Drafts chains of one length, come what may."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(forced=True)
+        self._depth = depth
+
+    def next_budget(self, most_depth: int) -> Budget | None:
+        """The same each round, as far as the answer's end allows."""
+        depth = min(self._depth, most_depth)
+        return Budget(depth, depth, 1) if depth else None
+
+    def prune(self, tree: TokenTree) -> TokenTree:
+        """All of it."""
+        return tree

@@ -1,0 +1,105 @@
+"""`duotail bench shapes`: what speculative decoding brings on a published shape."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from engine.bench.shape_speed import DEPTHS, ShapeSpeed, Wishes, measure_shape
+from engine.bench.shapes import shape
+from engine.cli.exit_code import ExitCode
+from engine.cli.options import one_or_more, probability
+from engine.commands import Mode, WeightFormat
+from engine.plan.planner import check_mode
+
+
+def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-command."""
+    parser = kinds.add_parser("shapes", help="a scripted draft on a shape's random weights")
+    parser.add_argument("--shape", required=True, metavar="S", help="a published shape")
+    parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
+    parser.add_argument(
+        "--acceptance", type=probability, default=0.8, metavar="A", help="of each drafted token"
+    )
+    parser.add_argument("--depth", type=one_or_more, metavar="D", help="only this fixed depth")
+    parser.add_argument(
+        "--format",
+        default=WeightFormat.Q4,
+        choices=[str(weights) for weights in WeightFormat],
+        help="how the target's weights are held",
+    )
+    parser.add_argument("--threads", type=one_or_more, metavar="N")
+    parser.add_argument("--tokens", type=one_or_more, default=64, metavar="N", help="per answer")
+    parser.add_argument("--runs", type=one_or_more, default=5, metavar="N", help="answers each way")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Measure and print."""
+    config = shape(arguments.shape)
+    mode = Mode(arguments.mode)
+    check_mode(mode)
+    wishes = Wishes(
+        tokens=max(arguments.tokens, 2),  # the speed counts from the first token to the last
+        runs=arguments.runs,
+        acceptance=arguments.acceptance,
+        mode=mode,
+        depths=(arguments.depth,) if arguments.depth else DEPTHS,
+    )
+    measured = measure_shape(
+        config, WeightFormat(arguments.format), wishes, threads=arguments.threads
+    )
+    if arguments.json:
+        sys.stdout.write(json.dumps(report(measured, wishes)) + "\n")
+    else:
+        sys.stdout.write(_table(measured))
+    return ExitCode.DONE
+
+
+def report(measured: ShapeSpeed, wishes: Wishes) -> dict[str, object]:
+    """What `--json` prints; the headline is what the controller made of it."""
+    plain = measured.plain_tokens_per_s
+    auto, best = measured.auto, measured.best_depth
+    draft = measured.draft
+    return {
+        "plain_tokens_per_s": plain,
+        "tokens_per_s": auto.tokens_per_s if auto else plain,
+        "speedup": auto.speedup if auto else 1.0,
+        "t_verify_ms": {rows: 1e3 * seconds for rows, seconds in measured.verify.items()},
+        "t_draft_ms": None if draft is None else 1e3 * draft,
+        "c": None if draft is None else draft / measured.verify[1],
+        "memory": asdict(measured.memory),
+        "exact": measured.exact,
+        "acceptance": wishes.acceptance,
+        "auto": asdict(auto) if auto else None,
+        "depths": {depth: asdict(speed) for depth, speed in measured.by_depth.items()},
+        "best_depth": best,
+        "attainable": asdict(measured.attainable) if measured.attainable else None,
+        "tokens": wishes.tokens,
+        "runs": wishes.runs,
+        "signature": measured.signature,
+    }
+
+
+def _table(measured: ShapeSpeed) -> str:
+    rows = [("plain", measured.plain_tokens_per_s, 1.0)]
+    if measured.auto:
+        rows.append(("controller", measured.auto.tokens_per_s, measured.auto.speedup))
+    for depth, speed in measured.by_depth.items():
+        best = ", the best" if depth == measured.best_depth else ""
+        rows.append((f"depth {depth}{best}", speed.tokens_per_s, speed.speedup))
+    if measured.attainable:
+        attainable = measured.attainable
+        name = f"attainable, depth {attainable.depth}"
+        rows.append((name, attainable.tokens_per_s, attainable.speedup))
+    lines = ["way                     tokens/s  speed-up"]
+    lines += [f"{name:<22}{speed:>10.2f}{gain:>9.2f}x" for name, speed, gain in rows]
+    verify = "  ".join(f"{n}: {1e3 * seconds:.1f}" for n, seconds in measured.verify.items())
+    lines.append(f"verification of n rows, ms   {verify}")
+    if measured.draft is not None:
+        lines.append(f"drafting a token, ms   {1e3 * measured.draft:.2f}")
+    lines.append("texts equal" if measured.exact else "TEXTS DIFFER")
+    return "\n".join(lines) + "\n"

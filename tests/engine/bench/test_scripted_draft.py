@@ -1,0 +1,91 @@
+"""A scripted draft: the acceptance it is given, the costs of a real one, the target's text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import Run, decode
+
+from engine.backend.native.library import Format
+from engine.bench.scripted_draft import FixedDepth, Script, ScriptedDrafter
+from engine.draft.standalone import StandaloneDrafter
+from engine.model.decoder import Decoder, Forward
+from engine.model.pool import StatePool
+from engine.request import SamplingParams
+
+PROMPT = [3, 14, 15, 92, 65, 35]
+TOKENS = 49
+Pair = tuple[Decoder, Decoder]
+
+
+class Counting(Decoder):
+    """A decoder that notes the rows of its forwards."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        super().__init__(decoder.config, decoder.segments)
+        self.rows: list[int] = []
+
+    def forward(
+        self, state: object, tokens: list[int], *arguments: object, **more: object
+    ) -> Forward:  # type: ignore[override]
+        self.rows.append(len(tokens))
+        return super().forward(state, tokens, *arguments, **more)  # type: ignore[arg-type]
+
+
+def drafted(pair: Pair, depth: int, acceptance: float, draft: Decoder | None = None) -> Run:
+    target, own = pair
+    text = decode(target, PROMPT, SamplingParams(), max_tokens=TOKENS).tokens
+    script = Script([*PROMPT, *text], target.config.vocab_size, acceptance, seed=2)
+    inner = StandaloneDrafter("draft", draft or own, StatePool(draft or own, 512, 0))
+    run = decode(
+        target,
+        PROMPT,
+        SamplingParams(),
+        drafter=ScriptedDrafter(inner, script),
+        controller=FixedDepth(depth),
+        max_tokens=TOKENS,
+    )
+    assert run.tokens == text
+    return run
+
+
+@pytest.fixture(scope="module")
+def pair(native: dict[Format, Pair]) -> Pair:
+    return native[Format.Q8]
+
+
+def test_a_draft_that_is_always_right(pair: Pair) -> None:
+    run = drafted(pair, 5, 1.0)
+    assert [len(done.tokens) for done in run.rounds] == [1] + [6] * 8
+    assert all(done.accepted == done.drafted == 5 for done in run.rounds[1:])
+
+
+def test_a_draft_that_is_never_right(pair: Pair) -> None:
+    run = drafted(pair, 3, 0.0)
+    assert len(run.rounds) == TOKENS
+    assert all(done.accepted == 0 for done in run.rounds)
+
+
+def test_acceptance_is_as_asked(pair: Pair) -> None:
+    rounds = drafted(pair, 4, 0.7).rounds[1:]
+    judged = sum(min(done.accepted + 1, done.drafted) for done in rounds)
+    assert sum(done.accepted for done in rounds) / judged == pytest.approx(0.7, abs=0.15)
+
+
+def test_the_draft_does_the_work_of_a_real_one(pair: Pair) -> None:
+    """One forward per drafted token; what was accepted is not computed again."""
+    counting = Counting(pair[1])
+    run = drafted(pair, 4, 0.7, counting)
+    after_prompt = counting.rows[counting.rows.index(1) :]
+    assert len(counting.rows) >= sum(done.drafted for done in run.rounds)
+    assert max(after_prompt) <= 2
+
+
+def test_the_script_is_right_as_often_as_told() -> None:
+    tokens = list(np.random.default_rng(0).integers(0, 1000, 20_000))
+    script = Script(tokens, 1000, 0.3, seed=1)
+    right = sum(script.token(place) == token for place, token in enumerate(tokens))
+    assert right / len(tokens) == pytest.approx(0.3, abs=0.02)
+    assert 0 <= script.token(len(tokens) + 5) < 1000
+    again = Script(tokens, 1000, 0.3, seed=1)
+    assert [script.token(i) for i in range(100)] == [again.token(i) for i in range(100)]
