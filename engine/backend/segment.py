@@ -70,7 +70,7 @@ class Step:
 
 @dataclass(slots=True)
 class SegmentOutput:
-    """What a segment hands on.
+    """What a segment hands on. Arrays are valid until the segment's next forward.
 
     Attributes:
         hidden: fp32 [n, d]; after the final norm where the segment ends the model.

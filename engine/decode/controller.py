@@ -7,6 +7,7 @@ drafting when that does not pay, says so, and tries again from time to time.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import exp
 
 from engine.decode.decoding import Round
@@ -106,20 +107,21 @@ class Controller:
 
     def prune(self, tree: TokenTree) -> TokenTree:
         """Keep as many of the best nodes as their chance of acceptance is worth their cost."""
-        ranked = tree.ranked()
         self._levels = max(tree.depths)
         trust = self._calibration.value or 1.0
-        chances = [min(trust * exp(tree.scores[node]), 1.0) for node in ranked]
         drafting = (self._level.value or 0.0) * self._levels
+        chances = [exp(score) for score in tree.scores[1:]]
+        tokens = list(accumulate((min(trust * chance, 1.0) for chance in chances), initial=1.0))
         best, best_rate = 0, 0.0
-        for nodes in sorted({*(b - 1 for b in BUCKETS if b - 1 <= len(ranked)), len(ranked)}):
-            cost = drafting + self._verify_cost(nodes + 1)
-            rate = (1 + sum(chances[:nodes])) / cost if cost else float(nodes)
-            if rate > best_rate and (nodes or not self._forced):
-                best, best_rate = nodes, rate
-        kept = tree.best(best)
-        self._expected = sum(exp(score) for score in kept.scores[1:])
-        return kept
+        for rows in (*(size for size in BUCKETS if size <= tree.drafted), tree.drafted + 1):
+            if rows == 1 and self._forced:
+                continue
+            cost = drafting + self._verify_cost(rows)
+            rate = tokens[rows - 1] / cost if cost else float(rows - 1)
+            if rate > best_rate:
+                best, best_rate = rows - 1, rate
+        self._expected = sum(chances[:best])
+        return tree.best(best)
 
     def observe(self, done: Round, proposing: float) -> None:
         """Learn from a finished round; `proposing` is the seconds its tree took to draft."""

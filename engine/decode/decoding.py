@@ -109,7 +109,7 @@ class Decoding:
 
     def verify(self, tree: TokenTree, draft: Interval | None = None) -> Round:
         """One target forward over the tree (root included); commits what the target agrees to."""
-        tree = tree.limited(self.remaining - 1)
+        tree = tree.limited(self.remaining - 1).depth_first()
         start = perf_counter()
         forward = self.target.forward(self.state, tree.tokens, tree.parents)
         verified = verify(

@@ -13,13 +13,13 @@ class TokenTree:
     """Candidate continuations of the committed tokens, sharing prefixes.
 
     Node 0 is the root: the last committed token, which the target has not processed yet. All
-    others are drafted. Parents come before children, so the tree is closed under parents.
+    others are drafted, and ranked: the best score comes first. A child scores at most what its
+    parent does and comes after it, so however many nodes are kept, they are a tree.
 
     Attributes:
         tokens: token of each node; siblings differ.
         parents: index of each node's parent; ROOT_PARENT for the root.
-        scores: log of the estimated probability that the node is accepted (0 for the root); a
-            child's is at most its parent's.
+        scores: log of the estimated probability that the node is accepted (0 for the root).
     """
 
     tokens: tuple[int, ...]
@@ -39,8 +39,7 @@ class TokenTree:
 
         Nodes that repeat a sibling's token are merged and keep the better score. The `most` nodes
         of the best scores stay; a node counts no better than its parent, so with it stay all of
-        its ancestors. They are laid out depth first, best child first: the likeliest path is
-        contiguous.
+        its ancestors.
         """
         tokens, parents, scores = [token], [ROOT_PARENT], [0.0]
         place = [0]
@@ -58,9 +57,10 @@ class TokenTree:
                 parents.append(above)
                 scores.append(bounded)
             place.append(node)
-        return cls(tuple(tokens), tuple(parents), tuple(scores)).best(
-            len(tokens) - 1 if most is None else most
-        )
+        # Equal scores stay in order: parents before their children.
+        ranked = sorted(range(len(tokens)), key=scores.__getitem__, reverse=True)
+        tree = cls(tuple(tokens), tuple(parents), tuple(scores)).arranged(ranked)
+        return tree if most is None else tree.best(most)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -85,32 +85,19 @@ class TokenTree:
             below[self.parents[node]][self.tokens[node]] = node
         return below
 
-    def ranked(self) -> list[int]:
-        """Drafted nodes, best score first, parents before their children."""
-        return sorted(range(1, len(self.tokens)), key=lambda node: (-self.scores[node], node))
-
     def best(self, most: int) -> TokenTree:
-        """The `most` best drafted nodes, depth first with the best child first."""
-        kept = self.ranked()[: max(most, 0)]
-        below: dict[int, list[int]] = {}
-        for node in reversed(kept):
-            below.setdefault(self.parents[node], []).append(node)
-        order, stack = [], [0]
-        while stack:
-            node = stack.pop()
-            order.append(node)
-            stack.extend(below.get(node, ()))
-        new = {old: index for index, old in enumerate(order)}
-        return TokenTree(
-            tuple(self.tokens[node] for node in order),
-            tuple(new.get(self.parents[node], ROOT_PARENT) for node in order),
-            tuple(self.scores[node] for node in order),
-        )
+        """The `most` best drafted nodes."""
+        if most >= self.drafted:
+            return self
+        end = max(most, 0) + 1
+        return TokenTree(self.tokens[:end], self.parents[:end], self.scores[:end])
 
     def merge(self, other: TokenTree) -> TokenTree:
         """Both trees over their common root; a path in both keeps the better score."""
+        if not (self.drafted and other.drafted):
+            return self if self.drafted else other
         own = zip(self.parents[1:], self.tokens[1:], self.scores[1:], strict=True)
-        shift = len(self.tokens) - 1
+        shift = self.drafted
         theirs = (
             (parent + shift if parent else 0, token, score)
             for parent, token, score in zip(
@@ -121,16 +108,55 @@ class TokenTree:
 
     def limited(self, depth: int) -> TokenTree:
         """Without the nodes deeper than `depth`."""
-        depths = self.depths
-        if not depths or max(depths) <= depth:
+        if self.drafted <= depth:
             return self
-        shallow = [node for node in range(len(self.tokens)) if depths[node] <= depth]
-        new = {old: index for index, old in enumerate(shallow)}
+        return self.arranged([node for node, own in enumerate(self.depths) if own <= depth])
+
+    def depth_first(self) -> TokenTree:
+        """The same nodes, no longer ranked: every path that is the best below its root in a row.
+
+        A target that accepts the likeliest path then finds its keys in place.
+        """
+        below: list[list[int]] = [[] for _ in self.tokens]
+        for node in range(self.drafted, 0, -1):
+            below[self.parents[node]].append(node)
+        order, stack = [], [0]
+        while stack:
+            node = stack.pop()
+            order.append(node)
+            stack += below[node]
+        return self.arranged(order)
+
+    def arranged(self, nodes: Sequence[int]) -> TokenTree:
+        """The given nodes in their order, in which parents come before their children."""
+        new = {old: index for index, old in enumerate(nodes)}
+        tokens, parents, scores = self.tokens, self.parents, self.scores
         return TokenTree(
-            tuple(self.tokens[node] for node in shallow),
-            tuple(new.get(self.parents[node], ROOT_PARENT) for node in shallow),
-            tuple(self.scores[node] for node in shallow),
+            tuple([tokens[node] for node in nodes]),
+            tuple([new.get(parents[node], ROOT_PARENT) for node in nodes]),
+            tuple([scores[node] for node in nodes]),
         )
+
+
+def follow(
+    tokens: Sequence[int], parents: Sequence[int], path: Sequence[int], root: int
+) -> list[int]:
+    """The nodes that `path` visits from `root` downwards, as far as there are any.
+
+    Args:
+        tokens: token of each node.
+        parents: parent of each node, which comes before it.
+        path: tokens to look for.
+        root: the node, or what stands for it among the parents, where the path begins.
+    """
+    found: list[int] = []
+    wanted = iter(path)
+    token = next(wanted, None)
+    for node, parent in enumerate(parents):
+        if parent == root and tokens[node] == token:
+            found.append(node)
+            root, token = node, next(wanted, None)
+    return found
 
 
 def chain(root: int, tokens: Sequence[int], scores: Sequence[float]) -> TokenTree:

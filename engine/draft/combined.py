@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.decode.tree import TokenTree
+from engine.decode.tree import TokenTree, follow
 from engine.draft.drafter import Budget, DraftContext, Drafter
 
 _FORGET = 0.95
@@ -81,12 +81,6 @@ class CombinedDrafter:
 
 def _matched(tree: TokenTree | None, committed: Sequence[int]) -> int:
     """Committed tokens that the tree holds along one path."""
-    if tree is None:
+    if tree is None or not tree.drafted:
         return 0
-    below, node = tree.children(), 0
-    for count, token in enumerate(committed):
-        child = below[node].get(token)
-        if child is None:
-            return count
-        node = child
-    return len(committed)
+    return len(follow(tree.tokens, tree.parents, committed, 0))

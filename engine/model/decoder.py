@@ -15,7 +15,7 @@ MAX_TREE = 64
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """What a forward over n tokens gives.
+    """What a forward over n tokens gives, valid until the decoder's next forward.
 
     Attributes:
         hidden: fp32 [n, d], after the final norm (the "feature" of Dovetail's draft).

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.backend.segment import CHUNK, Ints, SegmentCache, Step, TreePaths
+from engine.backend.segment import CHUNK, SegmentCache, Step, TreePaths
 
 ROOT = -1
 """Parent of a node that follows the committed tokens directly."""
@@ -79,55 +79,75 @@ class SequenceState:
             ValueError: an empty step, a parent that is not staged yet, or no slots left.
         """
         first, count = len(self._staged), len(tokens)
-        if parents is None:
-            parents = range(first - 1, first + count - 1)
-        self._check(count, parents)
-        for row, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
-            self._staged.append(token)
-            self._parents.append(parent)
-            self._depths.append(0 if parent == ROOT else self._depths[parent] + 1)
-            self._is_chain = self._is_chain and parent == first + row - 1
+        self.adopt(tokens, range(first - 1, first + count - 1) if parents is None else parents)
         committed = len(self._tokens)
-        positions = np.array(self._depths[first:], dtype=np.int32) + committed
-        rows = range(count) if logit_rows is None else logit_rows
+        if self._is_chain:
+            start = committed + first
+            positions = np.arange(start, start + count, dtype=np.int32)
+        else:
+            positions = np.array(self._depths[first:], dtype=np.int32) + np.int32(committed)
+        if logit_rows is None:
+            wanted = np.arange(count, dtype=np.int32)
+        else:
+            wanted = np.array(sorted(logit_rows), dtype=np.int32)
         return Step(
             tokens=np.array(tokens, dtype=np.int32),
             positions=positions,
             first_slot=committed + first,
             tree=None if self._is_chain else self._paths(first),
-            logit_rows=np.array(sorted(rows), dtype=np.int32),
+            logit_rows=wanted,
             taps=taps,
         )
 
-    def _check(self, count: int, parents: Sequence[int]) -> None:
-        first = len(self._staged)
-        if count == 0:
+    def adopt(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
+        """Add nodes behind what is staged that the backend computes, or has computed, by itself.
+
+        Args:
+            tokens: n token ids.
+            parents: for each, the index of an earlier staged node or ROOT.
+
+        Raises:
+            ValueError: no nodes, a parent that is not staged yet, or no slots left.
+        """
+        first, depths = len(self._staged), self._depths
+        if not tokens:
             raise ValueError("a step needs at least one token")
-        if len(self._tokens) + first + count > self._slots:
+        if len(self._tokens) + first + len(tokens) > self._slots:
             raise ValueError("more tokens are staged than the state has room for")
-        for row, parent in enumerate(parents):
-            if not ROOT <= parent < first + row:
-                raise ValueError("a node's parent must be staged before it")
+        if self._is_chain and parents == range(first - 1, first + len(tokens) - 1):
+            depths += range(first, first + len(tokens))
+        else:
+            for node, parent in enumerate(parents, first):
+                if not ROOT <= parent < node:
+                    del depths[first:]
+                    raise ValueError("a node's parent must be staged before it")
+                depths.append(0 if parent == ROOT else depths[parent] + 1)
+            self._is_chain = depths == list(range(len(depths)))
+        self._staged += tokens
+        self._parents += parents
 
     def _paths(self, first: int) -> TreePaths:
-        committed, count = len(self._tokens), len(self._staged) - first
+        """Where the new nodes, from the `first` staged one on, find the keys of their paths."""
+        committed, depths = len(self._tokens), self._depths
         base = committed // CHUNK * CHUNK
-        width = (committed + max(self._depths[first:])) // CHUNK * CHUNK + CHUNK - base
-        row_path = np.full(count, -1, dtype=np.int32)
-        slots: list[Ints] = []
-        for leaf in range(len(self._staged) - 1, first - 1, -1):
-            if row_path[leaf - first] >= 0:
-                continue
-            path = np.zeros(width, dtype=np.int32)
-            path[: committed - base] = np.arange(base, committed)
-            node = leaf
-            while node != ROOT:
-                path[committed + self._depths[node] - base] = committed + node
-                if node >= first and row_path[node - first] < 0:
-                    row_path[node - first] = len(slots)
-                node = self._parents[node]
-            slots.append(path)
-        return TreePaths(base=base, slots=np.stack(slots), row_path=row_path)
+        width = (committed + max(depths[first:])) // CHUNK * CHUNK + CHUNK - base
+        paths: list[list[int]] = []  # slots from the committed tokens to each node
+        for slot, parent in enumerate(self._parents, committed):
+            paths.append([slot] if parent == ROOT else [*paths[parent], slot])
+        leaves: list[int] = []
+        leaf_of = [-1] * len(paths)
+        for leaf in range(len(paths) - 1, first - 1, -1):
+            if leaf_of[leaf] < 0:
+                for slot in paths[leaf]:
+                    if leaf_of[slot - committed] < 0:
+                        leaf_of[slot - committed] = len(leaves)
+                leaves.append(leaf)
+        slots = np.zeros((len(leaves), width), dtype=np.int32)
+        own = committed - base
+        slots[:, :own] = np.arange(base, committed)
+        for row, leaf in zip(slots, leaves, strict=True):
+            row[own : own + depths[leaf] + 1] = paths[leaf]
+        return TreePaths(base, slots, np.array(leaf_of[first:], dtype=np.int32))
 
     def commit(self, path: Sequence[int]) -> None:
         """Keep the staged nodes `path` (from a child of ROOT downwards) and forget the others.

@@ -73,20 +73,22 @@ def stale_keys_after_rejection() -> None:
 
 
 def orphan_parent() -> None:
-    """A node outlives its parent when scores tie or rise along a path."""
+    """A node outlives its parent when their scores tie."""
     from engine.decode.tree import TokenTree
 
-    def best(self: TokenTree, most: int) -> TokenTree:
-        order = sorted(range(1, len(self)), key=lambda node: -self.scores[node] * node)
-        kept = [0, *sorted(order[:most])]
+    def build(token: int, nodes: Any, most: int | None = None) -> TokenTree:
+        tree = honest(token, nodes)
+        ranked = sorted(range(1, len(tree)), key=lambda node: (-tree.scores[node], -node))
+        kept = [0, *ranked[: len(tree) if most is None else most]]
         new = {old: index for index, old in enumerate(kept)}
         return TokenTree(
-            tuple(self.tokens[node] for node in kept),
-            tuple(new.get(self.parents[node], 0) if node else -1 for node in kept),
-            tuple(self.scores[node] for node in kept),
+            tuple(tree.tokens[node] for node in kept),
+            tuple(new.get(tree.parents[node], 0) if node else -1 for node in kept),
+            tuple(tree.scores[node] for node in kept),
         )
 
-    TokenTree.best = best  # type: ignore[method-assign]
+    honest = TokenTree.build
+    TokenTree.build = build  # type: ignore[method-assign]
 
 
 def penalties_ignore_the_path() -> None:

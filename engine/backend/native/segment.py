@@ -13,18 +13,20 @@ from engine.backend.native.library import (
     Block,
     Format,
     SegmentStruct,
-    StepStruct,
     aligned,
     library,
     pointer,
 )
 from engine.backend.native.matrix import EMPTY, Packed, pack
 from engine.backend.native.pool import ThreadPool, shared_pool
+from engine.backend.native.step import StepArrays
 from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Step, Weights
 from engine.model.config import ModelConfig
 from engine.model.rope import rotations
 
 BLOCK = 32
+KEPT_ROWS = 64
+"""Forwards over more rows (prefill) get arrays of their own."""
 _NAMES = {Format.Q4: "q4", Format.Q8: "q8", Format.BF16: "bf16", Format.F16: "f16"}
 
 
@@ -113,6 +115,12 @@ class NativeSegment:
         if embed and not self._struct.embedding.data:
             self._struct.embedding = self._pack("model.embed_tokens.weight").struct
         del self._weights
+        self._argument = c.byref(self._struct)
+        self._arrays = self._new_arrays(KEPT_ROWS, KEPT_ROWS)
+
+    def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
+        vocab = self._config.vocab_size if self._struct.head.data else None
+        return StepArrays(self._range, rows, self._config.hidden_size, logit_rows, vocab)
 
     def _block(self, index: int) -> Block:
         prefix = f"model.layers.{index}."
@@ -186,35 +194,11 @@ class NativeSegment:
         """One forward, one native call."""
         if not isinstance(cache, NativeCache):
             raise TypeError("the cache belongs to another backend")
-        rows, width = len(step.tokens), self._config.hidden_size
-        result = np.empty((rows, width), dtype=np.float32)
-        logits: Floats | None = None
-        if self._struct.head.data:
-            logits = np.empty((len(step.logit_rows), self._config.vocab_size), dtype=np.float32)
-        taps = [tap for tap in step.taps if tap in self._range]
-        local = np.array([tap - self._range.start for tap in taps], dtype=np.int32)
-        tapped = np.empty((len(taps), rows, width), dtype=np.float32)
-        native = StepStruct(
-            rows=rows,
-            first_slot=step.first_slot,
-            logit_count=len(step.logit_rows) if logits is not None else 0,
-            tap_count=len(taps),
-            tokens=pointer(step.tokens),
-            positions=pointer(step.positions),
-            logit_rows=pointer(step.logit_rows),
-            taps=pointer(local),
-            hidden_in=pointer(hidden),
-            hidden_out=pointer(result),
-            logits=pointer(logits),
-            tap_out=pointer(tapped),
-        )
-        if (tree := step.tree) is not None:
-            native.paths, native.path_width = tree.slots.shape
-            native.path_base = tree.base
-            native.path_slots, native.row_path = pointer(tree.slots), pointer(tree.row_path)
-        failed = library().dt_forward(
-            self._pool.handle, c.byref(self._struct), cache.handle, c.byref(native)
-        )
-        if failed:
+        rows = len(step.tokens)
+        arrays = self._arrays
+        if rows > KEPT_ROWS:
+            arrays = self._new_arrays(rows, len(step.logit_rows))
+        output = arrays.prepare(step, hidden)
+        if library().dt_forward(self._pool.handle, self._argument, cache.handle, arrays.argument):
             raise MemoryError("no memory for a forward")
-        return SegmentOutput(result, logits, dict(zip(taps, tapped, strict=True)))
+        return output

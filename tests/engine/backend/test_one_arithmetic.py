@@ -42,7 +42,7 @@ def chain_logits(decoder: Decoder, state: SequenceState, path: list[int]) -> np.
     """One token per forward: what plain decoding computes."""
     rows = []
     for token in path:
-        rows.append(decoder.forward(state, [token]).logits[0])
+        rows.append(decoder.forward(state, [token]).logits[0].copy())
         state.commit([0])
     state.crop(LENGTH)
     return np.stack(rows)
@@ -64,7 +64,7 @@ def tree_logits(decoder: Decoder, state: SequenceState, path: list[int]) -> np.n
     while start < len(tokens):
         size = int(rng.integers(1, 12))
         piece = slice(start, min(start + size, len(tokens)))
-        logits.extend(decoder.forward(state, tokens[piece], parents[piece]).logits)
+        logits.extend(decoder.forward(state, tokens[piece], parents[piece]).logits.copy())
         start = piece.stop
     state.discard()
     return np.stack([logits[node] for node in place])
@@ -77,7 +77,7 @@ def after_commit_logits(decoder: Decoder, state: SequenceState, path: list[int])
     for depth in range(1, half):
         tokens += [11 + depth, path[depth]]
         parents += [2 * depth - 1, 2 * depth - 1]
-    first = decoder.forward(state, tokens, parents).logits[1::2]
+    first = decoder.forward(state, tokens, parents).logits[1::2].copy()
     state.commit(range(1, 2 * half, 2))
     rest = decoder.forward(state, path[half:]).logits
     state.discard()
@@ -116,7 +116,7 @@ def test_one_hash_over_chunks_trees_threads_and_reuse(
 
 def test_a_row_alone_equals_the_row_among_others(tiny: Decoder) -> None:
     state = prefilled(tiny, 64)
-    together = tiny.forward(state, [5, 6, 7, 8, 9], [-1] * 5).logits
+    together = tiny.forward(state, [5, 6, 7, 8, 9], [-1] * 5).logits.copy()
     state.discard()
     for row, token in enumerate([5, 6, 7, 8, 9]):
         alone = tiny.forward(state, [token]).logits

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decode.tree import ROOT_PARENT, TokenTree, chain
+from engine.decode.tree import ROOT_PARENT, TokenTree, chain, follow
 
 Nodes = list[tuple[int, int, float]]
 
@@ -32,6 +32,11 @@ def paths(tree: TokenTree) -> set[tuple[int, ...]]:
     return set(found)
 
 
+def assert_is_ranked(tree: TokenTree) -> None:
+    assert list(tree.scores) == sorted(tree.scores, reverse=True)
+    assert_is_tree(tree)
+
+
 def assert_is_tree(tree: TokenTree) -> None:
     assert tree.parents[0] == ROOT_PARENT
     assert tree.scores[0] == 0
@@ -45,9 +50,9 @@ def assert_is_tree(tree: TokenTree) -> None:
 @given(nodes=drafted(), most=st.integers(0, 30))
 def test_cutting_keeps_the_best_and_all_their_ancestors(nodes: Nodes, most: int) -> None:
     whole = TokenTree.build(1, nodes)
-    assert_is_tree(whole)
+    assert_is_ranked(whole)
     cut = whole.best(most)
-    assert_is_tree(cut)
+    assert_is_ranked(cut)
     assert cut.drafted == min(most, whole.drafted)
     assert paths(cut) <= paths(whole)
     dropped = sorted(whole.scores)[: whole.drafted - cut.drafted]
@@ -59,7 +64,7 @@ def test_cutting_keeps_the_best_and_all_their_ancestors(nodes: Nodes, most: int)
 def test_merging_is_the_union_of_paths(first: Nodes, second: Nodes) -> None:
     one, two = TokenTree.build(1, first), TokenTree.build(1, second)
     merged = one.merge(two)
-    assert_is_tree(merged)
+    assert_is_ranked(merged)
     assert paths(merged) == paths(one) | paths(two)
 
 
@@ -67,14 +72,40 @@ def test_merging_is_the_union_of_paths(first: Nodes, second: Nodes) -> None:
 def test_a_depth_limit_drops_exactly_the_deeper_nodes(nodes: Nodes, depth: int) -> None:
     tree = TokenTree.build(1, nodes)
     limited = tree.limited(depth)
-    assert_is_tree(limited)
+    assert_is_ranked(limited)
     assert paths(limited) == {path for path in paths(tree) if len(path) <= depth}
 
 
-def test_the_likeliest_path_comes_first() -> None:
-    tree = TokenTree.build(9, [(0, 5, -2.0), (0, 6, -0.1), (2, 7, -0.2), (1, 8, -3.0)])
-    assert tree.tokens == (9, 6, 7, 5, 8)
-    assert tree.depths == (0, 1, 2, 1, 2)
+@given(nodes=drafted())
+def test_depth_first_the_best_child_follows_its_parent(nodes: Nodes) -> None:
+    tree = TokenTree.build(1, nodes)
+    laid_out = tree.depth_first()
+    assert_is_tree(laid_out)
+    assert paths(laid_out) == paths(tree)
+    for node, below in enumerate(laid_out.children()):
+        if below:
+            best = max(laid_out.scores[child] for child in below.values())
+            assert laid_out.parents[node + 1] == node
+            assert laid_out.scores[node + 1] == best
+
+
+def test_the_likeliest_path_is_in_a_row() -> None:
+    tree = TokenTree.build(9, [(0, 5, -2.0), (0, 6, -0.1), (2, 7, -2.2), (1, 8, -3.0)])
+    assert tree.tokens == (9, 6, 5, 7, 8)
+    assert tree.depth_first().tokens == (9, 6, 7, 5, 8)
+    assert tree.depth_first().depths == (0, 1, 2, 1, 2)
+
+
+@given(nodes=drafted(), path=st.lists(st.integers(0, 6), max_size=6))
+def test_a_path_is_followed_as_far_as_it_goes(nodes: Nodes, path: list[int]) -> None:
+    tree = TokenTree.build(1, nodes)
+    expected, node = [], 0
+    for token in path:
+        if (child := tree.children()[node].get(token)) is None:
+            break
+        expected.append(child)
+        node = child
+    assert follow(tree.tokens, tree.parents, path, 0) == expected
 
 
 def test_a_chain_is_a_tree() -> None:
