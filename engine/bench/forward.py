@@ -1,22 +1,55 @@
-"""What one forward costs: plain decoding, verification of n tokens, prefill."""
+"""What one forward costs: plain decoding, verification of n tokens, prefill.
+
+A `Side` is something that can be measured: our decoder, or a peer. Sides take turns in one run, so
+that a drift of the machine hits all alike.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
+from typing import Protocol, TypeVar
 
 from engine.backend.cpu import choose_format, cpu_backend
 from engine.backend.segment import Weights
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.sequence import SequenceState
 from engine.plan.footprint import weight_count
 
 CONTEXT = 512
-"""Committed tokens before anything is timed."""
+"""Committed tokens before anything is timed, and length of a timed prompt."""
+
+MOST_ROWS = 64
+"""Most new tokens of a timed forward."""
+
+TURN = 4
+"""Runs of one side before the next one's turn."""
+
+
+T = TypeVar("T")
+
+
+class Side(Protocol):
+    """One of those that are compared."""
+
+    def awake(self) -> AbstractContextManager[None]:
+        """Outside of this it takes no processor time."""
+        ...
+
+    def forwards(self, counts: Sequence[int], runs: int) -> list[list[float]]:
+        """Seconds of each of `runs` forwards over each of `counts` new tokens behind the context.
+
+        Logits of all rows are computed. The counts take turns.
+        """
+        ...
+
+    def prefills(self, runs: int) -> list[float]:
+        """Seconds from an empty sequence to the logits of a prompt's last token."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,39 +74,88 @@ def decoder_for(
     return Decoder.build(config, weights, cpu_backend(chosen, threads))
 
 
+class DecoderSide:
+    """Our own side. Its threads sleep when it has nothing to do."""
+
+    def __init__(self, decoder: Decoder, context: int = CONTEXT) -> None:
+        self._decoder, self._context = decoder, context
+        self._state = decoder.new_state(context + MOST_ROWS)
+
+    def awake(self) -> AbstractContextManager[None]:
+        """Always."""
+        return nullcontext()
+
+    def forwards(self, counts: Sequence[int], runs: int) -> list[list[float]]:
+        """See `Side`; the commit is part of it."""
+        if len(self._state) != self._context:
+            self.prefills(1)
+        times: list[list[float]] = [[] for _ in counts]
+        for _ in range(runs):
+            for count, spent in zip(counts, times, strict=True):
+                tokens = next_tokens(self._decoder.config.vocab_size, count)
+                start = perf_counter()
+                self._decoder.forward(self._state, tokens)
+                self._state.commit(range(count))
+                spent.append(perf_counter() - start)
+                self._state.crop(self._context)
+        return times
+
+    def prefills(self, runs: int) -> list[float]:
+        """See `Side`; the prompt stays as the context."""
+        tokens = prompt(self._decoder.config.vocab_size, self._context)
+        times = []
+        for _ in range(runs):
+            self._state.crop(0)
+            start = perf_counter()
+            self._decoder.forward(self._state, tokens, logit_rows=(len(tokens) - 1,))
+            self._state.commit(range(len(tokens)))
+            times.append(perf_counter() - start)
+        return times
+
+
+def prompt(vocab: int, length: int = CONTEXT) -> list[int]:
+    """The tokens that a measurement begins with."""
+    return [token % vocab for token in range(length)]
+
+
+def next_tokens(vocab: int, count: int) -> list[int]:
+    """The tokens of a timed forward."""
+    return [token % vocab for token in range(7, 7 + count)]
+
+
 def time_forwards(
     decoder: Decoder, counts: Sequence[int], *, context: int = CONTEXT, runs: int = 20
 ) -> ForwardTimes:
-    """Time forwards over each of `counts` new tokens behind `context` committed ones.
-
-    The counts take turns, so that a drift of the machine hits all alike.
-    """
-    state = _filled(decoder, context, most=max(counts))
-    times: dict[int, list[float]] = {count: [] for count in counts}
-    for _ in range(runs):
-        for count in counts:
-            tokens = [token % decoder.config.vocab_size for token in range(7, 7 + count)]
-            start = perf_counter()
-            decoder.forward(state, tokens)
-            state.commit(range(count))
-            times[count].append(perf_counter() - start)
-            state.crop(context)
-    return ForwardTimes(context, {n: median(spent) for n, spent in times.items()}, runs)
+    """Time forwards of our own side alone."""
+    return forwards_in_turns([DecoderSide(decoder, context)], counts, runs, context)[0]
 
 
-def time_prefill(decoder: Decoder, *, tokens: int = CONTEXT, runs: int = 3) -> float:
-    """Median tokens per second of processing a prompt of `tokens` tokens."""
-    speeds = []
-    for _ in range(runs):
-        start = perf_counter()
-        _filled(decoder, tokens, most=1)
-        speeds.append(tokens / (perf_counter() - start))
-    return median(speeds)
+def forwards_in_turns(
+    sides: Sequence[Side], counts: Sequence[int], runs: int, context: int = CONTEXT
+) -> list[ForwardTimes]:
+    """Time `runs` forwards over each of `counts` new tokens, side by side."""
+    times: list[list[list[float]]] = [[[] for _ in counts] for _ in sides]
+    for side, spent, share in _turns(sides, times, runs):
+        for collected, added in zip(spent, side.forwards(counts, share), strict=True):
+            collected.extend(added)
+    medians = [dict(zip(counts, map(median, spent), strict=True)) for spent in times]
+    return [ForwardTimes(context, seconds, runs) for seconds in medians]
 
 
-def _filled(decoder: Decoder, tokens: int, most: int) -> SequenceState:
-    state = decoder.new_state(tokens + most)
-    prompt = [token % decoder.config.vocab_size for token in range(tokens)]
-    decoder.forward(state, prompt, logit_rows=())
-    state.commit(range(tokens))
-    return state
+def prefills_in_turns(sides: Sequence[Side], runs: int) -> list[float]:
+    """Median tokens per second of processing a prompt, side by side."""
+    times: list[list[float]] = [[] for _ in sides]
+    for side, spent, _ in _turns(sides, times, runs, most=1):
+        spent.extend(side.prefills(1))
+    return [CONTEXT / median(spent) for spent in times]
+
+
+def _turns(
+    sides: Sequence[Side], results: Sequence[T], runs: int, most: int = TURN
+) -> Iterator[tuple[Side, T, int]]:
+    """Every side with its result and a share of the runs, again and again, until all are done."""
+    for first in range(0, runs, most):
+        for side, result in zip(sides, results, strict=True):
+            with side.awake():
+                side.forwards((1,), 2)  # caches and threads are cold after a switch
+                yield side, result, min(most, runs - first)

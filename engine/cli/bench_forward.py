@@ -5,18 +5,29 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 
-from engine.bench.forward import decoder_for, time_forwards, time_prefill
+from engine.bench.forward import (
+    DecoderSide,
+    Side,
+    decoder_for,
+    forwards_in_turns,
+    prefills_in_turns,
+)
+from engine.bench.peer.process import find_interpreter
+from engine.bench.peer.side import llama_cpp
 from engine.bench.shapes import RandomWeights, shape
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.commands import WeightFormat
-from engine.errors import Absent
 from engine.hub.local import ModelFolder, resolve_model
 from engine.model.decoder import Decoder
 from engine.model.weights import SafetensorsFolder
 
 VERIFY_ROWS = (1, 2, 4, 5, 8, 16)
+MOST_PREFILLS = 5
 
 
 def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -45,26 +56,49 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run_decode(arguments: argparse.Namespace) -> ExitCode:
     """Plain decoding speed."""
-    times = time_forwards(_decoder(arguments), (1,), runs=arguments.runs)
-    return _report(arguments, {"tokens_per_s": times.tokens_per_s, "runs": times.runs})
+    with _sides(arguments) as (sides, settings):
+        speeds = [t.tokens_per_s for t in forwards_in_turns(sides, (1,), arguments.runs)]
+    return _report(arguments, {**_compared(speeds), "runs": arguments.runs, **settings})
 
 
 def run_verify(arguments: argparse.Namespace) -> ExitCode:
     """Milliseconds of a forward by its rows."""
-    times = time_forwards(_decoder(arguments), VERIFY_ROWS, runs=arguments.runs)
-    milliseconds = [1e3 * times.seconds[n] for n in VERIFY_ROWS]
-    return _report(arguments, {"n": list(VERIFY_ROWS), "ms": milliseconds})
+    with _sides(arguments) as (sides, settings):
+        times = forwards_in_turns(sides, VERIFY_ROWS, arguments.runs)
+    milliseconds = [[1e3 * side.seconds[n] for n in VERIFY_ROWS] for side in times]
+    named = dict(zip(("ms", "peer_ms"), milliseconds, strict=False))
+    return _report(arguments, {"n": list(VERIFY_ROWS), **named, **settings})
 
 
 def run_prefill(arguments: argparse.Namespace) -> ExitCode:
     """Prompt tokens per second."""
-    speed = time_prefill(_decoder(arguments), runs=min(arguments.runs, 5))
-    return _report(arguments, {"tokens_per_s": speed})
+    with _sides(arguments) as (sides, settings):
+        speeds = prefills_in_turns(sides, min(arguments.runs, MOST_PREFILLS))
+    return _report(arguments, {**_compared(speeds), **settings})
+
+
+def _compared(speeds: Sequence[float]) -> dict[str, object]:
+    if len(speeds) == 1:
+        return {"tokens_per_s": speeds[0]}
+    ours, peer = speeds
+    return {"tokens_per_s": ours, "peer_tokens_per_s": peer, "ratio": ours / peer}
+
+
+@contextmanager
+def _sides(arguments: argparse.Namespace) -> Iterator[tuple[list[Side], dict[str, object]]]:
+    """Our side, with the peer's and its settings if asked for."""
+    if arguments.peer is not None:
+        find_interpreter()  # before minutes go into a model
+    decoder = _decoder(arguments)
+    own = DecoderSide(decoder)
+    if arguments.peer is None:
+        yield [own], {}
+        return
+    with llama_cpp(decoder, arguments.threads) as peer:
+        yield [own, peer], {"peer": peer.settings}
 
 
 def _decoder(arguments: argparse.Namespace) -> Decoder:
-    if arguments.peer is not None:
-        raise Absent("The comparison with llama.cpp is not there yet.", "Leave out --peer for now.")
     wish = WeightFormat(arguments.format)
     if arguments.shape is not None:
         config = shape(arguments.shape)
@@ -78,9 +112,14 @@ def _decoder(arguments: argparse.Namespace) -> Decoder:
 
 def _report(arguments: argparse.Namespace, result: dict[str, object]) -> ExitCode:
     if arguments.json:
-        sys.stdout.write(json.dumps(result) + "\n")
+        sys.stdout.write(json.dumps(result, default=asdict) + "\n")
         return ExitCode.DONE
     for name, value in result.items():
-        numbers = value if isinstance(value, list) else [value]
-        sys.stdout.write(f"{name:<14}" + "".join(f"{number:>10.5g}" for number in numbers) + "\n")
+        sys.stdout.write(f"{name:<18}{_words(value)}\n")
     return ExitCode.DONE
+
+
+def _words(value: object) -> str:
+    if isinstance(value, list):
+        return "".join(f"{_words(part):<10}" for part in value)
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

@@ -162,6 +162,11 @@ class NativeSegment:
         return kept.ctypes.data
 
     @property
+    def struct(self) -> SegmentStruct:
+        """Weights as the library sees them; valid while the segment lives."""
+        return self._struct
+
+    @property
     def blocks(self) -> range:
         """The decoder blocks it computes."""
         return self._range

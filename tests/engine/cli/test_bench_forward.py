@@ -47,7 +47,10 @@ def test_prefill_is_faster_than_decoding(capsys: pytest.CaptureFixture[str]) -> 
     assert speeds[1] > speeds[0]
 
 
-def test_what_is_absent_or_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_absent_or_unknown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUOTAIL_PEER_PYTHON", "/no/such/python")
     assert main(["bench", "decode", "--peer", "llama.cpp"]) == 3
     assert main(["bench", "decode", "--shape", "nonsense"]) == 2
     assert "qwen2.5-1.5b" in capsys.readouterr().err

@@ -1,0 +1,180 @@
+"""llama.cpp as a side of a comparison: the same weights as our decoder's, its better settings."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from platformdirs import user_cache_path
+
+from engine.backend.segment import Floats
+from engine.bench.forward import (
+    CONTEXT,
+    MOST_ROWS,
+    ForwardTimes,
+    decoder_for,
+    forwards_in_turns,
+    next_tokens,
+    prompt,
+)
+from engine.bench.peer.export import export
+from engine.bench.peer.process import PeerProcess, find_interpreter
+from engine.bench.shapes import RandomWeights
+from engine.commands import WeightFormat
+from engine.hardware.probe import available_cores
+from engine.model.config import ModelConfig
+from engine.model.decoder import Decoder
+
+TRIALS = 12
+"""Forwards that decide on flash attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSettings:
+    """What was measured, for the record.
+
+    Attributes:
+        version: llama.cpp's own, with `commit` of its ggml.
+        package: version of llama-cpp-python.
+        system: instruction sets and options it was built with, in its own words.
+        buffers: where it put the weights: AMX, repacked, mapped.
+        kv: type of keys and values.
+        flash_attention: which of the two was used: the one with the faster plain decoding.
+        ms_without_flash_attention, ms_with_flash_attention: a forward of one token.
+    """
+
+    name: str
+    version: str
+    commit: str
+    package: str
+    system: str
+    buffers: tuple[str, ...]
+    threads: int
+    kv: str
+    flash_attention: bool
+    ms_without_flash_attention: float
+    ms_with_flash_attention: float
+
+    def __str__(self) -> str:
+        attention = "with" if self.flash_attention else "without"
+        return (
+            f"{self.name} {self.version} ({self.commit}), {self.threads} threads, "
+            f"{attention} flash attention; {'; '.join(self.buffers)}"
+        )
+
+
+class LlamaCppSide:
+    """See `engine.bench.forward.Side`."""
+
+    def __init__(self, process: PeerProcess, path: Path, vocab: int, threads: int) -> None:
+        self._process, self._vocab, self._threads = process, vocab, threads
+        with process.awake():
+            facts = process.ask("load", path=str(path))
+            off, on = (self._try(flash) for flash in (False, True))
+            if off < on:
+                self._open(flash_attention=False)
+        self.settings = PeerSettings(
+            name="llama.cpp",
+            version=facts["version"],
+            commit=facts["commit"],
+            package=facts["package"],
+            system=facts["system"],
+            buffers=tuple(facts["buffers"]),
+            threads=threads,
+            kv="f16",
+            flash_attention=on <= off,
+            ms_without_flash_attention=1e3 * off,
+            ms_with_flash_attention=1e3 * on,
+        )
+
+    def _open(self, *, flash_attention: bool) -> None:
+        size = CONTEXT + MOST_ROWS
+        self._process.ask(
+            "context",
+            threads=self._threads,
+            size=size,
+            rows=MOST_ROWS,
+            flash_attention=flash_attention,
+        )
+        self.prefills(1)
+
+    def _try(self, flash_attention: bool) -> float:
+        self._open(flash_attention=flash_attention)
+        self.forwards((1,), 2)
+        return median(self.forwards((1,), TRIALS)[0])
+
+    def awake(self) -> AbstractContextManager[None]:
+        """Outside of this the process is stopped."""
+        return self._process.awake()
+
+    def forwards(self, counts: Sequence[int], runs: int) -> list[list[float]]:
+        """See `Side`; the context is the prompt of the last prefill."""
+        tokens = next_tokens(self._vocab, max(counts))
+        answer = self._process.ask(
+            "forward", tokens=tokens, start=CONTEXT, counts=list(counts), runs=runs
+        )
+        seconds: list[list[float]] = answer["seconds"]
+        return seconds
+
+    def prefills(self, runs: int) -> list[float]:
+        """See `Side`."""
+        answer = self._process.ask("prefill", tokens=prompt(self._vocab), runs=runs)
+        seconds: list[float] = answer["seconds"]
+        return seconds
+
+    def logits(self, tokens: Sequence[int]) -> Floats:
+        """fp32 [tokens, vocabulary] of a text of at most MOST_ROWS tokens; the context is gone."""
+        with self.awake():
+            answer = self._process.ask("logits", tokens=list(tokens))
+        raw = np.frombuffer(base64.b64decode(answer["logits"]), dtype="<f4")
+        return raw.reshape(len(tokens), self._vocab)
+
+
+@contextmanager
+def llama_cpp(decoder: Decoder, threads: int | None = None) -> Iterator[LlamaCppSide]:
+    """llama.cpp with the decoder's own packed weights, asleep; ended and cleaned up on leaving.
+
+    Raises:
+        Absent: it is not installed.
+        UserFixable: it cannot have the same model, or it fails.
+    """
+    exported = export(decoder)
+    process = PeerProcess(find_interpreter())
+    try:
+        cache = user_cache_path("Duotail", appauthor=False, ensure_exists=True)
+        with tempfile.TemporaryDirectory(
+            prefix="peer-", dir=cache, ignore_cleanup_errors=True
+        ) as folder:
+            path = Path(folder) / "model.gguf"
+            with process.awake():
+                process.write(path, exported)
+            vocab = decoder.config.vocab_size
+            side = LlamaCppSide(process, path, vocab, threads or available_cores())
+            # Loaded is mapped: the file may go, and nothing is left behind by a crash.
+        yield side
+    finally:
+        process.close()
+
+
+def time_peer(
+    config: ModelConfig,
+    counts: Sequence[int],
+    *,
+    wish: WeightFormat = WeightFormat.Q4,
+    threads: int | None = None,
+    runs: int = 20,
+) -> tuple[ForwardTimes, PeerSettings]:
+    """llama.cpp's forwards over each of `counts` new tokens on random weights of any shape.
+
+    Raises:
+        Absent, UserFixable: as `llama_cpp`.
+    """
+    decoder = decoder_for(config, RandomWeights(config), wish, threads)
+    with llama_cpp(decoder, threads) as side:
+        return forwards_in_turns([side], counts, runs)[0], side.settings

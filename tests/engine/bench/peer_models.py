@@ -1,0 +1,51 @@
+"""Small random models that both sides of a comparison can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.backend.native.library import Format
+from engine.backend.native.pool import ThreadPool
+from engine.backend.native.segment import NativeBackend
+from engine.backend.segment import Floats
+from engine.model.config import ModelConfig
+from engine.model.decoder import Decoder
+from engine.model.weights import expected_tensors
+
+
+def small_config(family: str, **changes: object) -> ModelConfig:
+    shape: Mapping[str, object] = {
+        "model_type": family,
+        "num_hidden_layers": 2,
+        "hidden_size": 128,
+        "intermediate_size": 224,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 333,
+        "max_position_embeddings": 640,
+        "tie_word_embeddings": False,
+        **changes,
+    }
+    return ModelConfig.from_json(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Every tensor its own noise; norms around 1."""
+
+    config: ModelConfig
+
+    def float32(self, name: str) -> Floats:
+        extents = expected_tensors(self.config)[name]
+        rng = np.random.default_rng(list(name.encode()))
+        noise = rng.standard_normal(extents, dtype=np.float32)
+        if name.endswith("norm.weight"):
+            return 1 + np.float32(0.2) * noise
+        return noise * np.float32(0.3 if name.endswith("bias") else extents[1] ** -0.5)
+
+
+def small_decoder(config: ModelConfig, fmt: Format) -> Decoder:
+    return Decoder.build(config, Random(config), NativeBackend(fmt, ThreadPool(1)))

@@ -1,0 +1,134 @@
+"""llama.cpp computes the same from the file that we write; skipped where it is not installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from peer_models import small_config, small_decoder
+
+from engine.backend.native.library import Format
+from engine.bench.forward import forwards_in_turns
+from engine.bench.peer.process import PeerProcess, find_interpreter
+from engine.bench.peer.side import llama_cpp, time_peer
+from engine.cli import main
+from engine.commands import WeightFormat
+from engine.errors import Absent
+from engine.model.config import ModelConfig
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 5e5,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
+
+def _peer_is_here() -> bool:
+    try:
+        find_interpreter()
+    except Absent:
+        return False
+    return True
+
+
+needs_peer = pytest.mark.skipif(not _peer_is_here(), reason="llama.cpp is not installed")
+
+
+@needs_peer
+@pytest.mark.parametrize(
+    ("config", "fmt"),
+    [
+        (small_config("llama"), Format.Q4),
+        (small_config("llama", attention_bias=True, rope_parameters=LLAMA3), Format.Q8),
+        (small_config("qwen2", tie_word_embeddings=True), Format.Q4),
+        (small_config("qwen2"), Format.BF16),
+    ],
+)
+def test_same_logits(config: ModelConfig, fmt: Format) -> None:
+    decoder = small_decoder(config, fmt)
+    tokens = np.random.default_rng(1).integers(0, config.vocab_size, 48).tolist()
+    ours = decoder.forward(decoder.new_state(64), tokens).logits
+    with llama_cpp(decoder, threads=1) as peer:
+        theirs = peer.logits(tokens)
+    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosines = (ours * theirs).sum(axis=1) / lengths
+    assert cosines.min() > 0.999
+    assert (ours.argmax(axis=1) == theirs.argmax(axis=1)).mean() > 0.9
+
+
+def _stops(pid: int) -> bool:
+    """Wait until the child stops, or ends."""
+    _, status = os.waitpid(pid, os.WUNTRACED)
+    return os.WIFSTOPPED(status)
+
+
+@needs_peer
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_it_sleeps_between_its_turns_and_leaves_nothing_behind() -> None:
+    before = set(psutil.Process().children())
+    with llama_cpp(small_decoder(small_config("qwen2"), Format.Q8), threads=1) as peer:
+        (child,) = set(psutil.Process().children()) - before
+        assert _stops(child.pid)
+        with peer.awake():
+            assert child.status() != psutil.STATUS_STOPPED
+        assert _stops(child.pid)
+        seconds = forwards_in_turns([peer], (1, 16), runs=3)[0].seconds
+        assert seconds[1] > 0
+        assert seconds[16] > 0
+        assert peer.settings.threads == 1
+        assert peer.settings.version
+    assert not child.is_running()
+
+
+@needs_peer
+def test_any_shape_can_be_timed() -> None:
+    config = small_config("llama")
+    times, settings = time_peer(config, (1, 4), wish=WeightFormat.Q8, threads=1, runs=2)
+    assert set(times.seconds) == {1, 4}
+    assert settings.name == "llama.cpp"
+
+
+def test_without_a_peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("DUOTAIL_PEER_PYTHON", raising=False)
+    monkeypatch.setattr("engine.bench.peer.process.find_spec", lambda _name: None)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    with pytest.raises(Absent, match="make bench-peer"):
+        find_interpreter()
+    beside = tmp_path / ".venv-peer" / "bin" / "python"
+    beside.parent.mkdir(parents=True)
+    beside.touch()
+    assert find_interpreter() == beside
+
+
+def test_a_python_that_is_not_there_or_lacks_the_packages(tmp_path: Path) -> None:
+    with pytest.raises(Absent, match="make bench-peer"):
+        PeerProcess(tmp_path / "python")
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no such package >&2\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(Absent) as caught:
+        PeerProcess(broken)
+    assert "no such package" in caught.value.details
+
+
+@needs_peer
+def test_the_commands_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {}
+    for kind in ("decode", "verify", "prefill"):
+        options = ["--peer", "llama.cpp", "--threads", "1", "--runs", "2", "--json"]
+        assert main(["bench", kind, *options]) == 0
+        found[kind] = json.loads(capsys.readouterr().out)
+        assert found[kind]["peer"]["version"]
+    for kind in ("decode", "prefill"):
+        ours, peer = (found[kind][f"{side}tokens_per_s"] for side in ("", "peer_"))
+        assert found[kind]["ratio"] == pytest.approx(ours / peer)
+    assert found["decode"]["runs"] == 2
+    assert len(found["verify"]["peer_ms"]) == len(found["verify"]["n"])
