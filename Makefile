@@ -10,10 +10,10 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 	"$(PYTHON)" packaging/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format clean
+.PHONY: help setup run test bench-peer lint format clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 setup: ## Set up .venv without starting anything
 	$(BOOTSTRAP)
@@ -26,6 +26,13 @@ test: ## Run all tests; options for pytest in ARGS, as in ARGS="-k theme"
 	$(BOOTSTRAP) --dev
 	@$(BIN)/python -m pytest $(ARGS)
 
+bench-peer: ## Compare with llama.cpp, which is built first, once (some minutes)
+	$(BOOTSTRAP)
+	@$(BIN)/python packaging/peer.py
+	@for shape in qwen2.5-0.5b qwen2.5-1.5b; do for kind in decode verify prefill; do \
+	echo "== $$kind, $$shape" >&2; \
+	$(BIN)/duotail bench $$kind --shape $$shape --peer llama.cpp $(ARGS) || exit 1; done; done
+
 lint: ## Check style, types and the arrows between the parts
 	$(BOOTSTRAP) --dev
 	@failed=0; for check in "ruff check" "ruff format --check" mypy lint-imports; do \
@@ -37,5 +44,5 @@ format: ## Format the code and mend what can be mended by machine
 	@$(BIN)/ruff format
 
 clean: ## Remove .venv and everything else that was built
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-peer build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find app engine resources packaging tests -name __pycache__ -prune -exec rm -rf {} +
