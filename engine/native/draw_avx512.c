@@ -1,0 +1,7 @@
+/* The sampler's kernels for avx512. */
+#if defined(__x86_64__)
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#define DT_ISA 2
+#define DT_DRAW dt_draw_avx512
+#include "sampling.h"
+#endif

@@ -1,0 +1,201 @@
+/* The target's draws: penalties, filters, noise, and the walk down a tree. */
+#include "draw.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A token that penalties see, and how often it was said: at all, and in the answer. */
+typedef struct {
+    int32_t token, said, answered;
+} heard;
+
+struct dt_sampler {
+    dt_sampling sampling;
+    int32_t vocab, penalised, filtered;
+    int32_t length;                 /* tokens committed */
+    heard *heard;                   /* [vocab] entries, those of a slice's tokens at its start */
+    int32_t known[DT_MOST_SLICES];  /* entries in use per slice */
+    int32_t *place;                 /* [vocab] number of a token's entry + 1; 0: not heard */
+    float *row;                     /* [vocab] penalised logits */
+    dt_room room;
+};
+
+static int take_room(dt_sampler *s)
+{
+    const size_t padded = (size_t)dt_round_up(s->vocab, DT_GROUP);
+    dt_room *room = &s->room;
+    if (s->penalised) {
+        s->row = malloc(padded * sizeof *s->row);
+        s->place = calloc(padded, sizeof *s->place);
+        s->heard = malloc(padded * sizeof *s->heard);
+        if (!s->row || !s->place || !s->heard) return 0;
+    }
+    if (!s->filtered) return 1;
+    room->tops = malloc(padded / DT_GROUP * 16 * sizeof *room->tops);
+    room->bins = malloc(DT_MOST_SLICES * DT_BINS * sizeof *room->bins);
+    room->tokens = malloc(padded * sizeof *room->tokens);
+    room->weight = malloc(padded * sizeof *room->weight);
+    room->logits = malloc(padded * sizeof *room->logits);
+    room->ordered = malloc(padded * sizeof *room->ordered);
+    room->spare = malloc(padded * sizeof *room->spare);
+    return room->tops && room->bins && room->tokens && room->weight && room->logits &&
+           room->ordered && room->spare;
+}
+
+dt_sampler *dt_sampler_new(const dt_sampling *sampling, int32_t vocab)
+{
+    if (vocab < 1 || vocab > DT_MOST_VOCAB) return NULL;
+    dt_sampler *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->sampling = *sampling;
+    s->vocab = vocab;
+    s->penalised = sampling->repetition != 1 || sampling->presence != 0 || sampling->frequency != 0;
+    s->filtered = sampling->temperature != 0 && (sampling->top_k > 0 || sampling->top_p < 1);
+    if (take_room(s)) return s;
+    dt_sampler_free(s);
+    return NULL;
+}
+
+void dt_sampler_free(dt_sampler *s)
+{
+    if (!s) return;
+    void *owned[] = {s->place,       s->heard,       s->row,          s->room.tops,    s->room.bins,
+                     s->room.tokens, s->room.weight, s->room.logits, s->room.ordered, s->room.spare};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+    free(s);
+}
+
+/* ---- penalties ----------------------------------------------------------------------------- */
+
+static void hear(dt_sampler *s, int32_t token, int32_t position)
+{
+    if (!s->penalised || token < 0 || token >= s->vocab) return;
+    if (!s->place[token]) {
+        const int32_t slice = token / dt_slice_length(s->vocab);
+        const int32_t entry = dt_slice_start(slice, s->vocab) + s->known[slice]++;
+        s->heard[entry] = (heard){.token = token};
+        s->place[token] = entry + 1;
+    }
+    heard *entry = &s->heard[s->place[token] - 1];
+    entry->said++;
+    entry->answered += position >= s->sampling.answer_start;
+}
+
+/* Take back the last token heard. */
+static void unhear(dt_sampler *s, int32_t token, int32_t position)
+{
+    if (!s->penalised || token < 0 || token >= s->vocab) return;
+    heard *entry = &s->heard[s->place[token] - 1];
+    entry->answered -= position >= s->sampling.answer_start;
+    if (--entry->said) return;
+    s->place[token] = 0;
+    s->known[token / dt_slice_length(s->vocab)]--;
+}
+
+void dt_sampler_commit(dt_sampler *s, const int32_t *tokens, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++) hear(s, tokens[i], s->length++);
+}
+
+void dt_sampler_clear(dt_sampler *s)
+{
+    if (s->penalised) memset(s->place, 0, (size_t)s->vocab * sizeof *s->place);
+    memset(s->known, 0, sizeof s->known);
+    s->length = 0;
+}
+
+typedef struct {
+    dt_sampler *s;
+    const float *logits;
+} penalty_job;
+
+/* The slice's logits after the penalties, rounded to fp32. */
+static void penalise_slice(void *context, int32_t slice)
+{
+    const penalty_job *job = context;
+    const dt_sampler *s = job->s;
+    const dt_sampling *sampling = &s->sampling;
+    const int32_t from = dt_slice_start(slice, s->vocab), to = dt_slice_start(slice + 1, s->vocab);
+    memcpy(s->row + from, job->logits + from, (size_t)(to - from) * sizeof *s->row);
+    for (const heard *entry = s->heard + from, *end = entry + s->known[slice]; entry < end; entry++) {
+        double score = s->row[entry->token];
+        score = score > 0 ? score / sampling->repetition : score * sampling->repetition;
+        if (entry->answered) score -= sampling->presence + sampling->frequency * entry->answered;
+        s->row[entry->token] = (float)score;
+    }
+}
+
+/* ---- draws --------------------------------------------------------------------------------- */
+
+/* The target's token at `position`, or DT_INVALID_LOGITS. */
+static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, int32_t position)
+{
+    const dt_sampling *sampling = &s->sampling;
+    if (s->penalised) {
+        penalty_job job = {s, row};
+        dt_run_slices(pool, penalise_slice, &job, s->vocab);
+        row = s->row;
+    }
+    const dt_peak peak = dt_find_peak(pool, row, s->vocab, s->room.tops);
+    if (peak.invalid) return DT_INVALID_LOGITS;
+    if (sampling->temperature == 0) return peak.token;
+    const dt_noise noise = dt_noise_at(sampling->seed, position);
+    dt_search search = {
+        .row = row,
+        .peak = peak.value,
+        .temperature = sampling->temperature,
+        .noise = &noise,
+        .cut = dt_filter(pool, sampling, &s->room, row, s->vocab, peak.value),
+        .width = 1,
+    };
+    atomic_init(&search.promise, dt_gumbel(dt_noise_word(&noise, peak.token)));
+    dt_found found;
+    dt_find_best(pool, &search, s->vocab, &found);
+    return found.best[0].token;
+}
+
+static int32_t child_of(const dt_verification *v, int32_t node, int32_t token, int32_t *children)
+{
+    int32_t found = 0;
+    *children = 0;
+    for (int32_t below = node + 1; below < v->nodes; below++) {
+        if (v->parents[below] != node) continue;
+        ++*children;
+        if (v->tokens[below] == token) found = below;
+    }
+    return found;
+}
+
+static int ends(const dt_verification *v, int32_t token)
+{
+    for (int32_t i = 0; i < v->stop_count; i++)
+        if (v->stop_ids[i] == token) return 1;
+    return 0;
+}
+
+int32_t dt_verify(dt_pool *pool, dt_sampler *s, dt_verification *v)
+{
+    if (v->nodes < 1 || v->limit < 1 || v->position < 0) return DT_BAD_ARGUMENT;
+    int32_t node = 0, length = 0, status = DT_OK;
+    v->accepted = v->offered = 0;
+    for (;;) {
+        const float *row = v->logits + (int64_t)node * s->vocab;
+        const int32_t token = draw(pool, s, row, v->position + length);
+        if (token < 0) {
+            status = token;
+            break;
+        }
+        v->path[length] = node;
+        v->drawn[length++] = token;
+        int32_t children, child = child_of(v, node, token, &children);
+        v->offered += children > 0;
+        v->accepted += child > 0;
+        if (!child || ends(v, token) || length >= v->limit) break;
+        hear(s, token, v->position + length - 1);
+        node = child;
+    }
+    v->length = length;
+    for (int32_t i = length - (status == DT_OK) - 1; i >= 0; i--)
+        unhear(s, v->drawn[i], v->position + i);
+    return status;
+}
