@@ -28,3 +28,7 @@ class Absent(UserFixable):
 
 class Cancelled(Exception):
     """Work was stopped by the user before it was done; not an error."""
+
+
+class InvalidLogits(ArithmeticError):
+    """The target produced NaN or infinite logits."""

@@ -67,6 +67,15 @@ class SamplingParams:
         """Whether the most likely token is always taken."""
         return self.temperature == 0
 
+    @property
+    def penalised(self) -> bool:
+        """Whether tokens said before count."""
+        return (
+            self.repetition_penalty != 1
+            or self.presence_penalty != 0
+            or self.frequency_penalty != 0
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:

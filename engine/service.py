@@ -28,8 +28,7 @@ from time import perf_counter
 
 from engine.answering import Answer
 from engine.commands import Command, Generate, Load, Stop, Unload
-from engine.decode.sampler import InvalidLogits
-from engine.errors import Cancelled, UserFixable
+from engine.errors import Cancelled, InvalidLogits, UserFixable
 from engine.events import (
     AnswerStats,
     DeviceSample,

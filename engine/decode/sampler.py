@@ -7,16 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.cpu import native_is_built
+from engine.backend.native.sampling import NativeDraws
 from engine.backend.segment import Floats
+from engine.decode.filters import kept
 from engine.decode.noise import gumbel, gumbel_row
+from engine.errors import InvalidLogits
 from engine.request import SamplingParams
 
 WHOLE_ROW_LIMIT = 32768
 """Up to this vocabulary the noise of a position is computed once for all tokens and kept."""
 
-
-class InvalidLogits(ArithmeticError):
-    """The target produced NaN or infinite logits."""
+_NOISE_SPAN = 27.0
+"""More than the noise of any two tokens can differ."""
 
 
 class Sampler:
@@ -26,24 +29,41 @@ class Sampler:
     the lowest id. Because the noise belongs to (seed, position, id), the draw depends on the
     target's logits alone (drafter-invariant speculative decoding, arXiv 2408.07978).
 
+    The native library draws where it is built (engine/native/sample.c); the numpy code below is
+    the definition, and serves elsewhere. Both give the same tokens, bit for bit.
+
     Args:
         params: the sampling parameters.
         answer_start: position where the answer begins; presence and frequency penalties count
             the tokens from there on.
         share_noise: whether `rank` uses the target's noise; off only to measure what it brings.
+        native: whether the native library draws; None: where it is built.
     """
 
     def __init__(
-        self, params: SamplingParams, answer_start: int = 0, *, share_noise: bool = True
+        self,
+        params: SamplingParams,
+        answer_start: int = 0,
+        *,
+        share_noise: bool = True,
+        native: bool | None = None,
     ) -> None:
         self.params = params
         self._answer_start = answer_start
         self._share_noise = share_noise
-        self._penalised = (
-            params.repetition_penalty != 1
-            or params.presence_penalty != 0
-            or params.frequency_penalty != 0
-        )
+        self._wants_native = native_is_built() if native is None else native
+        self._native: NativeDraws | None = None
+
+    def native(self, vocab: int) -> NativeDraws | None:
+        """The native draws over a vocabulary of that size, where they are used.
+
+        A list of tokens given to them may grow from call to call, and changes in no other way.
+        """
+        if self._wants_native and (self._native is None or self._native.vocab != vocab):
+            self._native = NativeDraws(
+                self.params, vocab, self._answer_start, share_noise=self._share_noise
+            )
+        return self._native
 
     def draw(self, logits: Floats, tokens: Sequence[int], path: Sequence[int] = ()) -> int:
         """The token that follows tokens + path.
@@ -56,22 +76,21 @@ class Sampler:
         Raises:
             InvalidLogits: the logits are not finite.
         """
-        scores: NDArray[np.floating] = logits
-        if self._penalised:
-            scores = self._penalise(logits.astype(np.float64), tokens, path)
-        best = int(scores.argmax())
-        if not np.isfinite(scores[best]):
+        if (native := self.native(len(logits))) is not None:
+            return native.draw(logits, [*tokens, *path] if path else tokens)
+        row = self._penalise(logits, tokens, path) if self.params.penalised else logits
+        best = int(row.argmax())
+        if not np.isfinite(row[best]):
             raise InvalidLogits("the model's output is not a number")
         if self.params.greedy:
             return best
-        relative = (scores - scores[best]).astype(np.float64)
-        kept = self._filter(relative)
-        position = len(tokens) + len(path)
-        if kept is None:
-            relative /= self.params.temperature
-            return int((relative + self._noise(position, len(logits))).argmax())
-        noise = self._noise(position, len(logits), kept)
-        return int(kept[(relative[kept] / self.params.temperature + noise).argmax()])
+        relative = row.astype(np.float64) - np.float64(row[best])
+        ids = kept(row, self.params)
+        if ids is None:
+            ids = np.flatnonzero(relative >= -_NOISE_SPAN * self.params.temperature)
+        with np.errstate(over="ignore"):  # at a temperature close to 0
+            scores = relative[ids] / self.params.temperature
+        return int(ids[(scores + self._noise(len(tokens) + len(path), len(row), ids)).argmax()])
 
     def rank(self, logits: Floats, position: int) -> Floats:
         """How a draft's candidates rank at `position`: fp32 log weights, one distribution per row.
@@ -80,14 +99,15 @@ class Sampler:
             logits: fp32 [rows, vocab], the draft's.
             position: position of the drafted tokens.
         """
-        weights = logits.copy()
+        scores = logits.astype(np.float64)
+        scores -= scores.max(axis=1, keepdims=True)
         if not self.params.greedy:
-            weights /= np.float32(min(max(self.params.temperature, 1e-4), 1e4))  # stay in fp32
+            scores /= min(max(self.params.temperature, 1e-4), 1e4)
             if self._share_noise:
-                weights += self._noise(position, logits.shape[1]).astype(np.float32)
-        weights -= weights.max(axis=1, keepdims=True)
-        weights -= np.log(np.exp(weights).sum(axis=1, keepdims=True))
-        return weights
+                scores += self._noise(position, logits.shape[1])
+        top = scores.max(axis=1, keepdims=True)
+        scores -= top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+        return scores.astype(np.float32)
 
     def _noise(
         self, position: int, vocab: int, ids: NDArray[np.int64] | None = None
@@ -98,36 +118,16 @@ class Sampler:
         wanted = np.arange(vocab, dtype=np.int64) if ids is None else ids
         return gumbel(self.params.seed, position, wanted)
 
-    def _penalise(
-        self, scores: NDArray[np.float64], tokens: Sequence[int], path: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def _penalise(self, logits: Floats, tokens: Sequence[int], path: Sequence[int]) -> Floats:
+        """The logits after the penalties, computed in fp64 and rounded to fp32."""
         params = self.params
         history = np.array([*tokens, *path], dtype=np.int64)
+        scores = logits.astype(np.float64)
         seen = np.unique(history)
-        if params.repetition_penalty != 1:
+        factor = params.repetition_penalty
+        with np.errstate(over="ignore"):  # of absurd penalties
             known = scores[seen]
-            factor = params.repetition_penalty
             scores[seen] = np.where(known > 0, known / factor, known * factor)
-        answer = history[self._answer_start :]
-        if len(answer):
-            ids, counts = np.unique(answer, return_counts=True)
+            ids, counts = np.unique(history[self._answer_start :], return_counts=True)
             scores[ids] -= params.presence_penalty + params.frequency_penalty * counts
-        return scores
-
-    def _filter(self, relative: NDArray[np.float64]) -> NDArray[np.int64] | None:
-        """Ids kept by top-k, top-p and min-p, ascending; None when all are."""
-        params = self.params
-        top_k = params.top_k if 0 < params.top_k < len(relative) else 0
-        if not top_k and params.top_p == 1 and params.min_p == 0:
-            return None
-        order = np.argsort(-relative, kind="stable")
-        if top_k:
-            order = order[:top_k]
-        weights = np.exp(relative[order])
-        if params.top_p < 1:
-            cumulative = np.cumsum(weights)
-            inside = int(np.searchsorted(cumulative, params.top_p * cumulative[-1])) + 1
-            order, weights = order[:inside], weights[:inside]
-        if params.min_p > 0:
-            order = order[weights >= params.min_p * weights[0]]
-        return np.sort(order).astype(np.int64)
+            return scores.astype(np.float32)

@@ -54,6 +54,13 @@ def verify(
         limit: most tokens to commit, >= 1.
         stop_ids: tokens after which the answer ends.
     """
+    if (native := sampler.native(logits.shape[1])) is not None:
+        walk = native.verify(
+            tree.tokens, tree.parents, logits, tokens, limit=limit, stop_ids=stop_ids
+        )
+        refused = walk.offered - walk.accepted
+        by_depth = (1,) * walk.accepted + (0,) * refused
+        return Verified(walk.path, walk.drawn, walk.accepted, (1,) * walk.offered, by_depth)
     below = tree.children()
     path: list[int] = [0]
     drawn: list[int] = []

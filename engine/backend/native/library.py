@@ -1,4 +1,4 @@
-"""The shared library of engine/native: its structures and functions, as duotail.h declares them."""
+"""The shared library of engine/native: structures and functions, as its headers declare them."""
 
 from __future__ import annotations
 
@@ -159,6 +159,12 @@ def library() -> c.CDLL:
         "dt_cache_copy": (None, (at, at, i32)),
         "dt_cache_move": (None, (at, at, i32, i32)),
         "dt_forward": (i32, (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct))),
+        "dt_sampler_new": (at, (at, i32)),
+        "dt_sampler_free": (None, (at,)),
+        "dt_sampler_commit": (None, (at, at, i32)),
+        "dt_sampler_clear": (None, (at,)),
+        "dt_verify": (i32, (at, at, at)),
+        "dt_rank": (i32, (at, at, at, i32, i32, i32, i32, at)),
         "dt_matmul": (i32, (at, c.POINTER(Matrix), at, i32, at)),
     }
     for name, (result, arguments) in declare.items():

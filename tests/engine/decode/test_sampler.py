@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.decode.noise import gumbel, gumbel_row, philox4x32
-from engine.decode.sampler import InvalidLogits, Sampler
+from engine.decode.sampler import Sampler
+from engine.errors import InvalidLogits
 from engine.request import SamplingParams
 
 

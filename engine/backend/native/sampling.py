@@ -1,0 +1,213 @@
+"""The target's draws in one answer, by the native library (engine/native/sample.h)."""
+
+from __future__ import annotations
+
+import ctypes as c
+import weakref
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.native.library import library, pointer
+from engine.backend.native.pool import ThreadPool, shared_pool
+from engine.backend.segment import Floats
+from engine.errors import InvalidLogits
+from engine.request import SamplingParams
+
+MOST_WIDTH = 64
+"""DT_MOST_WIDTH: most tokens that a row's ranking gives."""
+
+_INVALID_LOGITS = -4
+_FEW_NODES = 32
+
+
+class SamplingStruct(c.Structure):
+    """dt_sampling."""
+
+    _fields_ = (
+        *(
+            (name, c.c_double)
+            for name in (
+                "temperature",
+                "top_p",
+                "min_p",
+                "repetition",
+                "presence",
+                "frequency",
+            )
+        ),
+        ("seed", c.c_uint64),
+        *((name, c.c_int32) for name in ("top_k", "answer_start", "share_noise")),
+    )
+
+
+class VerificationStruct(c.Structure):
+    """dt_verification."""
+
+    _fields_ = (
+        *((name, c.c_int32) for name in ("nodes", "position", "limit", "stop_count")),
+        *(
+            (name, c.c_void_p)
+            for name in ("tokens", "parents", "stop_ids", "logits", "path", "drawn")
+        ),
+        *((name, c.c_int32) for name in ("length", "accepted", "offered")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How far the target went along with a tree.
+
+    Attributes:
+        path: the root and every node the walk descended to.
+        drawn: the target's draw at each of them.
+        accepted: draws that were drafted.
+        offered: nodes of the path that have children.
+    """
+
+    path: tuple[int, ...]
+    drawn: tuple[int, ...]
+    accepted: int
+    offered: int
+
+
+class NativeDraws:
+    """Draws, verifies and ranks for one answer; one native call each, the GIL released.
+
+    Tokens are passed as a list that grows: what penalties count is brought up to date with its new
+    tokens. Another list, or one that got shorter, is counted afresh.
+
+    Args:
+        params: the sampling parameters.
+        vocab: width of the logits.
+        answer_start: position from which presence and frequency penalties count.
+        share_noise: whether `rank` adds the noise of the draws.
+        pool: threads; None: those that all models share.
+    """
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        vocab: int,
+        answer_start: int = 0,
+        *,
+        share_noise: bool = True,
+        pool: ThreadPool | None = None,
+    ) -> None:
+        self.vocab = vocab
+        self.struct = SamplingStruct(
+            temperature=params.temperature,
+            top_p=params.top_p,
+            min_p=params.min_p,
+            repetition=params.repetition_penalty,
+            presence=params.presence_penalty,
+            frequency=params.frequency_penalty,
+            seed=params.seed,
+            top_k=min(params.top_k, vocab),
+            answer_start=min(answer_start, 2**31 - 1),
+            share_noise=share_noise,
+        )
+        self._pool = pool or shared_pool()
+        self._handle: int = library().dt_sampler_new(c.byref(self.struct), vocab)
+        if not self._handle:
+            raise MemoryError("no memory for a sampler")
+        weakref.finalize(self, library().dt_sampler_free, self._handle)
+        self._penalised = params.penalised
+        self._counted: tuple[Sequence[int], int, int] = ((), 0, -1)  # list, length, last token
+        self._stop_ids: Collection[int] = ()
+        self._call = VerificationStruct()
+        self._room(_FEW_NODES)
+
+    def draw(self, logits: Floats, tokens: Sequence[int]) -> int:
+        """The token that follows `tokens`; logits fp32 [vocab].
+
+        Raises:
+            InvalidLogits: the logits are not finite.
+        """
+        return self.verify((0,), (-1,), logits, tokens, limit=1).drawn[0]
+
+    def verify(
+        self,
+        nodes: Sequence[int],
+        parents: Sequence[int],
+        logits: Floats,
+        tokens: Sequence[int],
+        *,
+        limit: int,
+        stop_ids: Collection[int] = (),
+    ) -> Walk:
+        """Walk a tree with the target's own draws; see `engine.decode.verifier.verify`.
+
+        Args:
+            nodes: token of each node, the root's first; it is the last of `tokens`.
+            parents: index of each node's parent, which comes before it.
+            logits: fp32 [nodes, vocab], the target's.
+            tokens: committed tokens.
+            limit: most tokens to draw.
+            stop_ids: tokens that nothing follows.
+
+        Raises:
+            InvalidLogits: the logits at a node of the path are not finite.
+        """
+        count = len(nodes)
+        if count > self._buffer.shape[1]:
+            self._room(2 * count)
+        if logits.size != count * self.vocab:
+            raise ValueError("logits of another shape than the tree's")
+        if self._penalised:
+            self._count(tokens)
+        if stop_ids is not self._stop_ids:
+            self._stop_at(stop_ids)
+        buffer, call = self._buffer, self._call
+        buffer[0, :count], buffer[1, :count] = nodes, parents
+        rows = np.ascontiguousarray(logits, dtype=np.float32)
+        call.nodes, call.position, call.limit = count, len(tokens), min(limit, count)
+        call.logits = pointer(rows)
+        failed = library().dt_verify(self._pool.handle, self._handle, c.byref(call))
+        if failed == _INVALID_LOGITS:
+            raise InvalidLogits("the model's output is not a number")
+        if failed:
+            raise ValueError("impossible arguments")
+        path, drawn = buffer[2:4, : call.length].tolist()
+        return Walk(tuple(path), tuple(drawn), call.accepted, call.offered)
+
+    def rank(
+        self, logits: Floats, position: int, width: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The `width` likeliest tokens of each row and their log weights, best first.
+
+        Args:
+            logits: fp32 [rows, vocab], a draft's.
+            position: position of the drafted tokens.
+            width: at most MOST_WIDTH; where a row has fewer numbers, the token is -1.
+        """
+        rows = np.ascontiguousarray(logits, dtype=np.float32)
+        found = np.empty((len(rows), width), dtype=[("token", np.int32), ("weight", np.float32)])
+        arguments = (pointer(rows), len(rows), self.vocab, position, width, pointer(found))
+        if library().dt_rank(self._pool.handle, c.byref(self.struct), *arguments):
+            raise ValueError("impossible arguments")
+        return found["token"], found["weight"]
+
+    def _room(self, nodes: int) -> None:
+        """Arrays for trees of so many nodes: tokens, parents, path, draws."""
+        self._buffer = np.zeros((4, nodes), dtype=np.int32)
+        call = self._call
+        call.tokens, call.parents, call.path, call.drawn = map(pointer, self._buffer)
+
+    def _stop_at(self, stop_ids: Collection[int]) -> None:
+        self._stop_array = np.array(list(stop_ids), dtype=np.int32)
+        self._stop_ids = stop_ids
+        self._call.stop_ids, self._call.stop_count = pointer(self._stop_array), len(stop_ids)
+
+    def _count(self, tokens: Sequence[int]) -> None:
+        before, counted, last = self._counted
+        grown = tokens is before and len(tokens) >= counted > 0 and tokens[counted - 1] == last
+        if not grown:
+            library().dt_sampler_clear(self._handle)
+            counted = 0
+        if len(tokens) > counted:
+            new = np.array(tokens[counted:], dtype=np.int32)
+            library().dt_sampler_commit(self._handle, pointer(new), len(new))
+        self._counted = (tokens, len(tokens), tokens[-1] if tokens else -1)
