@@ -126,6 +126,7 @@ def test_spans_count_utf16_units(
         start[:] = start or [len(tokens)]
         return script[len(tokens) + len(path) - start[0]]
 
+    monkeypatch.setattr(Sampler, "native", lambda _self, _vocab: None)
     monkeypatch.setattr(Sampler, "draw", draw)
     session.load(chat_model)
     for id_, messages, offset in (("new", [user("Hi")], 0), ("more", [user("Hi"), begun], 3)):
