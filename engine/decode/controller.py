@@ -7,6 +7,7 @@ drafting when that does not pay, says so, and tries again from time to time.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import accumulate
 from math import exp
 
@@ -59,7 +60,7 @@ class Controller:
 
     def __init__(self, *, forced: bool = False) -> None:
         self._forced = forced
-        self._verify = {rows: _Average() for rows in BUCKETS}
+        self._verify = [_Average() for _ in BUCKETS]
         self._level = _Average()
         self._accepted = [_Average(0.6, 4.0) for _ in range(MAX_DEPTH)]
         self._calibration = _Average(1.0, 8.0)
@@ -179,11 +180,12 @@ class Controller:
 
         Hope makes it try the size once, and then it is known.
         """
-        wanted = _bucket(rows)
-        exact = self._verify[wanted].value
-        if exact:
-            return exact
-        known = [(size, average.value) for size, average in self._verify.items() if average.value]
+        index = _bucket(rows)
+        return self._verify[index].value or self._hoped(BUCKETS[index])
+
+    def _hoped(self, wanted: int) -> float:
+        known = [(size, avg.value) for size, avg in zip(BUCKETS, self._verify, strict=True)]
+        known = [(size, seconds) for size, seconds in known if seconds]
         if not known:
             return 0.0
         size, seconds = min(known, key=lambda pair: abs(pair[0] - wanted))
@@ -191,4 +193,5 @@ class Controller:
 
 
 def _bucket(rows: int) -> int:
-    return next((size for size in BUCKETS if rows <= size), BUCKETS[-1])
+    """Index of the smallest bucket that holds so many rows."""
+    return min(bisect_left(BUCKETS, rows), len(BUCKETS) - 1)

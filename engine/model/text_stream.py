@@ -42,6 +42,7 @@ class TextStream:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._spaces_to_drop = tokenizer.leading_spaces
         self._held: list[_Held] = []
+        self._half = False  # the last token ended inside a character
         self._position = 0
         self._finished = False
         self._whole = True
@@ -61,10 +62,22 @@ class TextStream:
             raise ValueError("the answer has ended")
         self.pushed += 1
         self._last = (token_id, origin)
-        text = self._drop_spaces(self._utf8.decode(self._tokenizer.token_bytes(token_id)))
-        whole = not self._utf8.getstate()[0]
-        self._held.append(_Held(token_id, origin, text, whole))
+        piece = self._tokenizer.token_bytes(token_id)
+        waiting = self._held or self._half or self._stop or self._spaces_to_drop
+        if piece and not waiting and piece.isascii():
+            return self._show(token_id, origin, piece.decode("ascii"))
+        text = self._drop_spaces(self._utf8.decode(piece))
+        self._half = bool(self._utf8.getstate()[0])
+        self._held.append(_Held(token_id, origin, text, not self._half))
         return self._decide() if text else Released()
+
+    def _show(self, token_id: int, origin: Origin, text: str) -> Released:
+        """Plain text with nothing before it undecided and nothing to look for: nearly always."""
+        self.kept += 1
+        self._whole = True
+        start = self._position
+        self._position += len(text)
+        return Released(text, (TokenSpan(token_id, start, self._position, origin),))
 
     def resume(self, token_ids: Sequence[int]) -> None:
         """Take in the tokens of a begun answer before the first `push`; their text is shown.
