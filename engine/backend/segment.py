@@ -1,25 +1,18 @@
-"""What a backend provides: segments of decoder blocks, and one cache per sequence and segment.
-
-A `Step` is one forward over n new tokens that may form a tree. Everything in it is plain numpy, so
-that the decoder above knows no device.
-"""
+"""What a backend provides: segments of decoder blocks, and one cache per sequence and segment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.step import Step
 from engine.model.config import ModelConfig
 
-CHUNK = 64
-"""Attention walks the keys by position in fixed chunks of this many, always from position 0."""
-
 Floats = NDArray[np.float32]
-Ints = NDArray[np.int32]
 
 
 class Weights(Protocol):
@@ -28,44 +21,6 @@ class Weights(Protocol):
     def float32(self, name: str) -> Floats:
         """The tensor as a C-contiguous fp32 array."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class TreePaths:
-    """Where the keys of a tree's rows lie, for the positions from `base` on.
-
-    Rows of the same root-to-leaf path share an entry.
-
-    Attributes:
-        base: first position covered, a multiple of CHUNK; below it slot == position for every row.
-        slots: int32 [paths, width]; the slot of the key at position base + j, 0 past the leaf.
-        row_path: int32 [n]; the path that each row lies on.
-    """
-
-    base: int
-    slots: Ints
-    row_path: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One forward over n new tokens of one sequence.
-
-    Attributes:
-        tokens: int32 [n].
-        positions: int32 [n]; a row sees the keys of positions 0..own along its own path.
-        first_slot: the rows' keys and values go to slots first_slot..first_slot+n-1.
-        tree: None when slot == position for every key a row can see (a chain).
-        logit_rows: int32 [m], ascending; the rows whose logits are wanted.
-        taps: blocks whose output hidden states are wanted.
-    """
-
-    tokens: Ints
-    positions: Ints
-    first_slot: int
-    tree: TreePaths | None
-    logit_rows: Ints
-    taps: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -129,6 +84,105 @@ class Segment(Protocol):
 
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward. `hidden` is the previous segment's output, None for the first segment."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Words put into a draft's mouth, to measure with a known acceptance what drafting costs.
+
+    Attributes:
+        tokens: by position; 0 follows the last.
+        weight: log of the probability that the draft gives them.
+    """
+
+    tokens: Sequence[int]
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How a draft's candidates rank: by its probabilities, or as the target would draw from them.
+
+    Attributes:
+        temperature: of the target's sampler; 0 is greedy.
+        seed: of its noise.
+        share_noise: whether the noise of its draws is added, where it draws at all.
+        script: what comes out on top all the same.
+    """
+
+    temperature: float
+    seed: int
+    share_noise: bool
+    script: Script | None = None
+
+
+class TreeBudget(Protocol):
+    """How far a drafted tree may grow; see `engine.draft.drafter.Budget`."""
+
+    @property
+    def nodes(self) -> int:
+        """Most drafted nodes."""
+        ...
+
+    @property
+    def depth(self) -> int:
+        """Most levels."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Most nodes expanded per level, and most children per node."""
+        ...
+
+    @property
+    def floor(self) -> float:
+        """No level is drafted below paths whose probabilities sum to less."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedTree:
+    """A tree drafted in one call.
+
+    Attributes:
+        tokens: token of each node, the root first, then the best scores first.
+        parents: index of each node's parent, -1 for the root; parents come first.
+        scores: log of each node's probability, at most its parent's.
+        staged_tokens: tokens of the nodes whose keys the cache now holds behind the committed ones.
+        staged_parents: for each of them, the index of an earlier one or -1.
+    """
+
+    tokens: tuple[int, ...]
+    parents: tuple[int, ...]
+    scores: tuple[float, ...]
+    staged_tokens: list[int]
+    staged_parents: list[int]
+
+
+@runtime_checkable
+class TreeDrafting(Protocol):
+    """What a segment may offer that is a whole model: to draft a tree in one call."""
+
+    def draft(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: TreeBudget,
+    ) -> DraftedTree:
+        """Process committed tokens, then draft behind them.
+
+        Args:
+            cache: of the sequence.
+            committed: tokens of it whose keys the cache holds.
+            slots: of the cache, that may be used.
+            pending: committed tokens behind those, at least one; the last is the root.
+            ranking: how candidates rank.
+            budget: how far the tree may grow.
+        """
         ...
 
 

@@ -13,7 +13,7 @@ from math import log
 
 import numpy as np
 
-from engine.backend.segment import Floats
+from engine.backend.segment import Floats, Script
 from engine.decode.controller import Controller
 from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
@@ -21,7 +21,7 @@ from engine.draft.drafter import Budget, DraftContext, Drafter
 from engine.request import SamplingParams
 
 
-class Script:
+def script(tokens: Sequence[int], vocab: int, acceptance: float, seed: int) -> Script:
     """What the draft says at each position.
 
     Args:
@@ -30,26 +30,19 @@ class Script:
         acceptance: probability of the right token, at each position independently.
         seed: makes the draws.
     """
-
-    def __init__(self, tokens: Sequence[int], vocab: int, acceptance: float, seed: int) -> None:
-        right = np.random.default_rng(seed).random(len(tokens)) < acceptance
-        self.log_acceptance = log(max(acceptance, 1e-3))
-        self._lines = [
-            token if known else (token + 1) % vocab
-            for token, known in zip(tokens, right, strict=True)
-        ]
-
-    def token(self, position: int) -> int:
-        """The token proposed at `position`; anything once the text is over."""
-        return self._lines[position] if position < len(self._lines) else 0
+    right = np.random.default_rng(seed).random(len(tokens)) < acceptance
+    lines = [
+        token if known else (token + 1) % vocab for token, known in zip(tokens, right, strict=True)
+    ]
+    return Script(lines, log(max(acceptance, 1e-3)))
 
 
 class ScriptedDrafter:
     """A drafter that runs as it would, and proposes chains from a script."""
 
-    def __init__(self, inner: Drafter, script: Script) -> None:
+    def __init__(self, inner: Drafter, lines: Script) -> None:
         self._inner = inner
-        self._sampler = _Prompter(script)
+        self._sampler = _Prompter(lines)
 
     @property
     def name(self) -> str:
@@ -77,15 +70,17 @@ class ScriptedDrafter:
 class _Prompter(Sampler):
     """Ranks the script's token first, with the probability that it is right."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, lines: Script) -> None:
         super().__init__(SamplingParams())
-        self._script = script
+        self.ranking = replace(self.ranking, script=lines)
+        self._lines = lines
 
     def rank(self, logits: Floats, position: int) -> Floats:
+        """The same where the draft ranks here, level by level."""
         weights = super().rank(logits, position)
-        likely = np.float32(self._script.log_acceptance)
+        said, likely = self._lines.tokens, np.float32(self._lines.weight)
         np.minimum(weights, likely - 1, out=weights)
-        weights[:, self._script.token(position)] = likely
+        weights[:, said[position] if position < len(said) else 0] = likely
         return weights
 
 

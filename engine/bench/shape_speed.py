@@ -8,7 +8,7 @@ from statistics import median
 
 from engine.bench.attainable import Attainable, attainable
 from engine.bench.forward import CONTEXT, decoder_for, time_forwards
-from engine.bench.scripted_draft import FixedDepth, Script, ScriptedDrafter
+from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
 from engine.bench.shapes import RandomWeights, draft_shape
 from engine.commands import Mode, WeightFormat
 from engine.decode.controller import Controller
@@ -155,8 +155,8 @@ class _Bench:
         if self._wishes.mode is Mode.PLAIN:
             return
         vocab, acceptance = self._target.config.vocab_size, self._wishes.acceptance
-        script = Script([*self._prompt, *self._text], vocab, acceptance, seed=number)
-        drafter = ScriptedDrafter(StandaloneDrafter("draft", self._draft, self._states), script)
+        lines = script([*self._prompt, *self._text], vocab, acceptance, seed=number)
+        drafter = ScriptedDrafter(StandaloneDrafter("draft", self._draft, self._states), lines)
         if first:
             self._decode(drafter, FixedDepth(4), _Answers())
         self._check(self._decode(drafter, self._controller, self._auto))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.backend.cpu import native_is_built
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.segment import Floats
+from engine.backend.segment import Floats, Ranking
 from engine.decode.filters import kept
 from engine.decode.noise import gumbel, gumbel_row
 from engine.errors import InvalidLogits
@@ -51,6 +51,7 @@ class Sampler:
         self.params = params
         self._answer_start = answer_start
         self._share_noise = share_noise
+        self.ranking = Ranking(params.temperature, params.seed, share_noise)
         self._wants_native = native_is_built() if native is None else native
         self._native: NativeDraws | None = None
 

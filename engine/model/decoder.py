@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.backend.segment import Backend, Floats, Segment, Weights
+from engine.backend.segment import (
+    Backend,
+    DraftedTree,
+    Floats,
+    Ranking,
+    Segment,
+    TreeBudget,
+    TreeDrafting,
+    Weights,
+)
 from engine.model.config import ModelConfig
-from engine.model.sequence import SequenceState
+from engine.model.sequence import ROOT, SequenceState
 
 MAX_TREE = 64
 """Most nodes a state can stage behind a full context."""
@@ -34,6 +43,8 @@ class Decoder:
     def __init__(self, config: ModelConfig, segments: Sequence[Segment]) -> None:
         self.config = config
         self.segments = tuple(segments)
+        whole: object = self.segments[0] if len(self.segments) == 1 else None
+        self._drafting = whole if isinstance(whole, TreeDrafting) else None
 
     @classmethod
     def build(cls, config: ModelConfig, weights: Weights, backend: Backend) -> Decoder:
@@ -56,6 +67,33 @@ class Decoder:
         caches = [segment.new_cache(context + MAX_TREE) for segment in self.segments]
         return SequenceState(caches, context, MAX_TREE)
 
+    @property
+    def drafts_trees(self) -> bool:
+        """Whether `draft` is there."""
+        return self._drafting is not None
+
+    def draft(
+        self, state: SequenceState, pending: Sequence[int], ranking: Ranking, budget: TreeBudget
+    ) -> DraftedTree:
+        """Process and commit `pending`, then draft a tree behind it, in one call.
+
+        The tree's inner nodes are staged in `state` afterwards; see `TreeDrafting`.
+
+        Raises:
+            ValueError: this decoder cannot, see `drafts_trees`.
+        """
+        if self._drafting is None:
+            raise ValueError("these segments cannot draft in one call")
+        state.discard()
+        tree = self._drafting.draft(
+            state.caches[0], len(state), state.slots, pending, ranking, budget
+        )
+        state.adopt(pending, range(ROOT, len(pending) - 1))
+        state.commit(range(len(pending)))
+        if tree.staged_tokens:
+            state.adopt(tree.staged_tokens, tree.staged_parents)
+        return tree
+
     def forward(
         self,
         state: SequenceState,
@@ -67,13 +105,11 @@ class Decoder:
     ) -> Forward:
         """Stage n tokens behind what is staged in `state` and compute them; see `stage`."""
         step = state.stage(tokens, parents, logit_rows=logit_rows, taps=taps)
-        hidden: Floats | None = None
-        logits: Floats | None = None
-        tapped: dict[int, Floats] = {}
-        for segment, cache in zip(self.segments, state.caches, strict=True):
-            output = segment.run(step, cache, hidden)
-            hidden, logits = output.hidden, output.logits
-            tapped.update(output.taps)
-        if hidden is None or logits is None:
+        output = self.segments[0].run(step, state.caches[0], None)
+        tapped = output.taps
+        for segment, cache in zip(self.segments[1:], state.caches[1:], strict=True):
+            output = segment.run(step, cache, output.hidden)
+            tapped |= output.taps
+        if output.logits is None:
             raise ValueError("the last segment has no head")
-        return Forward(hidden, logits, tapped)
+        return Forward(output.hidden, output.logits, tapped)

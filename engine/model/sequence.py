@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from engine.backend.segment import CHUNK, SegmentCache, Step, TreePaths
+from engine.backend.segment import SegmentCache
+from engine.backend.step import Step
 
 ROOT = -1
 """Parent of a node that follows the committed tokens directly."""
@@ -28,12 +27,11 @@ class SequenceState:
     def __init__(self, caches: Sequence[SegmentCache], context: int, tree: int) -> None:
         self.caches = tuple(caches)
         self.context = context
-        self._slots = context + tree
+        self.slots = context + tree
+        """Tokens that the caches hold at most, staged ones included."""
         self._tokens: list[int] = []
         self._staged: list[int] = []
         self._parents: list[int] = []
-        self._depths: list[int] = []
-        self._is_chain = True
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -78,29 +76,16 @@ class SequenceState:
         Raises:
             ValueError: an empty step, a parent that is not staged yet, or no slots left.
         """
-        first, count = len(self._staged), len(tokens)
-        self.adopt(tokens, range(first - 1, first + count - 1) if parents is None else parents)
-        committed = len(self._tokens)
-        if self._is_chain:
-            start = committed + first
-            positions = np.arange(start, start + count, dtype=np.int32)
+        if parents is None:
+            last = len(self._staged) - 1
+            self._add(tokens, range(last, last + len(tokens)))
         else:
-            positions = np.array(self._depths[first:], dtype=np.int32) + np.int32(committed)
-        if logit_rows is None:
-            wanted = np.arange(count, dtype=np.int32)
-        else:
-            wanted = np.array(sorted(logit_rows), dtype=np.int32)
-        return Step(
-            tokens=np.array(tokens, dtype=np.int32),
-            positions=positions,
-            first_slot=committed + first,
-            tree=None if self._is_chain else self._paths(first),
-            logit_rows=wanted,
-            taps=taps,
-        )
+            self.adopt(tokens, parents)
+        wanted = None if logit_rows is None else sorted(logit_rows)
+        return Step(tokens, self._parents, len(self._tokens), wanted, taps)
 
     def adopt(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
-        """Add nodes behind what is staged that the backend computes, or has computed, by itself.
+        """Add nodes behind what is staged; their keys and values are the caller's business.
 
         Args:
             tokens: n token ids.
@@ -109,45 +94,18 @@ class SequenceState:
         Raises:
             ValueError: no nodes, a parent that is not staged yet, or no slots left.
         """
-        first, depths = len(self._staged), self._depths
+        for node, parent in enumerate(parents, len(self._staged)):
+            if not ROOT <= parent < node:
+                raise ValueError("a node's parent must be staged before it")
+        self._add(tokens, parents)
+
+    def _add(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         if not tokens:
             raise ValueError("a step needs at least one token")
-        if len(self._tokens) + first + len(tokens) > self._slots:
+        if len(self._tokens) + len(self._staged) + len(tokens) > self.slots:
             raise ValueError("more tokens are staged than the state has room for")
-        if self._is_chain and parents == range(first - 1, first + len(tokens) - 1):
-            depths += range(first, first + len(tokens))
-        else:
-            for node, parent in enumerate(parents, first):
-                if not ROOT <= parent < node:
-                    del depths[first:]
-                    raise ValueError("a node's parent must be staged before it")
-                depths.append(0 if parent == ROOT else depths[parent] + 1)
-            self._is_chain = depths == list(range(len(depths)))
         self._staged += tokens
         self._parents += parents
-
-    def _paths(self, first: int) -> TreePaths:
-        """Where the new nodes, from the `first` staged one on, find the keys of their paths."""
-        committed, depths = len(self._tokens), self._depths
-        base = committed // CHUNK * CHUNK
-        width = (committed + max(depths[first:])) // CHUNK * CHUNK + CHUNK - base
-        paths: list[list[int]] = []  # slots from the committed tokens to each node
-        for slot, parent in enumerate(self._parents, committed):
-            paths.append([slot] if parent == ROOT else [*paths[parent], slot])
-        leaves: list[int] = []
-        leaf_of = [-1] * len(paths)
-        for leaf in range(len(paths) - 1, first - 1, -1):
-            if leaf_of[leaf] < 0:
-                for slot in paths[leaf]:
-                    if leaf_of[slot - committed] < 0:
-                        leaf_of[slot - committed] = len(leaves)
-                leaves.append(leaf)
-        slots = np.zeros((len(leaves), width), dtype=np.int32)
-        own = committed - base
-        slots[:, :own] = np.arange(base, committed)
-        for row, leaf in zip(slots, leaves, strict=True):
-            row[own : own + depths[leaf] + 1] = paths[leaf]
-        return TreePaths(base, slots, np.array(leaf_of[first:], dtype=np.int32))
 
     def commit(self, path: Sequence[int]) -> None:
         """Keep the staged nodes `path` (from a child of ROOT downwards) and forget the others.
@@ -155,29 +113,25 @@ class SequenceState:
         Raises:
             ValueError: the nodes are no path, or the context is full.
         """
-        parent = ROOT
-        for node in path:
-            if not 0 <= node < len(self._staged) or self._parents[node] != parent:
-                raise ValueError("only a path of staged nodes can be committed")
-            parent = node
-        start = len(self._tokens)
+        start, above, in_place = len(self._tokens), ROOT, 0
         if start + len(path) > self.context:
             raise ValueError("the context is full")
-        in_place = 0
-        while in_place < len(path) and path[in_place] == in_place:
-            in_place += 1
-        moved = [start + node for node in path[in_place:]]
-        for cache in self.caches:
-            cache.move(moved, start + in_place)
-        self._tokens.extend(self._staged[node] for node in path)
+        for place, node in enumerate(path):
+            if not 0 <= node < len(self._staged) or self._parents[node] != above:
+                raise ValueError("only a path of staged nodes can be committed")
+            above = node
+            in_place += node == place == in_place
+        if in_place < len(path):
+            moved = [start + node for node in path[in_place:]]
+            for cache in self.caches:
+                cache.move(moved, start + in_place)
+        self._tokens += [self._staged[node] for node in path]
         self.discard()
 
     def discard(self) -> None:
         """Forget the staged nodes."""
         self._staged.clear()
         self._parents.clear()
-        self._depths.clear()
-        self._is_chain = True
 
     def reusable(self, prefix_length: int) -> int:
         """How many of the first `prefix_length` committed tokens the state can go back to."""

@@ -116,6 +116,33 @@ class StepStruct(c.Structure):
     )
 
 
+class DraftingStruct(c.Structure):
+    """dt_drafting."""
+
+    _fields_ = (
+        ("committed", c.c_int32),
+        ("pending", c.c_int32),
+        ("tokens", c.c_void_p),
+        *((name, c.c_int32) for name in ("slots", "nodes", "depth", "width")),
+        ("floor", c.c_double),
+        ("seconds", c.c_double),
+        ("script", c.c_void_p),
+        ("script_weight", c.c_double),
+        *(
+            (name, c.c_void_p)
+            for name in (
+                "tree_tokens",
+                "tree_parents",
+                "tree_scores",
+                "staged_tokens",
+                "staged_parents",
+            )
+        ),
+        ("tree_nodes", c.c_int32),
+        ("staged", c.c_int32),
+    )
+
+
 def pointer(array: NDArray[Any] | None) -> int | None:
     """Address of an array's data; the caller keeps the array alive."""
     return None if array is None else array.ctypes.data
@@ -165,6 +192,13 @@ def library() -> c.CDLL:
         "dt_sampler_clear": (None, (at,)),
         "dt_verify": (i32, (at, at, at)),
         "dt_rank": (i32, (at, at, at, i32, i32, i32, i32, at)),
+        "dt_drafter_new": (at, ()),
+        "dt_drafter_free": (None, (at,)),
+        "dt_draft": (i32, (at, c.POINTER(SegmentStruct), at, at, at, at)),
+        "dt_forward_tree": (
+            i32,
+            (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, i32, at),
+        ),
         "dt_matmul": (i32, (at, c.POINTER(Matrix), at, i32, at)),
     }
     for name, (result, arguments) in declare.items():

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.native.drafting import DraftCall
 from engine.backend.native.library import (
     Block,
     Format,
@@ -20,7 +21,16 @@ from engine.backend.native.library import (
 from engine.backend.native.matrix import EMPTY, Packed, pack
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.step import StepArrays
-from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Step, Weights
+from engine.backend.segment import (
+    DraftedTree,
+    Floats,
+    Ranking,
+    SegmentCache,
+    SegmentOutput,
+    TreeBudget,
+    Weights,
+)
+from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.rope import rotations
 
@@ -117,6 +127,7 @@ class NativeSegment:
         del self._weights
         self._argument = c.byref(self._struct)
         self._arrays = self._new_arrays(KEPT_ROWS, KEPT_ROWS)
+        self._draft_call: DraftCall | None = None
 
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
         vocab = self._config.vocab_size if self._struct.head.data else None
@@ -195,6 +206,22 @@ class NativeSegment:
             self._struct.rope_cos, self._struct.rope_sin = map(pointer, self._rope)
         return NativeCache(self._struct, slots)
 
+    def draft(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: TreeBudget,
+    ) -> DraftedTree:
+        """See `engine.backend.segment.TreeDrafting`."""
+        if not isinstance(cache, NativeCache):
+            raise TypeError("the cache belongs to another backend")
+        if self._draft_call is None:
+            self._draft_call = DraftCall(self._pool.handle, self._argument)
+        return self._draft_call(cache.handle, committed, slots, pending, ranking, budget)
+
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward, one native call."""
         if not isinstance(cache, NativeCache):
@@ -202,8 +229,10 @@ class NativeSegment:
         rows = len(step.tokens)
         arrays = self._arrays
         if rows > KEPT_ROWS:
-            arrays = self._new_arrays(rows, len(step.logit_rows))
+            wanted = rows if step.logit_rows is None else len(step.logit_rows)
+            arrays = self._new_arrays(rows, wanted)
         output = arrays.prepare(step, hidden)
-        if library().dt_forward(self._pool.handle, self._argument, cache.handle, arrays.argument):
+        handles = self._pool.handle, self._argument, cache.handle
+        if library().dt_forward_tree(*handles, *arrays.arguments):
             raise MemoryError("no memory for a forward")
         return output

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.native.library import StepStruct, pointer
-from engine.backend.segment import Floats, SegmentOutput, Step
+from engine.backend.segment import Floats, SegmentOutput
+from engine.backend.step import Step
 
 
 class StepArrays:
@@ -25,45 +26,53 @@ class StepArrays:
     def __init__(
         self, blocks: range, rows: int, width: int, logit_rows: int, vocab: int | None
     ) -> None:
-        self._blocks, self._width = blocks, width
-        ints: NDArray[np.int32] = np.zeros((4, rows), dtype=np.int32)
-        self._tokens, self._positions, self._row_path, self._logit_rows = ints
+        self._blocks, self._width, self._rows = blocks, width, rows
+        ints: NDArray[np.int32] = np.zeros((3, rows), dtype=np.int32)
+        self._tokens, self._some_rows, self._all_rows = ints
+        self._all_rows[:] = range(rows)
+        self._which_rows = pointer(self._some_rows), pointer(self._all_rows)
         self._hidden = np.empty((rows, width), dtype=np.float32)
         self._logits = None if vocab is None else np.empty((logit_rows, vocab), dtype=np.float32)
         self._local_taps = ints[0, :0]
         self._struct = StepStruct(
             tokens=pointer(self._tokens),
-            positions=pointer(self._positions),
-            row_path=pointer(self._row_path),
-            logit_rows=pointer(self._logit_rows),
             hidden_out=pointer(self._hidden),
             logits=pointer(self._logits),
         )
-        self.argument = c.byref(self._struct)
-        """For dt_forward."""
+        self._argument = c.byref(self._struct)
+        self._reserve_parents(rows)
+
+    def _reserve_parents(self, nodes: int) -> None:
+        self._parents = np.zeros(nodes, dtype=np.int32)
+        self._parents_at = pointer(self._parents)
 
     def prepare(self, step: Step, hidden: Floats | None) -> SegmentOutput:
         """Put the arguments in place; what is returned is filled by the native call.
 
-        `step` and `hidden` have to stay alive until then.
+        `hidden` has to stay alive until then.
         """
-        rows, wanted, native = len(step.tokens), len(step.logit_rows), self._struct
-        native.rows, native.first_slot, native.hidden_in = rows, step.first_slot, pointer(hidden)
+        rows, nodes, native = len(step.tokens), len(step.parents), self._struct
+        if nodes > len(self._parents):
+            self._reserve_parents(nodes)
         self._tokens[:rows] = step.tokens
-        self._positions[:rows] = step.positions
-        if (tree := step.tree) is None:
-            native.paths = 0
-        else:
-            self._row_path[:rows] = tree.row_path
-            native.paths, native.path_width = tree.slots.shape
-            native.path_base, native.path_slots = tree.base, pointer(tree.slots)
-        logits = None
-        if self._logits is not None:
-            self._logit_rows[:wanted] = step.logit_rows
-            native.logit_count, logits = wanted, self._logits[:wanted]
+        self._parents[:nodes] = step.parents
+        native.rows, native.hidden_in = rows, pointer(hidden)
+        logits = None if self._logits is None else self._logits[: self._prepare_logits(step)]
         taps = self._prepare_taps(step.taps, rows) if step.taps else {}
         native.tap_count = len(taps)
+        self.arguments = self._argument, step.committed, nodes - rows, self._parents_at
+        """What dt_forward_tree takes after the cache."""
         return SegmentOutput(self._hidden[:rows], logits, taps)
+
+    def _prepare_logits(self, step: Step) -> int:
+        some, every = self._which_rows
+        if step.logit_rows is None:
+            count, self._struct.logit_rows = len(step.tokens), every
+        else:
+            count, self._struct.logit_rows = len(step.logit_rows), some
+            self._some_rows[:count] = step.logit_rows
+        self._struct.logit_count = count
+        return count
 
     def _prepare_taps(self, wanted: tuple[int, ...], rows: int) -> dict[int, Floats]:
         taps = [tap for tap in wanted if tap in self._blocks]

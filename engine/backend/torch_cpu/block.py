@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import silu
 
-from engine.backend.segment import CHUNK, Weights
+from engine.backend.segment import Weights
+from engine.backend.step import CHUNK
 from engine.backend.torch_cpu.cache import TorchCache
 from engine.model.config import ModelConfig
 

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.backend.segment import CHUNK, Ints, SegmentCache
+from engine.backend.segment import SegmentCache
+from engine.backend.step import CHUNK, Ints
 
 
 class TorchCache:

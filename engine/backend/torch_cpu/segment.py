@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from engine.backend.segment import CHUNK, Floats, SegmentCache, SegmentOutput, Step, Weights
+from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Weights
+from engine.backend.step import CHUNK, Step
 from engine.backend.torch_cpu.block import Block, TileContext, rms_norm, transposed
 from engine.backend.torch_cpu.cache import TorchCache, cache_rows
 from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
@@ -102,9 +103,10 @@ class TorchSegment:
                     taps[tap][start:stop] = x[: stop - start]
             if self._norm is not None and self._head is not None:
                 x = rms_norm(x, self._norm, self._config.rms_norm_eps)
-                wanted = step.logit_rows[(step.logit_rows >= start) & (step.logit_rows < stop)]
-                if len(wanted):
-                    logits.append((x @ self._head)[torch.from_numpy(wanted - start).long()])
+                every = range(rows) if step.logit_rows is None else step.logit_rows
+                wanted = [row - start for row in every if start <= row < stop]
+                if wanted:
+                    logits.append((x @ self._head)[torch.tensor(wanted)])
             result[start:stop] = x[: stop - start]
         joined = None if self._head is None else self._join(logits)
         return SegmentOutput(result.numpy(), joined, {k: v.numpy() for k, v in taps.items()})
@@ -114,8 +116,7 @@ class TorchSegment:
         if hidden is not None:
             x[: stop - start] = torch.from_numpy(hidden[start:stop])
         elif self._embedding is not None:
-            tokens = torch.from_numpy(step.tokens[start:stop]).long()
-            x[: stop - start] = self._embedding[tokens]
+            x[: stop - start] = self._embedding[torch.tensor(step.tokens[start:stop])]
         else:
             raise ValueError("this segment has no embedding and was given no hidden states")
         return x

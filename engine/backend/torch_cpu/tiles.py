@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import torch
 
-from engine.backend.segment import CHUNK
+from engine.backend.step import CHUNK
 
 TILE_ROWS = 8
 

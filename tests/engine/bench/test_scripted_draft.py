@@ -7,7 +7,8 @@ import pytest
 from harness import Run, decode
 
 from engine.backend.native.library import Format
-from engine.bench.scripted_draft import FixedDepth, Script, ScriptedDrafter
+from engine.backend.segment import DraftedTree
+from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
 from engine.draft.standalone import StandaloneDrafter
 from engine.model.decoder import Decoder, Forward
 from engine.model.pool import StatePool
@@ -31,17 +32,30 @@ class Counting(Decoder):
         self.rows.append(len(tokens))
         return super().forward(state, tokens, *arguments, **more)  # type: ignore[arg-type]
 
+    def draft(self, state: object, pending: list[int], *arguments: object) -> DraftedTree:  # type: ignore[override]
+        tree = super().draft(state, pending, *arguments)  # type: ignore[arg-type]
+        self.rows += [len(pending), *(1 for _ in tree.staged_tokens)]
+        return tree
+
+
+class LevelByLevel(Counting):
+    """One that cannot draft in one call."""
+
+    @property
+    def drafts_trees(self) -> bool:
+        return False
+
 
 def drafted(pair: Pair, depth: int, acceptance: float, draft: Decoder | None = None) -> Run:
     target, own = pair
     text = decode(target, PROMPT, SamplingParams(), max_tokens=TOKENS).tokens
-    script = Script([*PROMPT, *text], target.config.vocab_size, acceptance, seed=2)
+    lines = script([*PROMPT, *text], target.config.vocab_size, acceptance, seed=2)
     inner = StandaloneDrafter("draft", draft or own, StatePool(draft or own, 512, 0))
     run = decode(
         target,
         PROMPT,
         SamplingParams(),
-        drafter=ScriptedDrafter(inner, script),
+        drafter=ScriptedDrafter(inner, lines),
         controller=FixedDepth(depth),
         max_tokens=TOKENS,
     )
@@ -72,20 +86,26 @@ def test_acceptance_is_as_asked(pair: Pair) -> None:
     assert sum(done.accepted for done in rounds) / judged == pytest.approx(0.7, abs=0.15)
 
 
-def test_the_draft_does_the_work_of_a_real_one(pair: Pair) -> None:
+@pytest.mark.parametrize("kind", [Counting, LevelByLevel])
+def test_the_draft_does_the_work_of_a_real_one(pair: Pair, kind: type[Counting]) -> None:
     """One forward per drafted token; what was accepted is not computed again."""
-    counting = Counting(pair[1])
+    counting = kind(pair[1])
     run = drafted(pair, 4, 0.7, counting)
     after_prompt = counting.rows[counting.rows.index(1) :]
     assert len(counting.rows) >= sum(done.drafted for done in run.rounds)
     assert max(after_prompt) <= 2
 
 
+def test_both_ways_of_drafting_say_the_same(pair: Pair) -> None:
+    ways = [drafted(pair, 4, 0.7, kind(pair[1])) for kind in (Counting, LevelByLevel)]
+    rounds = [[(done.tokens, done.accepted) for done in way.rounds] for way in ways]
+    assert rounds[0] == rounds[1]
+
+
 def test_the_script_is_right_as_often_as_told() -> None:
-    tokens = list(np.random.default_rng(0).integers(0, 1000, 20_000))
-    script = Script(tokens, 1000, 0.3, seed=1)
-    right = sum(script.token(place) == token for place, token in enumerate(tokens))
+    tokens = np.random.default_rng(0).integers(0, 1000, 20_000).tolist()
+    said = script(tokens, 1000, 0.3, seed=1)
+    right = sum(own == token for own, token in zip(said.tokens, tokens, strict=True))
     assert right / len(tokens) == pytest.approx(0.3, abs=0.02)
-    assert 0 <= script.token(len(tokens) + 5) < 1000
-    again = Script(tokens, 1000, 0.3, seed=1)
-    assert [script.token(i) for i in range(100)] == [again.token(i) for i in range(100)]
+    assert all(0 <= token < 1000 for token in said.tokens)
+    assert said == script(tokens, 1000, 0.3, seed=1)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.backend.segment import CHUNK, SegmentCache
+from engine.backend.segment import SegmentCache
+from engine.backend.step import CHUNK
 from engine.model.sequence import ROOT, SequenceState
 
 

@@ -1,0 +1,97 @@
+"""The native call that drafts a tree: its arguments and results, at addresses that stay."""
+
+from __future__ import annotations
+
+import ctypes as c
+import weakref
+from collections.abc import Sequence
+from operator import le
+from typing import Any
+
+from engine.backend.native.library import DraftingStruct, library
+from engine.backend.native.sampling import SamplingStruct
+from engine.backend.segment import DraftedTree, Ranking, Script, TreeBudget
+
+PATIENCE = 0.1
+"""Seconds after which no further level is begun, so that the user's stop is obeyed."""
+
+
+class DraftCall:
+    """dt_draft for one segment.
+
+    Args:
+        pool: handle of the thread pool.
+        segment: a reference to the segment's structure.
+    """
+
+    def __init__(self, pool: int, segment: Any) -> None:  # noqa: ANN401 (ctypes has no name for it)
+        drafter: int = library().dt_drafter_new()
+        if not drafter:
+            raise MemoryError("no memory for drafting")
+        weakref.finalize(self, library().dt_drafter_free, drafter)
+        self._sampling, self._struct = SamplingStruct(), DraftingStruct()
+        self._ranking: Ranking | None = None
+        self._before = pool, segment
+        self._after = c.byref(self._sampling), drafter, c.byref(self._struct)
+        self._capacity: tuple[int, ...] = (0, 0, 0)
+        self._reserve(64, 64, 64)
+
+    def __call__(
+        self,
+        cache: int,
+        committed: int,
+        slots: int,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: TreeBudget,
+    ) -> DraftedTree:
+        """See `engine.backend.segment.TreeDrafting`; `cache` is a handle."""
+        count = len(pending)
+        self._reserve(count, budget.nodes, (budget.depth - 1) * budget.width)
+        if ranking is not self._ranking:
+            self._rank_as(ranking)
+        native = self._struct
+        native.committed, native.pending, native.slots = committed, count, slots
+        native.nodes, native.depth, native.width = budget.nodes, budget.depth, budget.width
+        native.floor, native.seconds = budget.floor, PATIENCE
+        self._tokens[:count] = list(pending)
+        if ranking.script is not None:
+            self._learn(ranking.script, committed + count)
+        if result := library().dt_draft(*self._before, cache, *self._after):
+            raise MemoryError(f"no memory for a draft ({result})")
+        nodes, staged = native.tree_nodes, native.staged
+        return DraftedTree(
+            tuple(self._tree_tokens[:nodes]),
+            tuple(self._parents[:nodes]),
+            tuple(self._scores[:nodes]),
+            self._staged_tokens[:staged],
+            self._staged_parents[:staged],
+        )
+
+    def _reserve(self, *wanted: int) -> None:
+        """Room for so many pending tokens, nodes and staged nodes."""
+        if all(map(le, wanted, self._capacity)):
+            return
+        self._capacity = pending, nodes, staged = tuple(map(max, wanted, self._capacity))
+        self._tokens = (c.c_int32 * pending)()
+        self._tree_tokens, self._parents = (c.c_int32 * (nodes + 1))(), (c.c_int32 * (nodes + 1))()
+        self._scores = (c.c_double * (nodes + 1))()
+        self._staged_tokens, self._staged_parents = (c.c_int32 * staged)(), (c.c_int32 * staged)()
+        native = self._struct
+        native.tokens, native.tree_scores = c.addressof(self._tokens), c.addressof(self._scores)
+        native.tree_tokens = c.addressof(self._tree_tokens)
+        native.tree_parents = c.addressof(self._parents)
+        native.staged_tokens = c.addressof(self._staged_tokens)
+        native.staged_parents = c.addressof(self._staged_parents)
+
+    def _rank_as(self, ranking: Ranking) -> None:
+        self._ranking = ranking
+        self._sampling.temperature = ranking.temperature
+        self._sampling.seed = ranking.seed
+        self._sampling.share_noise = ranking.share_noise
+        self._struct.script = None
+
+    def _learn(self, script: Script, position: int) -> None:
+        depth = self._struct.depth
+        self._script = (c.c_int32 * depth)(*script.tokens[position : position + depth])
+        self._struct.script, self._struct.script_weight = c.addressof(self._script), script.weight

@@ -1,0 +1,221 @@
+/* A tree of drafted tokens, level by level; engine/draft/standalone.py says the same in Python. */
+#include "draft.h"
+#include "internal.h"
+#include "tree.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct dt_drafter {
+    uint8_t *memory;
+    size_t bytes;
+};
+
+/* A node of the tree; 0 is the root. `staged` tells where its keys are: -1 for the root. */
+typedef struct { int32_t token, parent, index, staged; double score; } candidate;
+
+typedef struct {
+    dt_pool *pool;
+    const dt_segment *segment;
+    dt_cache *cache;
+    const dt_sampling *sampling;
+    dt_drafting *to;
+    int32_t start, width, vocab; /* start: first staged slot, which is also the position drafted first */
+    int32_t count, beam_count;
+    candidate *nodes;        /* [1 + width + (depth - 1) * width^2], in the order of drafting */
+    int32_t *place;          /* as many: where each node is in the tree */
+    int32_t *beams;          /* [width] nodes whose children come next, the best first */
+    dt_candidate *likeliest; /* [width * width] */
+    float *logits, *hidden;  /* [width, vocab], [max(pending, width), hidden] */
+    int32_t *positions, *all_rows;
+} draft;
+
+/* ---- scratch ------------------------------------------------------------------------------- */
+
+static void *take(uint8_t *base, size_t *used, size_t bytes)
+{
+    void *place = base ? base + *used : NULL;
+    *used += (bytes + 63) / 64 * 64;
+    return place;
+}
+
+/* Lays the scratch memory out; returns its size, also without any. */
+static size_t lay_out(draft *d, uint8_t *base)
+{
+    const size_t width = (size_t)d->width, depth = (size_t)d->to->depth;
+    const size_t rows = d->to->pending > d->width ? (size_t)d->to->pending : width;
+    const size_t nodes = 1 + width + (depth - 1) * width * width;
+    size_t used = 0;
+    d->nodes = take(base, &used, nodes * sizeof *d->nodes);
+    d->place = take(base, &used, nodes * sizeof *d->place);
+    d->beams = take(base, &used, width * sizeof *d->beams);
+    d->likeliest = take(base, &used, width * width * sizeof *d->likeliest);
+    d->positions = take(base, &used, rows * sizeof *d->positions);
+    d->all_rows = take(base, &used, width * sizeof *d->all_rows);
+    d->hidden = take(base, &used, rows * (size_t)d->segment->hidden * sizeof *d->hidden);
+    d->logits = take(base, &used, width * (size_t)d->vocab * sizeof *d->logits);
+    return used;
+}
+
+static int32_t reserve(dt_drafter *drafter, draft *d)
+{
+    const size_t bytes = lay_out(d, NULL);
+    if (bytes > drafter->bytes) {
+        free(drafter->memory);
+        drafter->memory = malloc(bytes);
+        drafter->bytes = drafter->memory ? bytes : 0;
+        if (!drafter->memory) return DT_NO_MEMORY;
+    }
+    lay_out(d, drafter->memory);
+    return DT_OK;
+}
+
+dt_drafter *dt_drafter_new(void) { return calloc(1, sizeof(dt_drafter)); }
+
+void dt_drafter_free(dt_drafter *drafter)
+{
+    if (!drafter) return;
+    free(drafter->memory);
+    free(drafter);
+}
+
+/* ---- forwards ------------------------------------------------------------------------------ */
+
+/* The committed tokens that the draft has not seen; logits of the last one. */
+static int32_t catch_up(draft *d)
+{
+    const int32_t rows = d->to->pending, last = rows - 1;
+    for (int32_t row = 0; row < rows; row++) d->positions[row] = d->to->committed + row;
+    const dt_step step = {
+        .rows = rows, .first_slot = d->to->committed, .logit_count = 1, .tokens = d->to->tokens,
+        .positions = d->positions, .logit_rows = &last, .hidden_out = d->hidden, .logits = d->logits,
+    };
+    return dt_forward(d->pool, d->segment, d->cache, &step);
+}
+
+/* Stages the beams and computes their logits. */
+static int32_t stage(draft *d)
+{
+    dt_drafting *to = d->to;
+    const int32_t first = to->staged, rows = d->beam_count;
+    for (int32_t row = 0; row < rows; row++) {
+        candidate *node = &d->nodes[d->beams[row]];
+        node->staged = to->staged++;
+        to->staged_tokens[node->staged] = node->token;
+        to->staged_parents[node->staged] = d->nodes[node->parent].staged;
+        d->all_rows[row] = row;
+    }
+    const dt_step step = {
+        .rows = rows, .logit_count = rows, .tokens = to->staged_tokens + first,
+        .logit_rows = d->all_rows, .hidden_out = d->hidden, .logits = d->logits,
+    };
+    return dt_forward_tree(d->pool, d->segment, d->cache, &step, d->start, first, to->staged_parents);
+}
+
+/* ---- the tree ------------------------------------------------------------------------------ */
+
+/* The node's place among the best `width` so far; of equal ones the earlier is better. */
+static int32_t keep_best(const draft *d, int32_t *best, int32_t kept, int32_t node)
+{
+    int32_t place = kept;
+    while (place && d->nodes[best[place - 1]].score < d->nodes[node].score) place--;
+    if (place == d->width) return kept;
+    const int32_t moved = (kept < d->width ? kept : kept - 1) - place;
+    memmove(best + place + 1, best + place, sizeof *best * (size_t)moved);
+    best[place] = node;
+    return kept < d->width ? kept + 1 : kept;
+}
+
+/* Adds the likeliest children of every beam; the best of them are the next beams. */
+static int32_t widen(draft *d, int32_t level)
+{
+    const int32_t result = dt_rank(d->pool, d->sampling, d->logits, d->beam_count, d->vocab,
+                                   d->start + level, d->width, d->likeliest);
+    int32_t best[DT_MOST_WIDTH], kept = 0;
+    for (int32_t row = 0; row < d->beam_count && result == DT_OK; row++) {
+        const double above = d->nodes[d->beams[row]].score;
+        for (int32_t k = 0; k < d->width; k++) {
+            dt_candidate *child = &d->likeliest[row * d->width + k];
+            if (d->to->script && !k)
+                *child = (dt_candidate){d->to->script[level], (float)d->to->script_weight};
+            if (child->token < 0) break;
+            const double score = above + (double)child->weight;
+            d->nodes[d->count] = (candidate){
+                child->token, d->beams[row], d->count, -1, score < above ? score : above};
+            kept = keep_best(d, best, kept, d->count++);
+        }
+    }
+    memcpy(d->beams, best, sizeof *best * (size_t)kept);
+    d->beam_count = kept;
+    return result;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int32_t grow(draft *d)
+{
+    const dt_drafting *to = d->to;
+    const double end = now() + to->seconds;
+    int32_t result = catch_up(d);
+    for (int32_t level = 0; result == DT_OK; level++) {
+        result = widen(d, level);
+        double mass = 0;
+        for (int32_t i = 0; i < d->beam_count; i++) mass += exp(d->nodes[d->beams[i]].score);
+        const int32_t room = to->slots - d->start - to->staged;
+        if (level + 1 == to->depth || mass < to->floor || !d->beam_count || d->beam_count > room) break;
+        if (now() > end || result != DT_OK) break;
+        result = stage(d);
+    }
+    return result;
+}
+
+static int by_score(const void *first, const void *second)
+{
+    const candidate *a = first, *b = second;
+    if (a->score != b->score) return a->score < b->score ? 1 : -1;
+    return a->index < b->index ? -1 : 1;
+}
+
+/* The best nodes, ranked. Parents were drafted before their children and score no less. */
+static void hand_over(draft *d)
+{
+    dt_drafting *to = d->to;
+    qsort(d->nodes + 1, (size_t)d->count - 1, sizeof *d->nodes, by_score);
+    to->tree_nodes = d->count - 1 < to->nodes ? d->count : to->nodes + 1;
+    for (int32_t i = 0; i < to->tree_nodes; i++) {
+        const candidate *node = &d->nodes[i];
+        d->place[node->index] = i;
+        to->tree_tokens[i] = node->token;
+        to->tree_parents[i] = i ? d->place[node->parent] : -1;
+        to->tree_scores[i] = node->score;
+    }
+}
+
+int32_t dt_draft(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
+                 const dt_sampling *sampling, dt_drafter *drafter, dt_drafting *drafting)
+{
+    const dt_drafting *to = drafting;
+    if (to->pending < 1 || to->depth < 1 || to->width < 1 || to->width > DT_MOST_WIDTH || to->nodes < 0)
+        return DT_BAD_ARGUMENT;
+    if (!segment->head.data || !segment->embedding.data || to->committed + to->pending > to->slots)
+        return DT_BAD_ARGUMENT;
+    draft d = {
+        .pool = pool, .segment = segment, .cache = cache, .sampling = sampling, .to = drafting,
+        .start = to->committed + to->pending, .width = to->width, .vocab = segment->head.rows,
+        .count = 1, .beam_count = 1,
+    };
+    if (reserve(drafter, &d)) return DT_NO_MEMORY;
+    drafting->staged = 0;
+    d.nodes[0] = (candidate){to->tokens[to->pending - 1], -1, 0, -1, 0};
+    d.beams[0] = 0;
+    const int32_t result = grow(&d);
+    if (result == DT_OK) hand_over(&d);
+    return result;
+}

@@ -1,0 +1,37 @@
+/* Drafting a tree of tokens in one call: the third part of the C ABI, beside duotail.h. */
+#ifndef DUOTAIL_DRAFT_H
+#define DUOTAIL_DRAFT_H
+
+#include "sample.h"
+
+/* What to draft behind committed tokens, and the tree. Node 0 is the root, the last of them. */
+typedef struct {
+    int32_t committed;              /* tokens whose keys the cache holds */
+    int32_t pending;                /* committed tokens behind those, at least one, ... */
+    const int32_t *tokens;          /* ... [pending] */
+    int32_t slots;                  /* of the cache, that may be used */
+    int32_t nodes, depth, width;    /* most nodes; levels; nodes expanded per level and children of each */
+    double floor;                   /* no level below paths that are less likely than this together */
+    double seconds;                 /* no level begins later than this, so that a stop is obeyed */
+    const int32_t *script;          /* NULL, or to measure chains: [depth] tokens that are the likeliest ... */
+    double script_weight;           /* ... with this log of their probability, whatever the model says */
+    int32_t *tree_tokens, *tree_parents; /* out, [nodes + 1]: best scores first */
+    double *tree_scores;
+    int32_t *staged_tokens, *staged_parents; /* out, [(depth - 1) * width] */
+    int32_t tree_nodes, staged;     /* out: nodes, the root included; nodes with keys in the cache */
+} dt_drafting;
+
+/* Scratch memory of drafts with one model. */
+typedef struct dt_drafter dt_drafter;
+
+DT_API dt_drafter *dt_drafter_new(void);
+DT_API void dt_drafter_free(dt_drafter *drafter);
+
+/* Process the pending tokens, then draft level by level with a model that is one segment: the
+ * likeliest tokens as dt_rank has them, and below the best of each level their own. The staged
+ * node i has its keys in slot committed + pending + i, and a staged node or -1 as its parent.
+ * Returns DT_OK, DT_NO_MEMORY or DT_BAD_ARGUMENT. */
+DT_API int32_t dt_draft(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
+                        const dt_sampling *sampling, dt_drafter *drafter, dt_drafting *drafting);
+
+#endif

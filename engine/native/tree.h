@@ -1,0 +1,15 @@
+/* A forward over rows of a tree that are given by their parents, beside duotail.h. */
+#ifndef DUOTAIL_TREE_H
+#define DUOTAIL_TREE_H
+
+#include "duotail.h"
+
+/* The forward of `rows`, which are the last of the nodes staged behind `committed` tokens; `staged`
+ * came before them. parents [staged + rows]: an earlier one of the nodes, or -1 for one that follows
+ * the committed tokens. What of `rows` tells slots, positions and paths is not looked at.
+ * Returns DT_OK, DT_NO_MEMORY or DT_BAD_ARGUMENT. */
+DT_API int32_t dt_forward_tree(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
+                               const dt_step *rows, int32_t committed, int32_t staged,
+                               const int32_t *parents);
+
+#endif
