@@ -106,9 +106,9 @@ static inline void dt_insert(dt_found *found, int32_t width, double score, int32
     found->best[place] = (dt_scored){score, token};
 }
 
-/* The kernels over a whole row. */
+/* The best logit of a row, and the token of the best score. */
 dt_peak dt_find_peak(dt_pool *pool, const float *row, int32_t vocab, float *tops);
-void dt_find_best(dt_pool *pool, dt_search *search, int32_t vocab, dt_found *found);
+int32_t dt_find_best(dt_pool *pool, dt_search *search, int32_t vocab);
 
 typedef struct {
     uint32_t key; /* falls as the logit rises */

@@ -147,11 +147,9 @@ static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, int32_t posi
         .noise = &noise,
         .cut = dt_filter(pool, sampling, &s->room, row, s->vocab, peak.value),
         .width = 1,
+        .promise = dt_gumbel(dt_noise_word(&noise, peak.token)),
     };
-    atomic_init(&search.promise, dt_gumbel(dt_noise_word(&noise, peak.token)));
-    dt_found found;
-    dt_find_best(pool, &search, s->vocab, &found);
-    return found.best[0].token;
+    return dt_find_best(pool, &search, s->vocab);
 }
 
 static int32_t child_of(const dt_verification *v, int32_t node, int32_t token, int32_t *children)

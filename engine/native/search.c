@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+enum { PARTS = 2 * DT_MOST_SLICES }; /* slices of all rows at once */
+
 const dt_draw_kernels *dt_draw(void)
 {
 #if defined(__x86_64__)
@@ -17,66 +19,121 @@ const dt_draw_kernels *dt_draw(void)
     return &dt_draw_portable;
 }
 
+static void run(dt_pool *pool, dt_task *task, void *context, int32_t count)
+{
+    if (pool) dt_run(pool, task, context, count);
+    else
+        for (int32_t index = 0; index < count; index++) task(context, index);
+}
+
 void dt_run_slices(dt_pool *pool, dt_task *task, void *context, int32_t vocab)
 {
-    const int32_t slices = dt_slices(vocab);
-    if (pool) dt_run(pool, task, context, slices);
-    else
-        for (int32_t slice = 0; slice < slices; slice++) task(context, slice);
+    run(pool, task, context, dt_slices(vocab));
 }
+
+/* ---- the best logit ------------------------------------------------------------------------ */
 
 typedef struct {
-    const float *row;
-    float *tops;
+    const float *rows; /* [rows, vocab] */
+    float *tops;       /* of a single row, or NULL */
     int32_t vocab;
-    dt_peak peak[DT_MOST_SLICES];
+    dt_peak peak[PARTS];
 } peak_job;
 
-static void peak_of_slice(void *context, int32_t slice)
+static void peak_of_part(void *context, int32_t part)
 {
     peak_job *job = context;
-    const int32_t from = dt_slice_start(slice, job->vocab), to = dt_slice_start(slice + 1, job->vocab);
-    job->peak[slice] = dt_draw()->peak(job->row, from, to, job->tops);
+    const int32_t vocab = job->vocab, slice = part % dt_slices(vocab);
+    const float *row = job->rows + (int64_t)(part / dt_slices(vocab)) * vocab;
+    job->peak[part] = dt_draw()->peak(row, dt_slice_start(slice, vocab),
+                                      dt_slice_start(slice + 1, vocab), job->tops);
 }
 
-dt_peak dt_find_peak(dt_pool *pool, const float *row, int32_t vocab, float *tops)
+/* The best of slices in ascending order. */
+static dt_peak highest(const dt_peak *peak, int32_t slices)
 {
-    peak_job job = {.row = row, .tops = tops, .vocab = vocab};
-    dt_run_slices(pool, peak_of_slice, &job, vocab);
-    dt_peak best = job.peak[0];
-    for (int32_t slice = 1; slice < dt_slices(vocab); slice++) {
-        if (job.peak[slice].value > best.value)
-            best.value = job.peak[slice].value, best.token = job.peak[slice].token;
-        best.invalid |= job.peak[slice].invalid;
+    dt_peak best = peak[0];
+    for (int32_t slice = 1; slice < slices; slice++) {
+        if (peak[slice].value > best.value)
+            best.value = peak[slice].value, best.token = peak[slice].token;
+        best.invalid |= peak[slice].invalid;
     }
     best.invalid |= !isfinite(best.value);
     return best;
 }
 
-typedef struct {
-    dt_search *search;
-    int32_t vocab;
-    dt_found found[DT_MOST_SLICES];
-} search_job;
-
-static void search_slice(void *context, int32_t slice)
+dt_peak dt_find_peak(dt_pool *pool, const float *row, int32_t vocab, float *tops)
 {
-    search_job *job = context;
-    const int32_t from = dt_slice_start(slice, job->vocab), to = dt_slice_start(slice + 1, job->vocab);
-    dt_draw()->search(job->search, from, to, &job->found[slice]);
+    peak_job job = {.rows = row, .tops = tops, .vocab = vocab};
+    run(pool, peak_of_part, &job, dt_slices(vocab));
+    return highest(job.peak, dt_slices(vocab));
 }
 
-void dt_find_best(dt_pool *pool, dt_search *search, int32_t vocab, dt_found *found)
+/* ---- the best tokens ----------------------------------------------------------------------- */
+
+typedef struct {
+    dt_search *searches; /* one per row */
+    int32_t vocab;
+    dt_found found[PARTS];
+} search_job;
+
+static void search_part(void *context, int32_t part)
+{
+    search_job *job = context;
+    const int32_t vocab = job->vocab, slice = part % dt_slices(vocab);
+    dt_draw()->search(&job->searches[part / dt_slices(vocab)], dt_slice_start(slice, vocab),
+                      dt_slice_start(slice + 1, vocab), &job->found[part]);
+}
+
+/* One list from those of a row's slices, in ascending order. */
+static dt_found joined(const dt_found *parts, int32_t slices, int32_t width)
+{
+    dt_found found;
+    found.count = 0, found.mass = 0;
+    for (const dt_found *part = parts; part < parts + slices; part++) {
+        for (int32_t i = 0; i < part->count; i++)
+            dt_insert(&found, width, part->best[i].score, part->best[i].token);
+        found.mass += part->mass;
+    }
+    return found;
+}
+
+int32_t dt_find_best(dt_pool *pool, dt_search *search, int32_t vocab)
 {
     search_job job;
-    job.search = search, job.vocab = vocab;
-    dt_run_slices(pool, search_slice, &job, vocab);
-    found->count = 0, found->mass = 0;
-    for (int32_t slice = 0; slice < dt_slices(vocab); slice++) {
-        const dt_found *part = &job.found[slice];
-        for (int32_t i = 0; i < part->count; i++)
-            dt_insert(found, search->width, part->best[i].score, part->best[i].token);
-        found->mass += part->mass;
+    job.searches = search, job.vocab = vocab;
+    run(pool, search_part, &job, dt_slices(vocab));
+    return joined(job.found, dt_slices(vocab), search->width).best[0].token;
+}
+
+/* ---- ranking ------------------------------------------------------------------------------- */
+
+/* Up to PARTS / slices rows; `plan` is what their searches have in common. */
+static void rank_rows(dt_pool *pool, const float *logits, int32_t rows, int32_t vocab,
+                      const dt_search *plan, dt_candidate *out)
+{
+    const int32_t slices = dt_slices(vocab), width = plan->width;
+    dt_search searches[PARTS];
+    union {
+        peak_job peak;
+        search_job search;
+    } job;
+    job.peak.rows = logits, job.peak.tops = NULL, job.peak.vocab = vocab;
+    run(pool, peak_of_part, &job.peak, rows * slices);
+    for (int32_t row = 0; row < rows; row++) {
+        searches[row] = *plan;
+        searches[row].row = logits + (int64_t)row * vocab;
+        searches[row].peak = highest(job.peak.peak + row * slices, slices).value;
+    }
+    job.search.searches = searches, job.search.vocab = vocab;
+    run(pool, search_part, &job.search, rows * slices);
+    for (int32_t row = 0; row < rows; row++, out += width) {
+        const dt_found found = joined(job.search.found + row * slices, slices, width);
+        const double all = found.count ? dt_log(found.mass) : 0;
+        for (int32_t i = 0; i < width; i++)
+            out[i] = i < found.count
+                         ? (dt_candidate){found.best[i].token, (float)(found.best[i].score - all)}
+                         : (dt_candidate){-1, -INFINITY};
     }
 }
 
@@ -88,24 +145,18 @@ int32_t dt_rank(dt_pool *pool, const dt_sampling *sampling, const float *logits,
         return DT_BAD_ARGUMENT;
     const int greedy = sampling->temperature == 0;
     const dt_noise noise = dt_noise_at(sampling->seed, position);
-    for (int32_t row = 0; row < rows; row++, out += width) {
-        dt_search search = {
-            .row = logits + (int64_t)row * vocab,
-            .temperature = greedy ? 1 : fmin(fmax(sampling->temperature, 1e-4), 1e4),
-            .noise = greedy || !sampling->share_noise ? NULL : &noise,
-            .cut = {-INFINITY, INT32_MAX},
-            .width = width,
-            .weigh = 1,
-        };
-        atomic_init(&search.promise, -INFINITY);
-        dt_found found;
-        search.peak = dt_find_peak(pool, search.row, vocab, NULL).value;
-        dt_find_best(pool, &search, vocab, &found);
-        const double all = found.count ? dt_log(found.mass) : 0;
-        for (int32_t i = 0; i < width; i++)
-            out[i] = i < found.count
-                         ? (dt_candidate){found.best[i].token, (float)(found.best[i].score - all)}
-                         : (dt_candidate){-1, -INFINITY};
-    }
+    const dt_search plan = {
+        .temperature = greedy ? 1 : fmin(fmax(sampling->temperature, 1e-4), 1e4),
+        .noise = greedy || !sampling->share_noise ? NULL : &noise,
+        .cut = {-INFINITY, INT32_MAX},
+        .width = width,
+        .weigh = 1,
+        .promise = -INFINITY,
+    };
+    const int32_t together = PARTS / dt_slices(vocab);
+    for (int32_t row = 0; row < rows; row += together)
+        rank_rows(pool, logits + (int64_t)row * vocab,
+                  rows - row < together ? rows - row : together, vocab, &plan,
+                  out + (int64_t)row * width);
     return DT_OK;
 }

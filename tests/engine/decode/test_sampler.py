@@ -105,6 +105,16 @@ def test_rank_is_a_distribution_and_shares_the_noise() -> None:
     assert [int(row.argmax()) for row in apart.rank(rows, 5)] == rows.argmax(axis=1).tolist()
 
 
+def test_without_the_native_library_numpy_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(3).normal(0, 2, 300).astype(np.float32)
+    params = SamplingParams(temperature=0.8, top_p=0.9, seed=2)
+    here = Sampler(params).draw(values, [1, 2])
+    monkeypatch.setattr("engine.decode.sampler.native_is_built", lambda: False)
+    elsewhere = Sampler(params)
+    assert elsewhere.native(300) is None
+    assert elsewhere.draw(values, [1, 2]) == here
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_that_are_none_are_an_error(bad: float) -> None:
     with pytest.raises(InvalidLogits):
