@@ -30,6 +30,7 @@ PARAMS = {
     "top-k": SamplingParams(temperature=1.0, top_k=3),
     "many": SamplingParams(temperature=1.0, top_k=300, top_p=0.99),
     "top-p": SamplingParams(temperature=0.9, top_p=0.8),
+    "top-p hot": SamplingParams(temperature=3.0, top_p=0.8),
     "nearly all": SamplingParams(temperature=1.2, top_p=1 - 1e-12),
     "min-p": SamplingParams(temperature=1.5, min_p=0.1),
     "best only": SamplingParams(temperature=1.0, min_p=1.0, top_p=1e-9),
@@ -53,6 +54,8 @@ def rows(rng: np.random.Generator, vocab: int) -> dict[str, Floats]:
     usual = rng.normal(0, 3, vocab)
     masked = np.where(rng.random(vocab) < 0.5, -np.inf, usual)
     masked[rng.integers(vocab)] = 1.0
+    cliff = rng.normal(np.log(0.3 / vocab), 0.01, vocab)  # one token, and a tail of 0.3 times that
+    cliff[rng.integers(vocab)] = 0.0
     kinds = {
         "usual": usual,
         "flat": rng.normal(0, 0.01, vocab),
@@ -60,6 +63,7 @@ def rows(rng: np.random.Generator, vocab: int) -> dict[str, Floats]:
         "all equal": np.full(vocab, -2.5),
         "signed zeros": rng.choice([0.0, -0.0], vocab),
         "masked": masked,
+        "cliff": cliff,
         "offset": usual + 1e7,
         "huge": usual * 1e37,
         "tiny": usual * 1e-40,
@@ -177,6 +181,13 @@ def test_ranking(name: str, *, shared: bool) -> None:
             np.testing.assert_allclose(found, np.take_along_axis(weights, expected, 1), atol=3e-3)
             seen.add(found.tobytes())
         assert len(seen) == 1
+
+
+def test_of_equal_tokens_the_lower_ranks_first() -> None:
+    logits = np.zeros((1, 20_000), dtype=np.float32)
+    logits[0, [19_000, 9_000, 40]] = 1
+    tokens, _ = NativeDraws(SamplingParams(), 20_000).rank(logits, 0, 5)
+    assert tokens.tolist() == [[40, 9_000, 19_000, 0, 1]]
 
 
 def test_a_row_with_few_numbers_ranks_those() -> None:
