@@ -6,14 +6,16 @@ one in memory can stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from engine.backend.cpu import choose_format, cpu_backend
-from engine.backend.segment import Floats, Weights
+from engine.backend.cpu import NATIVE_FORMATS, choose_format, cpu_backend
+from engine.backend.native.cached_weights import CachedWeights
+from engine.backend.segment import Floats, Readable, Stretch, Weights
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.decode.controller import Controller
 from engine.draft.combined import CombinedDrafter
@@ -32,6 +34,9 @@ from engine.plan.footprint import footprint, weight_count
 from engine.plan.planner import KV_SHARE, ModelFacts, Wish, plan
 
 Progress = Callable[[str, float], None]
+
+WORTH_KEEPING = 50 << 20
+"""Bytes of packed weights from which on they are kept on disk; smaller models load in a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class CheckedPair:
 
 @dataclass(slots=True)
 class LoadedPair:
-    """Everything an answer needs."""
+    """Everything an answer needs; `own_bytes` of weights lie in memory of this process alone."""
 
     path: Path
     name: str
@@ -82,11 +87,15 @@ class LoadedPair:
     drafter: Drafter | None
     controller: Controller
     plan: PlanSummary
+    own_bytes: int
 
     @property
     def nbytes(self) -> int:
-        """Memory that comes back when the pair goes."""
-        return self.plan.target_bytes + self.plan.draft_bytes + self.states.nbytes
+        """Memory that comes back when the pair goes.
+
+        Weights mapped from a file are not in it: the system counts their memory as available.
+        """
+        return self.own_bytes + self.states.nbytes
 
 
 def check(command: Load, memory_available: int) -> CheckedPair:
@@ -145,15 +154,18 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
             model.weights, lambda done: progress(stage, (before + done) / total), cancelled
         )
         config = replace(model.folder.config, vocab_size=vocab)
-        return Decoder.build(config, _SameVocabulary(reader, vocab), cpu_backend(model.format))
+        with _cached(_SameVocabulary(reader, vocab), model, reader.skip) as weights:
+            return Decoder.build(config, weights, cpu_backend(model.format))
 
     target = build(checked.target, 0, f"Loading {checked.target.folder.name}")
     left = checked.memory_available - checked.plan.target_bytes - checked.plan.draft_bytes
     kv_budget = int(max(left, 0) * KV_SHARE)
     states = StatePool(target, context, kv_budget)
+    own_bytes = target.weight_bytes - target.mapped_bytes
     drafters: list[Drafter] = [LookupDrafter()] if checked.lookup else []
     if checked.draft is not None:
         model = build(checked.draft, sizes[0], f"Loading {checked.draft.folder.name}")
+        own_bytes += model.weight_bytes - model.mapped_bytes
         draft_context = min(context, checked.draft.folder.config.max_positions)
         pool = StatePool(model, draft_context, kv_budget // 4)
         drafters.append(StandaloneDrafter(checked.draft.folder.name, model, pool))
@@ -169,6 +181,7 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
         drafter=CombinedDrafter(drafters) if drafters else None,
         controller=Controller(forced=checked.forced),
         plan=replace(checked.plan, signature=target.signature),
+        own_bytes=own_bytes,
     )
 
 
@@ -205,6 +218,17 @@ def _warm_up(states: StatePool) -> None:
     state.discard()
 
 
+def _cached(
+    weights: Readable, model: Checked, skip: Callable[[Sequence[str]], None]
+) -> AbstractContextManager[Weights]:
+    """The weights, with a cache on disk of what is quantised at load if that takes a while."""
+    fmt = NATIVE_FORMATS.get(model.format)
+    nbytes = model.facts.footprint.weight_bytes
+    if fmt is None or nbytes < WORTH_KEEPING:
+        return nullcontext(weights)
+    return CachedWeights(weights, model.weights.files, fmt, nbytes, skip=skip)
+
+
 class _SameVocabulary:
     """Weights with as many rows for tokens as the target has.
 
@@ -212,16 +236,29 @@ class _SameVocabulary:
     rows up to 3B, 152064 from 7B on). The rows in question belong to no token.
     """
 
-    def __init__(self, weights: Weights, rows: int) -> None:
+    def __init__(self, weights: Readable, rows: int) -> None:
         self._weights = weights
         self._rows = rows
 
     def float32(self, name: str) -> Floats:
         tensor = self._weights.float32(name)
-        if name not in (EMBEDDING, HEAD) or len(tensor) == self._rows:
+        if not self._differs(name):
             return tensor
         missing = max(self._rows - len(tensor), 0)
         return np.pad(tensor[: self._rows], ((0, missing), (0, 0)))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        shape = self._weights.shape(name)
+        return (self._rows, *shape[1:]) if self._differs(name) else shape
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        if self._differs(name):
+            yield self.float32(name)
+        else:
+            yield from self._weights.stretches(name)
+
+    def _differs(self, name: str) -> bool:
+        return name in (EMBEDDING, HEAD) and self._weights.shape(name)[0] != self._rows
 
 
 class _ProgressingWeights:
@@ -239,9 +276,24 @@ class _ProgressingWeights:
         self._done = 0
 
     def float32(self, name: str) -> Floats:
+        tensor = self._weights.float32(name, check_finite=True)
+        self._advance(self._weights.stored_bytes(name))
+        return tensor
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._weights.shape(name)
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        for part in self._weights.stretches(name):
+            yield part
+            self._advance(part.nbytes)
+
+    def skip(self, names: Sequence[str]) -> None:
+        """These are there without being read."""
+        self._advance(sum(self._weights.stored_bytes(name) for name in names))
+
+    def _advance(self, nbytes: int) -> None:
         if self._cancelled():
             raise Cancelled
-        tensor = self._weights.float32(name, check_finite=True)
-        self._done += tensor.nbytes // 2 if self._weights.dtype(name) != "F32" else tensor.nbytes
-        self._report(min(self._done, self._weights.nbytes))
-        return tensor
+        self._done += nbytes
+        self._report(self._done)

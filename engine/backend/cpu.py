@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from engine.backend.native.library import Format
 from engine.backend.segment import Backend
 from engine.commands import WeightFormat
 from engine.errors import Absent
 
 MOST_AT_EIGHT_BITS = 1_000_000_000
 """Weights up to which 8 bits are the default: small models lose more by 4 bits, and are fast."""
+
+NATIVE_FORMATS = {
+    WeightFormat.Q4: Format.Q4,
+    WeightFormat.Q8: Format.Q8,
+    WeightFormat.BF16: Format.BF16,
+}
+"""What the native backend calls the formats that it serves; torch serves the others."""
 
 
 def native_is_built() -> bool:
@@ -50,13 +58,7 @@ def cpu_backend(weights: WeightFormat, threads: int | None = None) -> Backend:
         from engine.backend.torch_cpu.segment import TorchCpuBackend
 
         return TorchCpuBackend()
-    from engine.backend.native.library import Format
     from engine.backend.native.pool import shared_pool
     from engine.backend.native.segment import NativeBackend
 
-    formats = {
-        WeightFormat.Q4: Format.Q4,
-        WeightFormat.Q8: Format.Q8,
-        WeightFormat.BF16: Format.BF16,
-    }
-    return NativeBackend(formats[weights], shared_pool(threads))
+    return NativeBackend(NATIVE_FORMATS[weights], shared_pool(threads))

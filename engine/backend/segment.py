@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,26 @@ class Weights(Protocol):
 
     def float32(self, name: str) -> Floats:
         """The tensor as a C-contiguous fp32 array."""
+        ...
+
+
+Stretch = NDArray[Any]
+"""Rows of a matrix in float32, float16, or uint16 for the bits of bf16; C-contiguous."""
+
+
+@runtime_checkable
+class Readable(Weights, Protocol):
+    """Weights that can be read in small pieces and as they are stored, which saves memory."""
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        ...
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        """A matrix from top to bottom, a multiple of 16 rows at a time but for the last.
+
+        A stretch is valid until the next one is asked for.
+        """
         ...
 
 
@@ -76,6 +96,11 @@ class Segment(Protocol):
     @property
     def weight_bytes(self) -> int:
         """Bytes of weights held."""
+        ...
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Those of them that lie in files, whose memory the system may take and fill again."""
         ...
 
     def new_cache(self, slots: int) -> SegmentCache:

@@ -122,7 +122,7 @@ class RandomWeights:
         stretch = self._stretches.get((fmt, cols))
         if stretch is None:
             noise = self._noise(STRETCH * LANES * cols, cols, str(fmt)).reshape(-1, cols)
-            stretch = pack_rows(ThreadPool(1), [noise], fmt).data.reshape(STRETCH, -1)
+            stretch = pack_rows(ThreadPool(1), noise, fmt).data.reshape(STRETCH, -1)
             self._stretches[fmt, cols] = stretch
         matrix = empty(fmt, rows, cols)
         blocks = matrix.data.reshape(-1, stretch.shape[1])

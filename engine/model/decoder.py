@@ -62,6 +62,11 @@ class Decoder:
         """Bytes of weights held on all devices."""
         return sum(segment.weight_bytes for segment in self.segments)
 
+    @property
+    def mapped_bytes(self) -> int:
+        """Those of them that lie in files, whose memory the system may take and fill again."""
+        return sum(segment.mapped_bytes for segment in self.segments)
+
     def new_state(self, context: int) -> SequenceState:
         """An empty sequence with room for `context` committed tokens and a tree behind them."""
         caches = [segment.new_cache(context + MAX_TREE) for segment in self.segments]

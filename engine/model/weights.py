@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +18,9 @@ from engine.model.safetensors_file import StoredTensor, damaged, read_header
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
-READABLE = ("F32", "F16", "BF16")
+_STORED = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+READABLE = tuple(_STORED)
+STRETCH_BYTES = 8 << 20
 EMBEDDING = "model.embed_tokens.weight"
 FINAL_NORM = "model.norm.weight"
 HEAD = "lm_head.weight"
@@ -47,6 +53,11 @@ class SafetensorsFolder:
         """Bytes of all tensors as stored."""
         return sum(tensor.nbytes for tensor in self._tensors.values())
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The weight files."""
+        return tuple(sorted({tensor.file for tensor in self._tensors.values()}))
+
     def names(self) -> tuple[str, ...]:
         """Names of all tensors, in file order."""
         return tuple(self._tensors)
@@ -57,6 +68,10 @@ class SafetensorsFolder:
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor; `KeyError` when there is none of that name."""
         return self._tensors[name].shape
+
+    def stored_bytes(self, name: str) -> int:
+        """Bytes of a tensor in its file."""
+        return self._tensors[name].nbytes
 
     def dtype(self, name: str) -> str:
         """Stored type in safetensors' spelling, such as "BF16"."""
@@ -76,12 +91,25 @@ class SafetensorsFolder:
             )
         values = _widen(_read_bytes(tensor), tensor.dtype).reshape(tensor.shape)
         if check_finite and not np.isfinite(values).all():
-            raise UserFixable(
-                "The weights are damaged: they hold values that are not numbers.",
-                DOWNLOAD_AGAIN,
-                f"{name} in {tensor.file}",
-            )
+            raise not_finite(f"{name} in {tensor.file}")
         return values
+
+    def stretches(self, name: str) -> Iterator[NDArray[Any]]:
+        """A matrix as it is stored, some megabytes of rows at a time (a multiple of 16).
+
+        In float32, float16, or uint16 for the bits of BF16. All use the same memory: a stretch is
+        valid until the next one is asked for.
+        """
+        tensor = self._tensors[name]
+        rows, cols = tensor.shape
+        row_bytes = tensor.nbytes // rows
+        most = max(STRETCH_BYTES // row_bytes // 16, 1) * 16
+        room = np.empty(min(most, rows) * row_bytes, dtype=np.uint8)
+        with _opened(tensor) as stream:
+            for first in range(0, rows, most):
+                part = room[: min(most, rows - first) * row_bytes]
+                _fill(part, stream, tensor)
+                yield part.view(_STORED[tensor.dtype]).reshape(-1, cols)
 
     def same_bytes(self, first: str, second: str) -> bool:
         """Whether two tensors agree in type, shape and every stored byte."""
@@ -99,20 +127,45 @@ class SafetensorsFolder:
         return True
 
 
+def not_finite(where: str) -> UserFixable:
+    """The error for weights that are no numbers."""
+    return UserFixable(
+        "The weights are damaged: they hold values that are not numbers.", DOWNLOAD_AGAIN, where
+    )
+
+
 def _read_bytes(tensor: StoredTensor) -> NDArray[np.uint8]:
+    raw = np.empty(tensor.nbytes, dtype=np.uint8)
+    with _opened(tensor) as stream:
+        _fill(raw, stream, tensor)
+    return raw
+
+
+@contextmanager
+def _opened(tensor: StoredTensor) -> Iterator[FileIO]:
+    """The tensor's file, at the tensor."""
     try:
-        raw = np.fromfile(tensor.file, dtype=np.uint8, count=tensor.nbytes, offset=tensor.begin)
+        with FileIO(tensor.file) as stream:
+            stream.seek(tensor.begin)
+            yield stream
     except OSError as error:
         raise UserFixable(
             f"{tensor.file.name} cannot be read.", "Check the disk and the file.", str(error)
         ) from error
-    if raw.size != tensor.nbytes:
-        raise UserFixable(
-            f"{tensor.file.name} has become shorter since it was checked.",
-            "Wait until the download is complete, then load the model again.",
-            str(tensor.file),
-        )
-    return raw
+
+
+def _fill(room: NDArray[np.uint8], stream: FileIO, tensor: StoredTensor) -> None:
+    """Read until the room is full."""
+    done = 0
+    while done < room.nbytes:
+        count = stream.readinto(room[done:].data)  # one call reads 2 GiB at most
+        if not count:
+            raise UserFixable(
+                f"{tensor.file.name} has become shorter since it was checked.",
+                "Wait until the download is complete, then load the model again.",
+                str(tensor.file),
+            )
+        done += count
 
 
 def _widen(raw: NDArray[np.uint8], dtype: str) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -12,10 +13,12 @@ from safetensors.numpy import load_file, save_file
 from session import Session
 from tiny_models import write_chat_model
 
+import engine.loading
 import engine.service
-from engine.commands import DraftChoice, Load, Mode
+from engine.backend.native.packed_cache import PackedCache, settle
+from engine.commands import DraftChoice, Load, Mode, Stop, Unload
 from engine.errors import Absent, UserFixable
-from engine.events import Failed, FinishReason, PlanReady
+from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloaded
 from engine.hub.local import bundled_models_root, bundled_target
 from engine.loading import check
 from engine.model.config import ModelConfig
@@ -243,3 +246,60 @@ def test_weights_of_zeros_answer_something(
     session.load(folder)
     finished = session.ask("Hello", max_tokens=5)
     assert finished.token_ids == (0,) * 5
+
+
+# -- quantised once ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small models are worth keeping, too."""
+    monkeypatch.setattr(engine.loading, "WORTH_KEEPING", 0)
+
+
+def long_unchanged(folder: Path) -> Path:
+    os.utime(folder / "model.safetensors", (1.6e9, 1.6e9))
+    return folder
+
+
+@pytest.mark.usefixtures("_kept_on_disk")
+def test_a_model_is_quantised_once(session: Session, chat_model: Path, tmp_path: Path) -> None:
+    """Target and draft come from the cache the second time, and say the same."""
+    folder = long_unchanged(Path(shutil.copytree(chat_model, tmp_path / "Chat")))
+    draft = long_unchanged(write_chat_model(tmp_path / "Draft", seed=3, vocab_size=4128))
+    answers, memory, mapped = [], [], []
+    for _ in range(2):
+        session.load(folder, draft=draft)
+        pair = session.engine._pair
+        assert pair is not None
+        answers.append(session.ask("Hello", max_tokens=24).token_ids)
+        memory.append(pair.nbytes - pair.states.nbytes)
+        mapped.append(pair.target.mapped_bytes / pair.target.weight_bytes)
+        del pair
+        session.submit(Unload())
+        session.wait(Unloaded, count=len(answers))
+        settle()
+    assert answers[0] == answers[1]
+    assert mapped[0] == 0
+    assert mapped[1] > 0.95
+    assert 0 < memory[1] < memory[0] / 20  # the draft's weights are mapped, too
+
+
+@pytest.mark.usefixtures("_kept_on_disk")
+def test_a_load_that_is_stopped_leaves_nothing_on_disk(
+    session: Session, chat_model: Path, tmp_path: Path
+) -> None:
+    folder = long_unchanged(Path(shutil.copytree(chat_model, tmp_path / "Chat")))
+    with session.holding(LoadProgress, lambda event: 0 < event.fraction < 0.9) as hold:
+        session.submit(Load(folder))
+        hold.reached()
+        session.submit(Stop())
+        hold.release()
+    session.wait(Unloaded)
+    settle()
+    assert list(PackedCache().folder.iterdir()) == []
+
+
+def test_small_models_take_no_place_on_disk(session: Session) -> None:
+    session.load(bundled_target())
+    assert not PackedCache().folder.exists()

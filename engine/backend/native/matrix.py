@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -11,17 +11,24 @@ from numpy.typing import NDArray
 
 from engine.backend.native.library import Format, Matrix, aligned, library, pointer
 from engine.backend.native.pool import ThreadPool
-from engine.backend.segment import Floats, Weights
+from engine.backend.segment import Floats, Readable, Stretch, Weights
+from engine.model.weights import not_finite
 
 LANES = 16
+_SOURCES = {"float32": 4, "float16": int(Format.F16), "uint16": int(Format.BF16)}
+_NOT_FINITE = -16
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A matrix [rows, cols] in native blocks; `data` keeps the memory that `struct` points to."""
+    """A matrix [rows, cols] in native blocks; `data` keeps the memory that `struct` points to.
+
+    `mapped`: the memory is a file's, which the system may drop and read again.
+    """
 
     struct: Matrix
     data: NDArray[np.uint8]
+    mapped: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -37,34 +44,33 @@ class PackedWeights(Protocol):
     """Weights that may have matrices in native blocks already."""
 
     def packed(self, names: Sequence[str], fmt: Format, make: Callable[[], Packed]) -> Packed:
-        """The named matrices, one below the other; `make` packs them from fp32."""
+        """The named matrices, one below the other; `make` packs them."""
         ...
 
 
 def pack(pool: ThreadPool, weights: Weights, names: Sequence[str], fmt: Format) -> Packed:
-    """The named matrices, one below the other, in `fmt`: packed before, or quantised here."""
+    """The named matrices, one below the other, in `fmt`: packed before, or quantised here.
+
+    Raises:
+        UserFixable: a weight is not a finite number.
+    """
 
     def make() -> Packed:
-        return pack_rows(pool, [weights.float32(name) for name in names], fmt)
+        if isinstance(weights, Readable):
+            shapes = [weights.shape(name) for name in names]
+            # Rows are packed in groups of 16, which must not straddle two matrices.
+            if all(rows % LANES == 0 for rows, _ in shapes[:-1]):
+                rows = sum(rows for rows, _ in shapes)
+                stretches = ((name, part) for name in names for part in weights.stretches(name))
+                return _pack(pool, stretches, empty(fmt, rows, shapes[0][1]))
+        return pack_rows(pool, np.concatenate([weights.float32(name) for name in names]), fmt)
 
     return weights.packed(names, fmt, make) if isinstance(weights, PackedWeights) else make()
 
 
-def pack_rows(pool: ThreadPool, parts: Sequence[Floats], fmt: Format) -> Packed:
-    """Matrices of one width, one below the other, quantised to `fmt`.
-
-    Rows are packed in groups of 16, so a matrix whose height is no multiple of 16 must be last
-    or is joined with its successor first.
-    """
-    aligned_heights = all(part.shape[0] % LANES == 0 for part in parts[:-1])
-    if not aligned_heights:
-        parts = [np.concatenate(parts)]
-    packed = empty(fmt, sum(len(part) for part in parts), parts[0].shape[1])
-    first = 0
-    for part in parts:
-        _pack_part(pool, part, first, packed)
-        first += len(part)
-    return packed
+def pack_rows(pool: ThreadPool, rows: Floats, fmt: Format) -> Packed:
+    """A matrix in `fmt`."""
+    return _pack(pool, [("a matrix", rows)], empty(fmt, *rows.shape))
 
 
 def empty(fmt: Format, rows: int, cols: int) -> Packed:
@@ -73,12 +79,20 @@ def empty(fmt: Format, rows: int, cols: int) -> Packed:
     return Packed(Matrix(pointer(data), fmt, rows, cols), data)
 
 
-def _pack_part(pool: ThreadPool, part: Floats, first: int, packed: Packed) -> None:
-    source, whole = np.ascontiguousarray(part), packed.struct
-    count, cols = source.shape
-    arguments = (pointer(source), first, count, whole.rows, cols, pointer(packed.data))
-    if library().dt_pack(pool.handle, whole.format, *arguments):
-        raise ValueError("this matrix cannot be packed")
+def _pack(pool: ThreadPool, stretches: Iterable[tuple[str, Stretch]], packed: Packed) -> Packed:
+    whole = packed.struct
+    first = 0
+    for name, part in stretches:
+        source = np.ascontiguousarray(part)
+        place = (first, len(part), whole.rows, whole.cols, pointer(packed.data))
+        kind = _SOURCES[source.dtype.name]
+        failed = library().dt_pack_rows(pool.handle, whole.format, kind, pointer(source), *place)
+        if failed == _NOT_FINITE:
+            raise not_finite(name)
+        if failed:
+            raise ValueError(f"{name} cannot be packed")
+        first += len(part)
+    return packed
 
 
 def unpack(packed: Packed) -> Floats:

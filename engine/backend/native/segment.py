@@ -198,6 +198,11 @@ class NativeSegment:
         arrays = [packed.data for packed in self._packed] + self._vectors
         return sum(array.nbytes for array in arrays)
 
+    @property
+    def mapped_bytes(self) -> int:
+        """Those of them that lie in files."""
+        return sum(packed.nbytes for packed in self._packed if packed.mapped)
+
     def new_cache(self, slots: int) -> NativeCache:
         """An empty cache with room for `slots` tokens."""
         if self._rope is None or slots > len(self._rope[0]):

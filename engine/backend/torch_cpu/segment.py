@@ -76,6 +76,11 @@ class TorchSegment:
         own = {t.data_ptr(): t.nbytes for t in (self._embedding, self._head) if t is not None}
         return held + sum(own.values())
 
+    @property
+    def mapped_bytes(self) -> int:
+        """None: all weights are copies."""
+        return 0
+
     def new_cache(self, slots: int) -> TorchCache:
         """An empty cache with room for `slots` tokens."""
         config = self._config

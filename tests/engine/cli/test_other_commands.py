@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from command_line import Duotail
 
 import engine.cli.bench
+from engine.backend.native.packed_cache import PackedCache
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
 from engine.bench.speculate import PromptResult, summarise
 from engine.hub.local import bundled_models_root
@@ -26,6 +28,19 @@ def test_models(duotail: Duotail) -> None:
         assert Path(row["path"]) == bundled_models_root() / row["name"]
     table = duotail("models")
     assert all(row["title"] in table.out for row in rows)
+
+
+def test_models_show_and_clear_the_cache(duotail: Duotail) -> None:
+    folder = PackedCache().folder
+    assert str(folder).startswith(os.environ["XDG_CACHE_HOME"])
+    folder.mkdir(parents=True)
+    (folder / f"{'0' * 32}.packed").write_bytes(bytes(2_000_000))
+    shown = duotail("models", "--json").json["cache"]
+    assert shown == {"path": str(folder), "bytes": 2_000_000, "freed_bytes": 0}
+    cleared = duotail("models", "--clear-cache", "--json").json["cache"]
+    assert cleared == {"path": str(folder), "bytes": 0, "freed_bytes": 2_000_000}
+    assert list(folder.iterdir()) == []
+    assert f"0.0 GB of quantised weights in {folder}" in duotail("models", "--clear-cache").out
 
 
 def test_models_ignores_stray_folders(

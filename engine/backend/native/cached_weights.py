@@ -1,0 +1,173 @@
+"""Weights whose packed matrices are kept on disk: the next load maps them instead of packing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from engine.backend.native.library import Format
+from engine.backend.native.matrix import Packed, pack_rows
+from engine.backend.native.packed_cache import NewFile, PackedCache
+from engine.backend.native.packed_file import DamagedFile, PackedFile
+from engine.backend.native.pool import ThreadPool, shared_pool
+from engine.backend.segment import Floats, Readable, Stretch
+
+HASHERS = 4
+JUST_NOW_S = 3.0
+"""A file changed so recently may change again within the same tick of its clock."""
+
+_log = logging.getLogger(__name__)
+
+
+class CachedWeights:
+    """Weights in front of others, with a cache of their packed matrices.
+
+    A context manager: what was packed inside is kept when the block ends without an error.
+
+    Args:
+        weights: where tensors are read from.
+        files: the files that they lie in.
+        fmt: the format that all matrices are asked for in.
+        nbytes: what the packed matrices will take, about.
+        skip: told the names of tensors that need not be read.
+        cache: where packed matrices are kept.
+    """
+
+    def __init__(
+        self,
+        weights: Readable,
+        files: Sequence[Path],
+        fmt: Format,
+        nbytes: int,
+        *,
+        skip: Callable[[Sequence[str]], None] = lambda _names: None,
+        cache: PackedCache | None = None,
+    ) -> None:
+        self._weights, self._files, self._format, self._nbytes = weights, files, fmt, nbytes
+        self._skip = skip
+        self._cache = cache or PackedCache()
+        self._pool = shared_pool()
+        self._source: str | None = None
+        self._file: PackedFile | None = None
+        self._new: NewFile | None = None
+        self._digests: dict[str, bytes] = {}
+        self._packed: set[str] = set()
+        self._hashers = ThreadPoolExecutor(HASHERS, "hash")
+
+    def __enter__(self) -> Self:
+        self._source = source_of(self._files, self._format)
+        if self._source is not None:
+            self._file = self._cache.find(self._source)
+            if self._file is None:
+                self._new = self._cache.begin(self._nbytes, self._pool)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._hashers.shutdown()
+        new, source = self._new, self._source
+        if new is None or source is None:
+            return
+        unchanged = source == source_of(self._files, self._format)
+        if error is None and unchanged and self._packed and self._packed <= self._digests.keys():
+            self._cache.keep(new, source, self._content())
+        else:
+            new.abandon()
+
+    def float32(self, name: str) -> Floats:
+        """The tensor as a C-contiguous fp32 array."""
+        return self._weights.float32(name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self._weights.shape(name)
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        """A matrix in stretches, each hashed while it is packed if it is to be kept."""
+        if self._new is None:
+            yield from self._weights.stretches(name)
+            return
+        sums = [blake2b(digest_size=32) for _ in range(HASHERS)]
+        kind = ""
+        for part in self._weights.stretches(name):
+            kind = part.dtype.name
+            quarters = np.array_split(part.reshape(-1), HASHERS)
+            hashing = [
+                self._hashers.submit(one.update, quarter.data)
+                for one, quarter in zip(sums, quarters, strict=True)
+            ]
+            yield part
+            for job in hashing:
+                job.result()
+        whole = blake2b(f"{name} {kind} {self.shape(name)}".encode(), digest_size=32)
+        for one in sums:
+            whole.update(one.digest())
+        self._digests[name] = whole.digest()
+
+    def packed(self, names: Sequence[str], fmt: Format, make: Callable[[], Packed]) -> Packed:
+        """The named matrices from the cache, or as `make` packs them."""
+        if self._file is not None and self._source is not None:
+            try:
+                shapes = [self.shape(name) for name in names]
+                shape = sum(rows for rows, _ in shapes), shapes[0][1]
+                found = self._file.matrix(names, fmt, shape, self._pool)
+            except DamagedFile as error:
+                _log.info("packed weights are damaged and made anew: %s", error)
+                self._cache.forget(self._source)
+                self._file = None
+            else:
+                self._skip(names)
+                return found
+        packed = make()
+        if self._new is not None:
+            try:
+                self._new.writer.add(names, packed)
+                self._packed.update(names)
+            except OSError as error:
+                _log.info("packed weights are not kept: %s", error)
+                self._new.abandon()
+                self._new = None
+        return packed
+
+    def _content(self) -> str:
+        sums = blake2b(f"{self._format} {layout(self._format)}".encode(), digest_size=16)
+        for name in sorted(self._packed):
+            sums.update(self._digests[name])
+        return sums.hexdigest()
+
+
+def source_of(files: Sequence[Path], fmt: Format) -> str | None:
+    """What stands for the files as they are now; None when they are changing."""
+    stands = [str(fmt), layout(fmt)]
+    try:
+        for file in sorted(files):
+            stat = file.stat()
+            if abs(time.time() - stat.st_mtime) < JUST_NOW_S:
+                return None
+            times = stat.st_mtime_ns, stat.st_ctime_ns
+            stands.append(f"{file.resolve()} {stat.st_ino} {stat.st_size} {times}")
+    except OSError:
+        return None
+    return blake2b("\n".join(stands).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+@cache
+def layout(fmt: Format) -> str:
+    """What packing makes of certain weights: nothing packed otherwise may be taken for the same."""
+    numbers = np.arange(48 * 96).reshape(48, 96) * 977 % 1021 - 510
+    weights = (numbers / 4096).astype(np.float32)
+    packed = pack_rows(ThreadPool(1), weights, fmt)
+    return blake2b(packed.data.tobytes(), digest_size=16).hexdigest()

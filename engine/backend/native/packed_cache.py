@@ -1,0 +1,198 @@
+"""Packed weights on disk, so that a model is quantised once and not at every start.
+
+A folder of `CONTENT.packed`, named by a hash of the weights that they were made from, and of
+`SOURCE.source`, which say what content a model's files have: hashing gigabytes at every start
+would take as long as packing them. A source is files by path, inode, size and times, as git's index
+has it.
+
+The folder is a convenience. Whatever goes wrong with it (read-only, full, damaged, gone) costs time
+and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+import psutil
+
+from engine.backend.native.packed_file import DamagedFile, PackedFile, PackedWriter
+from engine.backend.native.pool import ThreadPool
+
+MOST_BYTES = 40 << 30
+DISK_SHARE = 0.1
+"""Share of the free disk that the cache may take."""
+ABANDONED_S = 86400.0
+"""No load takes so long: the process that has the writer's number is another one."""
+
+_log = logging.getLogger(__name__)
+_publishing: list[threading.Thread] = []
+
+
+def cache_folder() -> Path:
+    """Where packed weights are kept; DUOTAIL_CACHE_DIR chooses another place."""
+    chosen = os.environ.get("DUOTAIL_CACHE_DIR")
+    root = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("Duotail", False)
+    return root / "packed"
+
+
+class NewFile:
+    """A file on its way into the cache."""
+
+    def __init__(self, path: Path, pool: ThreadPool) -> None:
+        self.path = path
+        self.stream = path.open("xb")
+        self.writer = PackedWriter(self.stream, pool)
+
+    def abandon(self) -> None:
+        """Give it up."""
+        with suppress(OSError):  # what could not be written cannot be flushed either
+            self.stream.close()
+        with suppress(OSError):
+            self.path.unlink()
+
+
+class PackedCache:
+    """The cache in one folder. Several processes may use it at once."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or cache_folder()
+
+    def find(self, source: str) -> PackedFile | None:
+        """The packed weights of a source."""
+        settle()
+        known = self.folder / f"{source}.source"
+        try:
+            content = known.read_text("ascii")
+            if not re.fullmatch(r"[0-9a-f]{32}", content):
+                raise DamagedFile(known)
+            path = self._packed(content)
+            file = PackedFile.open(path, content)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, DamagedFile) as error:
+            _log.info("packed weights are not used: %r", error)
+            self.forget(source)
+            return None
+        with suppress(OSError):
+            os.utime(path)  # the least recently used go first
+        return file
+
+    def forget(self, source: str) -> None:
+        """Remove what turned out to be damaged."""
+        known = self.folder / f"{source}.source"
+        with suppress(OSError, ValueError):
+            self._packed(known.read_text("ascii")).unlink()
+        with suppress(OSError):
+            known.unlink()
+
+    def begin(self, nbytes: int, pool: ThreadPool) -> NewFile | None:
+        """A new file of about `nbytes`, None where it would take too much of the disk."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not self._make_room(nbytes):
+                return None
+            return NewFile(self.folder / f"{os.getpid()}-{secrets.token_hex(4)}.part", pool)
+        except OSError as error:
+            _log.info("packed weights cannot be kept: %s", error)
+            return None
+
+    def keep(self, new: NewFile, source: str, content: str) -> None:
+        """Take a finished file in.
+
+        Writing through to the disk may take seconds, so a thread does it, and the interpreter ends
+        after it has.
+        """
+        thread = threading.Thread(target=self._publish, args=(new, source, content))
+        _publishing.append(thread)
+        thread.start()
+
+    def usage(self) -> int:
+        """Bytes on disk."""
+        return sum(nbytes for _, _, nbytes in self._files("*.packed", "*.part"))
+
+    def clear(self) -> int:
+        """Remove everything; how many bytes that frees."""
+        settle()
+        before = self.usage()
+        self._remove(path for _, path, _ in self._files("*.packed", "*.source"))
+        self._remove(self._abandoned())
+        return before - self.usage()
+
+    def _publish(self, new: NewFile, source: str, content: str) -> None:
+        try:
+            new.writer.finish(content)
+            new.stream.flush()
+            os.fsync(new.stream.fileno())
+            new.stream.close()
+            new.path.replace(self._packed(content))
+            note = new.path.with_suffix(".note")
+            note.write_text(content, "ascii")
+            note.replace(self.folder / f"{source}.source")
+        except OSError as error:
+            _log.info("packed weights are not kept: %s", error)
+            new.abandon()
+
+    def _packed(self, content: str) -> Path:
+        return self.folder / f"{content}.packed"
+
+    def _make_room(self, nbytes: int) -> bool:
+        self._remove(self._abandoned())
+        held = self.usage()
+        limit = min(MOST_BYTES, int((shutil.disk_usage(self.folder).free + held) * DISK_SHARE))
+        if nbytes > limit:
+            return False
+        for _, path, size in sorted(self._files("*.packed")):
+            if held + nbytes <= limit:
+                break
+            self._remove([path])
+            held -= size
+        return True
+
+    def _abandoned(self) -> list[Path]:
+        """What processes that are gone left half written, and notes about files that are gone."""
+        found = [
+            path for used, path, _ in self._files("*.part", "*.note") if _is_orphan(path, used)
+        ]
+        for _, path, _ in self._files("*.source"):
+            with suppress(OSError, ValueError):
+                if not self._packed(path.read_text("ascii")).exists():
+                    found.append(path)
+        return found
+
+    def _files(self, *patterns: str) -> list[tuple[float, Path, int]]:
+        """When used last, path, bytes."""
+        found = []
+        for pattern in patterns:
+            for path in self.folder.glob(pattern):
+                with suppress(OSError):
+                    stat = path.stat()
+                    found.append((stat.st_mtime, path, stat.st_size))
+        return found
+
+    def _remove(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            with suppress(OSError):  # in use (Windows), or another process was quicker
+                path.unlink()
+
+
+def _is_orphan(part: Path, used: float) -> bool:
+    """Whether nobody writes this file any more; its name begins with the writer's process."""
+    process = part.name.split("-")[0]
+    alive = process.isdecimal() and psutil.pid_exists(int(process))
+    return not alive or used < time.time() - ABANDONED_S
+
+
+def settle() -> None:
+    """Wait until what this process wants to keep is on disk."""
+    while _publishing:
+        _publishing.pop().join()
