@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
 from engine.bench.attainable import Attainable, attainable
-from engine.bench.forward import CONTEXT, decoder_for, time_forwards
+from engine.bench.forward import (
+    CONTEXT,
+    DecoderSide,
+    Side,
+    decoder_for,
+    forwards_in_turns,
+    prompt,
+    time_forwards,
+)
+from engine.bench.peer.process import find_interpreter
+from engine.bench.peer.side import PeerSettings, llama_cpp
 from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
 from engine.bench.shapes import RandomWeights, draft_shape
 from engine.commands import Mode, WeightFormat
@@ -22,6 +31,8 @@ from engine.request import SamplingParams
 
 DEPTHS = tuple(range(1, 9))
 VERIFY_ROWS = (*range(1, 10), 16)
+FORWARDS = 10
+"""Single forwards of each size."""
 SLACK = 16
 """Text known beyond the tokens asked for, so that no round is cut short by the end."""
 
@@ -63,6 +74,19 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerSpeed:
+    """What llama.cpp takes for the same forwards, and the best it could make of them.
+
+    Drafting a token is its forward of the draft alone: choosing the token would come on top.
+    """
+
+    verify: dict[int, float]
+    draft: float
+    attainable: Attainable
+    settings: PeerSettings
+
+
+@dataclass(frozen=True, slots=True)
 class ShapeSpeed:
     """All that was measured. Times in seconds; `auto` is what the controller chose."""
 
@@ -75,6 +99,7 @@ class ShapeSpeed:
     exact: bool
     memory: Memory
     signature: str
+    peer: PeerSpeed | None = None
 
     @property
     def best_depth(self) -> int | None:
@@ -88,15 +113,21 @@ def measure_shape(
     wishes: Wishes,
     *,
     threads: int | None = None,
-    context: int = CONTEXT,
-    progress: Callable[[int, int], None] = lambda _done, _all: None,
+    peer: bool = False,
 ) -> ShapeSpeed:
-    """Decode the same text plainly, at every depth and as the controller likes, in turns."""
-    bench = _Bench(config, wish, wishes, threads, context)
+    """Decode the same text plainly, at every depth and as the controller likes, in turns.
+
+    With `peer`, llama.cpp's forwards are timed in turns with ours.
+
+    Raises:
+        Absent: there is no llama.cpp here.
+    """
+    if peer:
+        find_interpreter()  # before minutes go into a model
+    bench = _Bench(config, wish, wishes, threads)
     for run in range(wishes.runs):
-        progress(run, wishes.runs)
         bench.run(run)
-    return bench.result()
+    return bench.result_beside_peer() if peer else bench.result()
 
 
 @dataclass(slots=True)
@@ -126,16 +157,15 @@ class _Bench:
         wish: WeightFormat,
         wishes: Wishes,
         threads: int | None,
-        context: int,
     ) -> None:
         small = draft_shape(config)
-        self._wishes, self._context = wishes, context
+        self._wishes, self._threads = wishes, threads
         self._target = decoder_for(config, RandomWeights(config), wish, threads)
         self._draft = decoder_for(small, RandomWeights(small, 1), WeightFormat.AUTO, threads)
-        room = context + wishes.tokens + SLACK
+        room = CONTEXT + wishes.tokens + SLACK
         self._state = self._target.new_state(room)
         self._states = StatePool(self._draft, room, 0)
-        self._prompt = [token % config.vocab_size for token in range(context)]
+        self._prompt = prompt(config.vocab_size)
         self._text: tuple[int, ...] = ()
         self._exact = True
         self._plain = _Answers()
@@ -166,7 +196,19 @@ class _Bench:
 
     def result(self) -> ShapeSpeed:
         """Everything measured so far, and the cost of single forwards."""
-        times = time_forwards(self._target, VERIFY_ROWS, context=self._context, runs=10)
+        return self._result(time_forwards(self._target, VERIFY_ROWS, runs=FORWARDS).seconds)
+
+    def result_beside_peer(self) -> ShapeSpeed:
+        """The same, llama.cpp's forwards of target and draft timed as well."""
+        with llama_cpp(self._draft, self._threads) as small:
+            draft = forwards_in_turns([small], (1,), FORWARDS)[0].seconds[1]
+        with llama_cpp(self._target, self._threads) as peer:
+            sides: list[Side] = [DecoderSide(self._target), peer]
+            ours, theirs = forwards_in_turns(sides, VERIFY_ROWS, FORWARDS)
+        best = attainable(theirs.seconds, draft, self._wishes.acceptance)
+        return self._result(ours.seconds, PeerSpeed(theirs.seconds, draft, best, peer.settings))
+
+    def _result(self, verify: dict[int, float], peer: PeerSpeed | None = None) -> ShapeSpeed:
         plain = median(self._plain.speeds)
         draft = self._drafting_seconds()
         acceptance = self._wishes.acceptance
@@ -175,9 +217,9 @@ class _Bench:
             plain_tokens_per_s=plain,
             auto=self._auto.speed(plain) if self._auto.rounds else None,
             by_depth={depth: answers.speed(plain) for depth, answers in tried.items()},
-            verify=times.seconds,
+            verify=verify,
             draft=draft,
-            attainable=None if draft is None else attainable(times.seconds, draft, acceptance),
+            attainable=None if draft is None else attainable(verify, draft, acceptance),
             exact=self._exact,
             memory=Memory(
                 weights=self._target.weight_bytes,
@@ -186,6 +228,7 @@ class _Bench:
                 draft_kv=self._states.nbytes,
             ),
             signature=self._target.signature,
+            peer=peer,
         )
 
     def _decode(

@@ -33,6 +33,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--threads", type=one_or_more, metavar="N")
     parser.add_argument("--tokens", type=one_or_more, default=64, metavar="N", help="per answer")
     parser.add_argument("--runs", type=one_or_more, default=5, metavar="N", help="answers each way")
+    parser.add_argument("--peer", choices=["llama.cpp"], help="what it could do, in the same run")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.set_defaults(run=run)
 
@@ -50,7 +51,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         depths=(arguments.depth,) if arguments.depth else DEPTHS,
     )
     measured = measure_shape(
-        config, WeightFormat(arguments.format), wishes, threads=arguments.threads
+        config,
+        WeightFormat(arguments.format),
+        wishes,
+        threads=arguments.threads,
+        peer=arguments.peer is not None,
     )
     if arguments.json:
         sys.stdout.write(json.dumps(report(measured, wishes)) + "\n")
@@ -81,25 +86,54 @@ def report(measured: ShapeSpeed, wishes: Wishes) -> dict[str, object]:
         "tokens": wishes.tokens,
         "runs": wishes.runs,
         "signature": measured.signature,
+        **_beside_peer(measured),
+    }
+
+
+def _beside_peer(measured: ShapeSpeed) -> dict[str, object]:
+    """The peer's best, which nobody has measured but which its times allow, and ours against it."""
+    peer = measured.peer
+    if peer is None:
+        return {}
+    best = measured.by_depth[measured.best_depth].tokens_per_s if measured.best_depth else None
+    speed = peer.attainable.tokens_per_s
+    return {
+        "peer": {
+            "t_verify_ms": {rows: 1e3 * seconds for rows, seconds in peer.verify.items()},
+            "t_draft_ms": 1e3 * peer.draft,
+            "attainable": asdict(peer.attainable),
+            "settings": asdict(peer.settings),
+        },
+        "ratio_to_peer_attainable": measured.auto.tokens_per_s / speed if measured.auto else None,
+        "best_ratio_to_peer_attainable": best / speed if best else None,
     }
 
 
 def _table(measured: ShapeSpeed) -> str:
-    rows = [("plain", measured.plain_tokens_per_s, 1.0)]
+    plain = measured.plain_tokens_per_s
+    rows = [("plain", plain)]
     if measured.auto:
-        rows.append(("controller", measured.auto.tokens_per_s, measured.auto.speedup))
+        rows.append(("controller", measured.auto.tokens_per_s))
     for depth, speed in measured.by_depth.items():
-        best = ", the best" if depth == measured.best_depth else ""
-        rows.append((f"depth {depth}{best}", speed.tokens_per_s, speed.speedup))
-    if measured.attainable:
-        attainable = measured.attainable
-        name = f"attainable, depth {attainable.depth}"
-        rows.append((name, attainable.tokens_per_s, attainable.speedup))
-    lines = ["way                     tokens/s  speed-up"]
-    lines += [f"{name:<22}{speed:>10.2f}{gain:>9.2f}x" for name, speed, gain in rows]
-    verify = "  ".join(f"{n}: {1e3 * seconds:.1f}" for n, seconds in measured.verify.items())
-    lines.append(f"verification of n rows, ms   {verify}")
-    if measured.draft is not None:
-        lines.append(f"drafting a token, ms   {1e3 * measured.draft:.2f}")
+        mark = ", the best" if depth == measured.best_depth else ""
+        rows.append((f"depth {depth}{mark}", speed.tokens_per_s))
+    peer = measured.peer
+    for name, could in (
+        ("attainable", measured.attainable),
+        ("llama.cpp at best", peer.attainable if peer else None),
+    ):
+        if could:
+            rows.append((f"{name}, depth {could.depth}", could.tokens_per_s))
+    lines = ["way                         tokens/s  speed-up"]
+    lines += [f"{name:<26}{speed:>10.2f}{speed / plain:>9.2f}x" for name, speed in rows]
+    lines.append(_times("", measured.verify, measured.draft))
+    if peer:
+        lines += [_times("llama.cpp: ", peer.verify, peer.draft), str(peer.settings)]
     lines.append("texts equal" if measured.exact else "TEXTS DIFFER")
     return "\n".join(lines) + "\n"
+
+
+def _times(whose: str, verify: dict[int, float], draft: float | None) -> str:
+    rows = "  ".join(f"{n}: {1e3 * seconds:.1f}" for n, seconds in verify.items())
+    drafting = "" if draft is None else f"; drafting a token {1e3 * draft:.2f} ms"
+    return f"{whose}verification of n rows, ms   {rows}{drafting}"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Duotail
 
+from engine.bench import shape_speed
 from engine.bench.forward import decoder_for
+from engine.bench.peer.side import PeerSettings
 from engine.bench.shapes import SHAPES, RandomWeights, draft_shape
 from engine.commands import WeightFormat
+from engine.errors import Absent
 
 QUICK = ("bench", "shapes", "--shape", "small", "--threads", "1", "--runs", "2", "--tokens", "24")
 
@@ -61,6 +67,47 @@ def test_a_table_for_people(duotail: Duotail) -> None:
     table = duotail(*QUICK, "--depth", "1").out
     assert "depth 1, the best" in table
     assert "texts equal" in table
+
+
+class FakePeer:
+    """A peer whose forwards take a tenth of a second however many rows they have."""
+
+    settings = PeerSettings("peer", "1", "abc", "1", "", (), 1, "f16", False, 1.0, 1.0)
+
+    def awake(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def forwards(self, counts: Sequence[int], runs: int) -> list[list[float]]:
+        return [[0.1] * runs for _ in counts]
+
+    def prefills(self, runs: int) -> list[float]:
+        return [1.0] * runs
+
+
+def test_what_a_peer_could_do_at_best(duotail: Duotail, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_speed, "find_interpreter", lambda: None)
+    monkeypatch.setattr(shape_speed, "llama_cpp", lambda *_: nullcontext(FakePeer()))
+    ask = (*QUICK, "--depth", "3", "--acceptance", "1", "--peer", "llama.cpp")
+    report = duotail(*ask, "--json").json
+    peer = report["peer"]
+    assert peer["t_verify_ms"] == dict.fromkeys(report["t_verify_ms"], 100)
+    assert peer["t_draft_ms"] == 100
+    # 16 rows in a forward and 15 drafted tokens: 16 tokens in 1.6 s, as fast as plain decoding.
+    assert peer["attainable"]["tokens_per_s"] == pytest.approx(10)
+    assert report["best_ratio_to_peer_attainable"] == pytest.approx(
+        report["depths"]["3"]["tokens_per_s"] / 10
+    )
+    table = duotail(*ask).out
+    assert "llama.cpp at best" in table
+    assert "peer 1 (abc)" in table
+
+
+def test_a_peer_that_is_not_there(duotail: Duotail, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> Path:
+        raise Absent("llama.cpp is not installed here.", "Install it.")
+
+    monkeypatch.setattr(shape_speed, "find_interpreter", absent)
+    assert duotail(*QUICK, "--peer", "llama.cpp").code == 3
 
 
 @pytest.mark.parametrize(
