@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from time import perf_counter
 
 from engine.decode.decoding import Decoding, Round
@@ -14,7 +14,6 @@ from engine.events import (
     Event,
     Finished,
     FinishReason,
-    Origin,
     PrefillProgress,
     RoundFinished,
     TextDelta,
@@ -141,26 +140,19 @@ class Answer:
 
     def _take(self, done: Round) -> int:
         """Turn the round's tokens into text; how many of them belong to the answer."""
-        counted = 0
-        released: list[Released] = []
-        for index, token in enumerate(done.tokens):
-            if token in self._pair.tokenizer.eos_ids:
-                break
-            counted += 1
-            self._ids.append(token)
-            origin = Origin.DRAFTED if index < done.accepted else Origin.TARGET
-            released.append(self._stream.push(token, origin))
-            if self._stream.stopped:
-                break
-        self._show(released)
+        tokens = done.tokens
+        if tokens[-1] in self._pair.tokenizer.eos_ids:  # nothing follows such a token
+            tokens = tokens[:-1]
+        before = self._stream.pushed
+        self._show(self._stream.push_all(tokens, min(done.accepted, len(tokens))))
+        counted = self._stream.pushed - before
+        self._ids += tokens[:counted]
         return counted
 
-    def _show(self, released: Sequence[Released]) -> None:
-        text = "".join(piece.text for piece in released)
-        spans = tuple(span for piece in released for span in piece.spans)
-        if spans:
-            self._text.append(text)
-            self._emit(TextDelta(perf_counter(), self._request.id, text, spans))
+    def _show(self, released: Released) -> None:
+        if released.spans:
+            self._text.append(released.text)
+            self._emit(TextDelta(perf_counter(), self._request.id, released.text, released.spans))
 
     def _announce(self, decoding: Decoding, index: int, done: Round, counted: int) -> None:
         self._emit(
@@ -190,7 +182,7 @@ class Answer:
         return FinishReason.CONTEXT
 
     def _finish(self, reason: FinishReason) -> None:
-        self._show([self._stream.finish()])
+        self._show(self._stream.finish())
         ids = None if self._stream.cut_token else tuple(self._ids[: self._stream.kept])
         fallback = self._pair.controller.fallback_reason if self._tally.plain_rounds else None
         self._emit(

@@ -171,8 +171,9 @@ class Controller:
             reach *= average.value or 0.0
             expected += reach
             cost = level * depth + verify
-            if cost and expected / cost > best_rate:
-                best, best_rate = depth, expected / cost
+            if not cost or expected / cost <= best_rate:
+                break  # every level brings less than the one above it
+            best, best_rate = depth, expected / cost
         return best, best_rate
 
     def _verify_cost(self, rows: int) -> float:

@@ -62,22 +62,39 @@ class TextStream:
             raise ValueError("the answer has ended")
         self.pushed += 1
         self._last = (token_id, origin)
-        piece = self._tokenizer.token_bytes(token_id)
-        waiting = self._held or self._half or self._stop or self._spaces_to_drop
-        if piece and not waiting and piece.isascii():
-            return self._show(token_id, origin, piece.decode("ascii"))
-        text = self._drop_spaces(self._utf8.decode(piece))
+        text = self._drop_spaces(self._utf8.decode(self._tokenizer.token_bytes(token_id)))
         self._half = bool(self._utf8.getstate()[0])
         self._held.append(_Held(token_id, origin, text, not self._half))
         return self._decide() if text else Released()
 
-    def _show(self, token_id: int, origin: Origin, text: str) -> Released:
-        """Plain text with nothing before it undecided and nothing to look for: nearly always."""
-        self.kept += 1
+    def push_all(self, token_ids: Sequence[int], drafted: int) -> Released:
+        """`push` tokens, of which the first `drafted` were drafted, up to a stop string."""
+        pieces = [self._tokenizer.token_bytes(token) for token in token_ids]
+        origins = [Origin.DRAFTED] * drafted + [Origin.TARGET] * (len(pieces) - drafted)
+        undecided = self._held or self._half or self._stop or self._spaces_to_drop
+        if not undecided and all(piece and piece.isascii() for piece in pieces):
+            return self._show(token_ids, pieces, origins)
+        released = Released()
+        for token, origin in zip(token_ids, origins, strict=True):
+            if not self.stopped:
+                released = _joined(released, self.push(token, origin))
+        return released
+
+    def _show(
+        self, tokens: Sequence[int], pieces: Sequence[bytes], origins: Sequence[Origin]
+    ) -> Released:
+        """Plain text with nothing undecided before it and nothing to look for: nearly always."""
+        if self.stopped or self._finished:
+            raise ValueError("the answer has ended")
+        self.pushed += len(tokens)
+        self.kept += len(tokens)
+        spans: list[TokenSpan] = []
+        for token, piece, origin in zip(tokens, pieces, origins, strict=True):
+            start, self._position = self._position, self._position + len(piece)
+            spans.append(TokenSpan(token, start, self._position, origin))
+            self._last = (token, origin)
         self._whole = True
-        start = self._position
-        self._position += len(text)
-        return Released(text, (TokenSpan(token_id, start, self._position, origin),))
+        return Released(b"".join(pieces).decode("ascii"), tuple(spans))
 
     def resume(self, token_ids: Sequence[int]) -> None:
         """Take in the tokens of a begun answer before the first `push`; their text is shown.

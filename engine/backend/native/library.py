@@ -145,7 +145,12 @@ class DraftingStruct(c.Structure):
 
 def pointer(array: NDArray[Any] | None) -> int | None:
     """Address of an array's data; the caller keeps the array alive."""
-    return None if array is None else array.ctypes.data
+    if array is None:
+        return None
+    try:
+        return c.addressof(c.c_char.from_buffer(array.data))  # the quickest way there is
+    except (TypeError, ValueError):  # read-only or empty
+        return array.ctypes.data
 
 
 def aligned(count: int, dtype: type[np.generic] = np.uint8) -> NDArray[Any]:

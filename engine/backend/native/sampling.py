@@ -152,7 +152,7 @@ class NativeDraws:
             InvalidLogits: the logits at a node of the path are not finite.
         """
         count = len(nodes)
-        if count > self._buffer.shape[1]:
+        if count > len(self._nodes):
             self._room(2 * count)
         if logits.size != count * self.vocab:
             raise ValueError("logits of another shape than the tree's")
@@ -160,8 +160,8 @@ class NativeDraws:
             self._count(tokens)
         if stop_ids is not self._stop_ids:
             self._stop_at(stop_ids)
-        buffer, call = self._buffer, self._call
-        buffer[0, :count], buffer[1, :count] = nodes, parents
+        call = self._call
+        self._nodes[:count], self._parents[:count] = list(nodes), list(parents)
         rows = np.ascontiguousarray(logits, dtype=np.float32)
         call.nodes, call.position, call.limit = count, len(tokens), min(limit, count)
         call.logits = pointer(rows)
@@ -170,7 +170,7 @@ class NativeDraws:
             raise InvalidLogits("the model's output is not a number")
         if failed:
             raise ValueError("impossible arguments")
-        path, drawn = buffer[2:4, : call.length].tolist()
+        path, drawn = self._path[: call.length], self._drawn[: call.length]
         return Walk(tuple(path), tuple(drawn), call.accepted, call.offered)
 
     def rank(
@@ -192,9 +192,11 @@ class NativeDraws:
 
     def _room(self, nodes: int) -> None:
         """Arrays for trees of so many nodes: tokens, parents, path, draws."""
-        self._buffer = np.zeros((4, nodes), dtype=np.int32)
+        kind = c.c_int32 * nodes
+        self._nodes, self._parents, self._path, self._drawn = kind(), kind(), kind(), kind()
         call = self._call
-        call.tokens, call.parents, call.path, call.drawn = map(pointer, self._buffer)
+        call.tokens, call.parents = c.addressof(self._nodes), c.addressof(self._parents)
+        call.path, call.drawn = c.addressof(self._path), c.addressof(self._drawn)
 
     def _stop_at(self, stop_ids: Collection[int]) -> None:
         self._stop_array = np.array(list(stop_ids), dtype=np.int32)

@@ -79,8 +79,8 @@ class NativeCache:
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ..."""
         if sources:
-            slots = np.array(sources, dtype=np.int32)
-            library().dt_cache_move(self.handle, pointer(slots), len(slots), target)
+            slots = (c.c_int32 * len(sources))(*sources)
+            library().dt_cache_move(self.handle, slots, len(slots), target)
 
 
 class NativeSegment:
