@@ -14,6 +14,7 @@ import pytest
 _USER_DIRS = {
     "DUOTAIL_DATA_DIR": "data",
     "DUOTAIL_CONFIG_DIR": "config",
+    "DUOTAIL_CACHE_DIR": "cache",
     "XDG_DATA_HOME": "xdg/data",
     "XDG_CONFIG_HOME": "xdg/config",
     "XDG_CACHE_HOME": "xdg/cache",

@@ -32,7 +32,7 @@ def test_models(duotail: Duotail) -> None:
 
 def test_models_show_and_clear_the_cache(duotail: Duotail) -> None:
     folder = PackedCache().folder
-    assert str(folder).startswith(os.environ["XDG_CACHE_HOME"])
+    assert str(folder).startswith(os.environ["DUOTAIL_CACHE_DIR"])
     folder.mkdir(parents=True)
     (folder / f"{'0' * 32}.packed").write_bytes(bytes(2_000_000))
     shown = duotail("models", "--json").json["cache"]
