@@ -23,7 +23,7 @@ enum { DT_LANES = 16, DT_BLOCK = 32, DT_CHUNK = 64 };
 enum { DT_Q4 = 0, DT_Q8 = 1, DT_BF16 = 2, DT_F16 = 3, DT_FORMATS = 4 };
 
 /* Instruction sets, slowest first. */
-enum { DT_PORTABLE = 0, DT_AVX2 = 1, DT_AVX512 = 2, DT_ISAS = 3 };
+enum { DT_PORTABLE = 0, DT_AVX2 = 1, DT_AVX512 = 2, DT_AMX_INT8 = 3, DT_ISAS = 4 };
 
 /* Results of the fallible functions. */
 enum { DT_OK = 0, DT_NO_MEMORY = -1, DT_BAD_ARGUMENT = -2, DT_CANCELLED = -3 };
@@ -73,11 +73,8 @@ DT_API int32_t dt_current_isa(void);
 DT_API dt_pool *dt_pool_new(int32_t threads);
 DT_API void dt_pool_free(dt_pool *pool);
 
-/* Packing: bytes that a matrix takes; pack quantises rows first..first+count-1 (first a multiple
- * of DT_LANES) of a [rows, cols] matrix from fp32; unpack gives one row back as fp32. */
+/* Bytes that a packed matrix takes (pack.h makes them), and one row of it as fp32. */
 DT_API int64_t dt_packed_bytes(int32_t format, int32_t rows, int32_t cols);
-DT_API int32_t dt_pack(dt_pool *pool, int32_t format, const float *source, int32_t first,
-                       int32_t count, int32_t rows, int32_t cols, uint8_t *out);
 DT_API void dt_unpack_row(const dt_matrix *matrix, int32_t row, float *out);
 
 /* Keys and values of one sequence: fp16, zeroed lazily by the system. */

@@ -6,10 +6,11 @@
 #include <string.h>
 
 enum {
-    SLICE = 64,         /* rows computed together; a longer prefill goes in slices */
+    SLICE = DT_MOST_ROWS, /* a longer prefill goes in slices */
     MOST_BLOCK_ROWS = 16, /* of a matrix, per claimed piece of a product */
     PIECES = 4,         /* per thread, at least where the matrix is large enough */
-    QUERIES = DT_TILE_ROWS,
+    QUERIES = 8,           /* that attend together */
+    COLUMNS = 256,         /* of activations, per claimed piece */
     MOST_DIM = 512,
 };
 
@@ -27,6 +28,7 @@ typedef struct {
     int32_t qkv_cols, dim, block_index;
     float *x, *normed, *qkv, *query, *mixed, *gate_up, *act; /* [SLICE][...] */
     dt_quantised *quantised;
+    int8_t *spread;
     int32_t order[SLICE];                /* rows, grouped by path */
     group groups[SLICE];
     int32_t group_count;
@@ -65,58 +67,71 @@ static int is_quantised(const dt_matrix *matrix)
     return matrix->format == DT_Q4 || matrix->format == DT_Q8;
 }
 
-static void quantise_row(const forward *f, const float *x, int32_t row, int32_t cols)
-{
-    f->kernels->quantise_row(x, cols, row, f->quantised);
-}
-
 /* y = x * matrix^T for `rows` rows of x [rows, cols], which were quantised if they need to be. */
 static void project(forward *f, const dt_matrix *matrix, const float *x, int32_t cols, int32_t rows,
                     const float *bias, float *y, int32_t stride, int32_t add)
 {
-    dt_activations in = {x, f->quantised, rows, cols, cols};
+    dt_activations in = {x, f->quantised, f->spread, rows, cols, cols};
     dt_output out = {y, bias, stride, add};
     multiply(f->pool, f->kernels, matrix, &in, &out);
 }
 
-/* ---- steps of a block, one row each -------------------------------------------------------- */
+/* ---- activations: norms row by row, the rest by columns ------------------------------------ */
 
-static void norm_input(void *context, int32_t row)
-{
-    forward *f = context;
-    const dt_block *block = &f->segment->block[f->block_index];
-    float *normed = f->normed + (int64_t)row * f->hidden;
-    f->kernels->rms_norm(f->x + (int64_t)row * f->hidden, block->input_norm, f->segment->hidden,
-                         f->hidden, f->segment->norm_eps, normed);
-    if (is_quantised(&block->qkv)) quantise_row(f, normed, row, f->hidden);
-}
+/* Columns go to threads, as neighbouring rows share cache lines once they are quantised. */
+typedef struct {
+    forward *f;
+    const dt_matrix *matrix; /* what the activations will be multiplied with */
+    float *x;
+    int32_t rows, cols;
+    int gated; /* x is still to be computed from gate and up */
+} column_job;
 
-static void norm_post(void *context, int32_t row)
+static void gate_columns(const forward *f, int32_t row, int32_t from, int32_t to)
 {
-    forward *f = context;
-    const dt_block *block = &f->segment->block[f->block_index];
-    float *normed = f->normed + (int64_t)row * f->hidden;
-    f->kernels->rms_norm(f->x + (int64_t)row * f->hidden, block->post_norm, f->segment->hidden,
-                         f->hidden, f->segment->norm_eps, normed);
-    if (is_quantised(&block->gate_up)) quantise_row(f, normed, row, f->hidden);
-}
-
-static void gate(void *context, int32_t row)
-{
-    forward *f = context;
+    const int32_t inner = f->segment->intermediate, end = dt_round_up(inner, DT_LANES);
     const float *both = f->gate_up + (int64_t)row * 2 * f->inner;
     float *act = f->act + (int64_t)row * f->inner;
-    const int32_t inner = f->segment->intermediate;
-    f->kernels->gated(both, both + inner, dt_round_up(inner, DT_LANES), act);
-    memset(act + inner, 0, sizeof(float) * (size_t)(f->inner - inner));
-    if (is_quantised(&f->segment->block[f->block_index].down)) quantise_row(f, act, row, f->inner);
+    f->kernels->gated(both + from, both + inner + from, (to < end ? to : end) - from, act + from);
+    for (int32_t i = inner; i < to; i++) act[i] = 0;
 }
 
-static void quantise_mixed(void *context, int32_t row)
+static void prepare_columns(void *context, int32_t index)
 {
-    forward *f = context;
-    if (is_quantised(&f->segment->block[f->block_index].out))
-        quantise_row(f, f->mixed + (int64_t)row * f->mixed_cols, row, f->mixed_cols);
+    const column_job *job = context;
+    const int32_t from = index * COLUMNS, to = from + COLUMNS < job->cols ? from + COLUMNS : job->cols;
+    for (int32_t row = 0; row < job->rows; row++) {
+        if (job->gated) gate_columns(job->f, row, from, to);
+        if (is_quantised(job->matrix))
+            job->f->kernels->quantise(job->x + (int64_t)row * job->cols, row, job->cols, from / DT_BLOCK,
+                                      to / DT_BLOCK, job->f->quantised, job->f->spread);
+    }
+}
+
+static void prepare(forward *f, const dt_matrix *matrix, float *x, int32_t rows, int32_t cols, int gated)
+{
+    if (!gated && !is_quantised(matrix)) return;
+    column_job job = {f, matrix, x, rows, cols, gated};
+    dt_run(f->pool, prepare_columns, &job, (cols + COLUMNS - 1) / COLUMNS);
+}
+
+typedef struct {
+    forward *f;
+    const float *weight;
+} norm_job;
+
+static void norm_row(void *context, int32_t row)
+{
+    const norm_job *job = context;
+    const forward *f = job->f;
+    f->kernels->rms_norm(f->x + (int64_t)row * f->hidden, job->weight, f->segment->hidden, f->hidden,
+                         f->segment->norm_eps, f->normed + (int64_t)row * f->hidden);
+}
+
+static void norm(forward *f, const float *weight)
+{
+    norm_job job = {f, weight};
+    dt_run(f->pool, norm_row, &job, f->rows);
 }
 
 static void rotate(const float *x, const float *cosine, const float *sine, int32_t dim, float scale,
@@ -274,16 +289,18 @@ static void run_block(forward *f, int32_t index)
     const dt_segment *s = f->segment;
     const dt_block *block = &s->block[index];
     f->block_index = index;
-    dt_run(f->pool, norm_input, f, f->rows);
+    norm(f, block->input_norm);
+    prepare(f, &block->qkv, f->normed, f->rows, f->hidden, 0);
     project(f, &block->qkv, f->normed, f->hidden, f->rows, block->qkv_bias, f->qkv, f->qkv_cols, 0);
     dt_run(f->pool, place_row, f, f->rows);
     dt_run(f->pool, attend, f, f->group_count * s->kv_heads);
-    dt_run(f->pool, quantise_mixed, f, f->rows);
+    prepare(f, &block->out, f->mixed, f->rows, f->mixed_cols, 0);
     project(f, &block->out, f->mixed, f->mixed_cols, f->rows, block->out_bias, f->x, f->hidden, 1);
-    dt_run(f->pool, norm_post, f, f->rows);
+    norm(f, block->post_norm);
+    prepare(f, &block->gate_up, f->normed, f->rows, f->hidden, 0);
     project(f, &block->gate_up, f->normed, f->hidden, f->rows, block->gate_up_bias, f->gate_up,
             2 * f->inner, 0);
-    dt_run(f->pool, gate, f, f->rows);
+    prepare(f, &block->down, f->act, f->rows, f->inner, 1);
     project(f, &block->down, f->act, f->inner, f->rows, block->down_bias, f->x, f->hidden, 1);
 }
 
@@ -322,12 +339,13 @@ static int32_t finish(forward *f, int32_t done)
         const float *x = f->x + (int64_t)(step->logit_rows[done + wanted] - f->start) * f->hidden;
         float *to = f->normed + (int64_t)wanted * f->hidden;
         memcpy(to, x, sizeof(float) * (size_t)f->hidden);
-        if (is_quantised(&s->head)) quantise_row(f, to, wanted, f->hidden);
         wanted++;
     }
-    if (wanted)
+    if (wanted) {
+        prepare(f, &s->head, f->normed, wanted, f->hidden, 0);
         project(f, &s->head, f->normed, f->hidden, wanted, NULL,
                 step->logits + (int64_t)done * s->head.rows, s->head.rows, 0);
+    }
     return done + wanted;
 }
 
@@ -341,6 +359,7 @@ static void *take_scratch(forward *f, int32_t rows)
     float **place[] = {&f->x, &f->normed, &f->qkv, &f->query, &f->mixed, &f->gate_up, &f->act};
     const int64_t groups = dt_round_up(rows, DT_TILE_ROWS) / DT_TILE_ROWS;
     int64_t bytes = 64 + groups * (cols / DT_BLOCK) * (int64_t)sizeof(dt_quantised);
+    bytes += cols * 16 + 1024;
     for (int i = 0; i < 7; i++) bytes += (floats[i] * rows * 4 + 127) / 64 * 64;
     uint8_t *memory = calloc(1, (size_t)bytes);
     if (!memory) return NULL;
@@ -349,7 +368,8 @@ static void *take_scratch(forward *f, int32_t rows)
         *place[i] = (float *)next;
         next += (floats[i] * rows * 4 + 63) / 64 * 64;
     }
-    f->quantised = (dt_quantised *)next;
+    f->spread = (int8_t *)next;
+    f->quantised = (dt_quantised *)(next + dt_round_up(cols * 16, 1024));
     return memory;
 }
 
@@ -395,15 +415,16 @@ int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_
     const size_t groups = (size_t)dt_round_up(m, DT_TILE_ROWS) / DT_TILE_ROWS;
     float *raw = calloc((size_t)m * (size_t)cols, sizeof *raw);
     f.quantised = calloc(groups * (size_t)blocks, sizeof *f.quantised);
+    f.spread = calloc((size_t)blocks + 1, 512);
     int32_t result = DT_NO_MEMORY;
-    if (raw && f.quantised) {
+    if (raw && f.quantised && f.spread) {
         for (int32_t row = 0; row < m; row++) {
             memcpy(raw + (int64_t)row * cols, x + (int64_t)row * matrix->cols, sizeof(float) * (size_t)matrix->cols);
-            if (is_quantised(matrix)) quantise_row(&f, raw + (int64_t)row * cols, row, cols);
         }
+        prepare(&f, matrix, raw, m, cols, 0);
         project(&f, matrix, raw, cols, m, NULL, y, matrix->rows, 0);
         result = DT_OK;
     }
-    free(raw), free(f.quantised);
+    free(raw), free(f.quantised), free(f.spread);
     return result;
 }

@@ -7,12 +7,13 @@
 #include <stddef.h>
 
 enum {
-    DT_TILE_ROWS = 8, /* activation rows that a product takes at once */
+    DT_MOST_ROWS = 64, /* rows that a forward computes together */
+    DT_TILE_ROWS = 16, /* activation rows that lie side by side */
     DT_Q4_BYTES = 256 + 32,
     DT_Q8_BYTES = 512 + 32,
 };
 
-/* 32 columns of up to 8 activation rows in int8: x ~ q * scale, start = -8 * sum of q (what takes
+/* 32 columns of up to 16 activation rows in int8: x ~ q * scale, start = -8 * sum of q (what takes
  * the offset of 4-bit weights back). Side by side, so that a product walks one pointer. */
 typedef struct {
     int8_t q[DT_TILE_ROWS][DT_BLOCK];
@@ -20,10 +21,11 @@ typedef struct {
     int32_t start[DT_TILE_ROWS];
 } dt_quantised;
 
-/* Activation rows: as they are (16-bit float weights), and quantised, [rows / 8][cols / 32]. */
+/* Activation rows: as they are (16-bit float weights), and quantised, [rows / 16][cols / 32]. */
 typedef struct {
     const float *raw;
     const dt_quantised *quantised;
+    const int8_t *spread; /* rows 0-7 once more, [cols / 64][16][64], between zeros: see tiles.h */
     int32_t rows, cols, stride; /* cols is a multiple of DT_BLOCK; stride is that of raw */
 } dt_activations;
 
@@ -35,7 +37,8 @@ typedef struct {
 } dt_output;
 
 typedef struct {
-    void (*quantise_row)(const float *x, int32_t cols, int32_t row, dt_quantised *out);
+    void (*quantise)(const float *x, int32_t row, int32_t cols, int32_t from, int32_t to,
+                     dt_quantised *out, int8_t *spread);
     void (*multiply)(const dt_matrix *matrix, const dt_activations *x, const dt_output *out,
                      int32_t from, int32_t to);
     void (*rms_norm)(const float *x, const float *weight, int32_t cols, int32_t padded, float eps,
@@ -47,7 +50,14 @@ typedef struct {
                          float *peak, float *total, float *const *mixed);
 } dt_kernels;
 
-extern const dt_kernels dt_kernels_portable, dt_kernels_avx2, dt_kernels_avx512;
+/* Tiles need Linux's leave to use them, and a compiler that knows them. */
+#if defined(__x86_64__) && defined(__linux__) && (__GNUC__ >= 11 || __clang_major__ >= 12)
+#define DT_HAS_AMX 1
+#else
+#define DT_HAS_AMX 0
+#endif
+
+extern const dt_kernels dt_kernels_portable, dt_kernels_avx2, dt_kernels_avx512, dt_kernels_amx;
 
 /* The kernels in use. */
 const dt_kernels *dt_active(void);

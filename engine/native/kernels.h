@@ -5,29 +5,30 @@
 #include "internal.h"
 #include "vector.h"
 
-enum { MOST_ROWS = DT_TILE_ROWS };
+enum { MOST_ROWS = 8 }; /* whose sums fit the registers; divides DT_TILE_ROWS */
 
 /* ---- activations --------------------------------------------------------------------------- */
 
-/* Row `row` of fp32 to int8 by blocks of 32: x ~ q * scale, q in -127..127. */
-static void quantise_row(const float *x, int32_t cols, int32_t row, dt_quantised *out)
+/* Blocks [from, to) of row `row` from fp32 to int8: x ~ q * scale, q in -127..127. */
+static void quantise(const float *x, int32_t row, int32_t cols, int32_t from, int32_t to,
+                     dt_quantised *out, int8_t *spread)
 {
     const int32_t lane = row % DT_TILE_ROWS;
     out += row / DT_TILE_ROWS * (cols / DT_BLOCK);
-    for (int32_t b = 0; b < cols / DT_BLOCK; b++) {
+    for (int32_t b = from; b < to; b++) {
         v16 first = v_load(x + b * DT_BLOCK), second = v_load(x + b * DT_BLOCK + 16);
         float top = v_top(v_max(v_abs(first), v_abs(second)));
-        float inverse = top > 0 ? 127.0f / top : 0.0f;
-        int32_t whole[DT_BLOCK], total = 0;
-        vi_store(whole, v_round_int(v_mul(first, v_set1(inverse))));
-        vi_store(whole + 16, v_round_int(v_mul(second, v_set1(inverse))));
-        for (int i = 0; i < DT_BLOCK; i++) {
-            out[b].q[lane][i] = (int8_t)whole[i];
-            total += whole[i];
-        }
+        v16 inverse = v_set1(top > 0 ? 127.0f / top : 0.0f);
+        v16i low = v_round_int(v_mul(first, inverse)), high = v_round_int(v_mul(second, inverse));
+        vi_store_bytes(out[b].q[lane], low);
+        vi_store_bytes(out[b].q[lane] + 16, high);
         out[b].scale[lane] = top / 127.0f;
-        out[b].start[lane] = -8 * total;
+        out[b].start[lane] = -8 * vi_sum(vi_add(low, high));
+#ifdef DT_AMX
+        if (row < 8) memcpy(spread + b / 2 * 1024 + row * 64 + b % 2 * (512 + 32), out[b].q[lane], 32);
+#endif
     }
+    (void)spread;
 }
 
 /* ---- integer dot products of one block: 16 weight rows x 32 columns with one activation row - */
@@ -164,92 +165,139 @@ static inline v16i dot32(const weights32 *block, const int8_t *a, int32_t start)
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* y [rows of x, 16] of one block row of weights: per block of 32 columns, in ascending order,
- * acc = fma((float)integer dot product, weight scale * activation scale, acc). */
-#define QUANTISED_PRODUCT(NAME, LOAD, START, BYTES, ROWS)                                          \
-    static void NAME##_##ROWS(const uint8_t *w, const dt_activations *x, int32_t first, v16 *y)    \
-    {                                                                                              \
-        const int32_t blocks = x->cols / DT_BLOCK;                                                 \
-        const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;                      \
-        v16 acc[ROWS];                                                                             \
-        for (int m = 0; m < ROWS; m++) acc[m] = v_zero();                                          \
-        for (int32_t b = 0; b < blocks; b++, w += BYTES, a++) {                                    \
-            for (int line = 0; line < BYTES; line += 64) DT_PREFETCH(w + 8 * BYTES + line);        \
-            weights32 block = LOAD(w);                                                             \
-            for (int m = 0; m < ROWS; m++) {                                                       \
-                v16i c = dot32(&block, a->q[m], START(a->start[m]));                               \
-                acc[m] = v_fma(v_from_int(c), v_mul(block.scale, v_set1(a->scale[m])), acc[m]);    \
-            }                                                                                      \
-        }                                                                                          \
-        for (int m = 0; m < ROWS; m++) y[m] = acc[m];                                              \
-    }
-
 #if DT_ISA >= 1
 #define DT_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #else
 #define DT_PREFETCH(p) ((void)0)
 #endif
 
-/* 16-bit floats: one column at a time, acc = fma(weight, x, acc). */
-#define FLOAT_PRODUCT(NAME, LOAD, ROWS)                                                            \
-    static void NAME##_##ROWS(const uint8_t *w, const dt_activations *x, int32_t first, v16 *y)    \
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+enum {
+    STREAMS = 2, /* block rows multiplied side by side: two streams from memory are faster than one */
+    MOST_STREAMED = 4, /* rows for which that is done */
+    AHEAD = 6,         /* blocks that are fetched ahead */
+};
+
+/* Per block of 32 columns, in ascending order: acc = fma((float)integer dot product,
+ * weight scale * activation scale, acc). y [streams][rows] of block rows that lie `apart` bytes apart. */
+#define QUANTISED_PRODUCT(NAME, LOAD, START, BYTES)                                                \
+    ALWAYS_INLINE void NAME##_product(const uint8_t *w, int64_t apart, const dt_activations *x,    \
+                                      int32_t first, const int streams, const int rows, v16 *y)    \
     {                                                                                              \
-        const uint16_t *half = (const uint16_t *)w;                                                \
-        const float *row = x->raw + (int64_t)first * x->stride;                                    \
-        v16 acc[ROWS];                                                                             \
-        for (int m = 0; m < ROWS; m++) acc[m] = v_zero();                                          \
-        for (int32_t k = 0; k < x->cols; k++) {                                                    \
-            v16 column = LOAD(half + (int64_t)k * DT_LANES);                                       \
-            for (int m = 0; m < ROWS; m++)                                                         \
-                acc[m] = v_fma(column, v_set1(row[(int64_t)m * x->stride + k]), acc[m]);           \
-        }                                                                                          \
-        for (int m = 0; m < ROWS; m++) y[m] = acc[m];                                              \
+        const int32_t blocks = x->cols / DT_BLOCK, lane = first % DT_TILE_ROWS;                    \
+        const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;                      \
+        v16 acc[STREAMS * MOST_ROWS];                                                              \
+        for (int i = 0; i < streams * rows; i++) acc[i] = v_zero();                                \
+        for (int32_t b = 0; b < blocks; b++, w += BYTES, a++)                                      \
+            for (int s = 0; s < streams; s++) {                                                    \
+                const uint8_t *p = w + s * apart;                                                  \
+                for (int line = 0; line < BYTES; line += 64) DT_PREFETCH(p + AHEAD * BYTES + line); \
+                weights32 block = LOAD(p);                                                         \
+                for (int m = 0; m < rows; m++) {                                                   \
+                    v16i c = dot32(&block, a->q[lane + m], START(a->start[lane + m]));             \
+                    const v16 scale = v_mul(block.scale, v_set1(a->scale[lane + m]));              \
+                    acc[s * rows + m] = v_fma(v_from_int(c), scale, acc[s * rows + m]);            \
+                }                                                                                  \
+            }                                                                                      \
+        for (int i = 0; i < streams * rows; i++) y[i] = acc[i];                                    \
     }
 
+/* 16-bit floats: one column at a time, acc = fma(weight, x, acc). */
+#define FLOAT_PRODUCT(NAME, LOAD)                                                                  \
+    ALWAYS_INLINE void NAME##_product(const uint8_t *w, int64_t apart, const dt_activations *x,    \
+                                      int32_t first, const int streams, const int rows, v16 *y)    \
+    {                                                                                              \
+        const float *row = x->raw + (int64_t)first * x->stride;                                    \
+        v16 acc[STREAMS * MOST_ROWS];                                                              \
+        for (int i = 0; i < streams * rows; i++) acc[i] = v_zero();                                \
+        for (int32_t k = 0; k < x->cols; k++)                                                      \
+            for (int s = 0; s < streams; s++) {                                                    \
+                const v16 column = LOAD((const uint16_t *)(w + s * apart) + (int64_t)k * DT_LANES); \
+                for (int m = 0; m < rows; m++)                                                     \
+                    acc[s * rows + m] = v_fma(column, v_set1(row[(int64_t)m * x->stride + k]),     \
+                                              acc[s * rows + m]);                                  \
+            }                                                                                      \
+        for (int i = 0; i < streams * rows; i++) y[i] = acc[i];                                    \
+    }
+
+QUANTISED_PRODUCT(q4, load_q4, Q4_START, DT_Q4_BYTES)
+QUANTISED_PRODUCT(q8, load_q8, Q8_START, DT_Q8_BYTES)
+FLOAT_PRODUCT(bf16, v_load_bf16)
+FLOAT_PRODUCT(f16, v_load_f16)
+
+/* A number of rows known to the compiler keeps the sums in registers; those of more rows than
+ * MOST_STREAMED would not fit twice. */
 #define FOR_ALL_ROWS(DO) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8)
-#define Q4_ROWS(ROWS) QUANTISED_PRODUCT(q4, load_q4, Q4_START, DT_Q4_BYTES, ROWS)
-#define Q8_ROWS(ROWS) QUANTISED_PRODUCT(q8, load_q8, Q8_START, DT_Q8_BYTES, ROWS)
-#define BF16_ROWS(ROWS) FLOAT_PRODUCT(bf16, v_load_bf16, ROWS)
-#define F16_ROWS(ROWS) FLOAT_PRODUCT(f16, v_load_f16, ROWS)
-FOR_ALL_ROWS(Q4_ROWS)
-FOR_ALL_ROWS(Q8_ROWS)
-FOR_ALL_ROWS(BF16_ROWS)
-FOR_ALL_ROWS(F16_ROWS)
+#define ROWS_OF(NAME, ROWS)                                                                \
+    case ROWS:                                                                             \
+        if (ROWS <= MOST_STREAMED && streams == 2)                                         \
+            NAME##_product(w, apart, x, first, 2, ROWS, y);                                \
+        else                                                                               \
+            NAME##_product(w, apart, x, first, 1, ROWS, y);                                \
+        break;
+#define PRODUCT_OF_ALL_ROWS(NAME, CASE)                                                            \
+    static void NAME##_rows(const uint8_t *w, int64_t apart, const dt_activations *x,              \
+                            int32_t first, int streams, int rows, v16 *y)                          \
+    {                                                                                              \
+        switch (rows) { FOR_ALL_ROWS(CASE) }                                                       \
+    }
+#define Q4_ROWS(ROWS) ROWS_OF(q4, ROWS)
+#define Q8_ROWS(ROWS) ROWS_OF(q8, ROWS)
+#define BF16_ROWS(ROWS) ROWS_OF(bf16, ROWS)
+#define F16_ROWS(ROWS) ROWS_OF(f16, ROWS)
+PRODUCT_OF_ALL_ROWS(q4, Q4_ROWS)
+PRODUCT_OF_ALL_ROWS(q8, Q8_ROWS)
+PRODUCT_OF_ALL_ROWS(bf16, BF16_ROWS)
+PRODUCT_OF_ALL_ROWS(f16, F16_ROWS)
 
-typedef void product(const uint8_t *w, const dt_activations *x, int32_t first, v16 *y);
-#define PRODUCT_TABLE(NAME) \
-    {NAME##_1, NAME##_2, NAME##_3, NAME##_4, NAME##_5, NAME##_6, NAME##_7, NAME##_8}
-static product *const products[DT_FORMATS][MOST_ROWS] = {
-    PRODUCT_TABLE(q4), PRODUCT_TABLE(q8), PRODUCT_TABLE(bf16), PRODUCT_TABLE(f16)};
+typedef void product(const uint8_t *w, int64_t apart, const dt_activations *x, int32_t first,
+                     int streams, int rows, v16 *y);
+static product *const products[DT_FORMATS] = {q4_rows, q8_rows, bf16_rows, f16_rows};
 
-/* Rows first..first+count-1 of the result, for the block rows [from, to) of the matrix. */
+/* `rows` results of the block row `nb` to their places. */
+static void put(const dt_matrix *matrix, const dt_output *out, int32_t nb, int32_t first, int32_t rows,
+                const v16 *y)
+{
+    const int32_t column = nb * DT_LANES, left = matrix->rows - column;
+    for (int32_t m = 0; m < rows; m++) {
+        float *place = out->y + (int64_t)(first + m) * out->stride + column;
+        if (left >= DT_LANES) {
+            const v16 value = out->bias ? v_add(y[m], v_load(out->bias + column)) : y[m];
+            v_store(place, out->add ? v_add(v_load(place), value) : value);
+            continue;
+        }
+        float lane[DT_LANES];
+        v_store(lane, y[m]);
+        for (int32_t l = 0; l < left; l++) {
+            const float value = out->bias ? lane[l] + out->bias[column + l] : lane[l];
+            place[l] = out->add ? place[l] + value : value;
+        }
+    }
+}
+
+#ifdef DT_AMX
+#include "tiles.h"
+#endif
+
+/* The block rows [from, to) of the matrix. */
 static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_output *out,
                      int32_t from, int32_t to)
 {
     const int64_t bytes = dt_block_row_bytes(matrix->format, matrix->cols);
-    for (int32_t nb = from; nb < to; nb++) {
-        const uint8_t *w = matrix->data + nb * bytes;
-        const int32_t column = nb * DT_LANES, left = matrix->rows - column;
+#ifdef DT_AMX
+    if (multiply_tiled(matrix, x, out, from, to)) return;
+#endif
+    const int streams = x->rows > MOST_STREAMED ? 1 : STREAMS;
+    const int32_t half = (to - from + streams - 1) / streams;
+    for (int32_t nb = from; nb < from + half; nb++)
         for (int32_t first = 0; first < x->rows; first += MOST_ROWS) {
-            const int32_t rows = x->rows - first < MOST_ROWS ? x->rows - first : MOST_ROWS;
-            v16 y[MOST_ROWS];
-            products[matrix->format][rows - 1](w, x, first, y);
-            for (int32_t m = 0; m < rows; m++) {
-                float *place = out->y + (int64_t)(first + m) * out->stride + column;
-                if (left >= DT_LANES) {
-                    if (out->bias) y[m] = v_add(y[m], v_load(out->bias + column));
-                    v_store(place, out->add ? v_add(v_load(place), y[m]) : y[m]);
-                    continue;
-                }
-                float lane[DT_LANES];
-                v_store(lane, y[m]);
-                for (int32_t l = 0; l < left; l++) {
-                    const float value = out->bias ? lane[l] + out->bias[column + l] : lane[l];
-                    place[l] = out->add ? place[l] + value : value;
-                }
-            }
+            const int rows = x->rows - first < MOST_ROWS ? x->rows - first : MOST_ROWS;
+            const int live = nb + half < to ? streams : 1;
+            v16 y[STREAMS * MOST_ROWS];
+            products[matrix->format](matrix->data + nb * bytes, half * bytes, x, first, live, rows, y);
+            for (int s = 0; s < live; s++) put(matrix, out, nb + s * half, first, rows, y + s * rows);
         }
-    }
 }
 
 /* ---- small operations on rows -------------------------------------------------------------- */
@@ -350,4 +398,4 @@ static void attend_chunk(const uint16_t *keys, const uint16_t *values, int32_t d
     switch (rows) { FOR_ALL_ROWS(ATTEND) }
 }
 
-const dt_kernels DT_KERNELS = {quantise_row, multiply, rms_norm, gated, to_half, attend_chunk};
+const dt_kernels DT_KERNELS = {quantise, multiply, rms_norm, gated, to_half, attend_chunk};

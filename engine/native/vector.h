@@ -39,6 +39,7 @@ typedef __m512i v16i;
 #define vi_set1(x) _mm512_set1_epi32(x)
 #define vi_add(a, b) _mm512_add_epi32(a, b)
 #define vi_store(p, v) _mm512_storeu_si512((void *)(p), v)
+#define vi_store_bytes(p, v) _mm_storeu_si128((void *)(p), _mm512_cvtepi32_epi8(v))
 #define vi_shift_exponent(v) _mm512_castsi512_ps(_mm512_slli_epi32(v, 23))
 
 #elif DT_ISA == 1 /* AVX2 with FMA and F16C */
@@ -94,6 +95,13 @@ static inline void vi_store(int32_t *p, v16i v)
 {
     _mm256_storeu_si256((void *)p, v.lo);
     _mm256_storeu_si256((void *)(p + 8), v.hi);
+}
+/* Lanes in -128..127, as bytes. */
+static inline void vi_store_bytes(int8_t *p, v16i v)
+{
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.lo, v.hi), 0xd8);
+    _mm_storeu_si128((void *)p, _mm_packs_epi16(_mm256_castsi256_si128(words),
+                                                _mm256_extracti128_si256(words, 1)));
 }
 static inline v16 vi_shift_exponent(v16i v)
 {
@@ -155,6 +163,10 @@ static inline v16i vi_add(v16i a, v16i b)
     return r;
 }
 static inline void vi_store(int32_t *p, v16i v) { memcpy(p, v.i, sizeof v.i); }
+static inline void vi_store_bytes(int8_t *p, v16i v)
+{
+    for (int l = 0; l < 16; l++) p[l] = (int8_t)v.i[l];
+}
 static inline v16 vi_shift_exponent(v16i v)
 {
     v16 r;
@@ -168,22 +180,56 @@ static inline v16 vi_shift_exponent(v16i v)
 #endif
 
 /* Sum and maximum of the lanes, by halves: 16 -> 8 -> 4 -> 2 -> 1. */
+#if DT_ISA >= 1
 static inline float v_sum(v16 v)
 {
-    float lane[16];
-    v_store(lane, v);
-    for (int half = 8; half; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
-    return lane[0];
+#if DT_ISA == 2
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+#else
+    const __m256 eight = _mm256_add_ps(v.lo, v.hi);
+#endif
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
 }
 
 static inline float v_top(v16 v)
 {
-    float lane[16];
-    v_store(lane, v);
+#if DT_ISA == 2
+    const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+#else
+    const __m256 eight = _mm256_max_ps(v.lo, v.hi);
+#endif
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
+}
+#else
+static inline float v_sum(v16 v)
+{
     for (int half = 8; half; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] = lane[l] > lane[l + half] ? lane[l] : lane[l + half];
-    return lane[0];
+        for (int l = 0; l < half; l++) v.f[l] += v.f[l + half];
+    return v.f[0];
+}
+
+static inline float v_top(v16 v)
+{
+    for (int half = 8; half; half /= 2)
+        for (int l = 0; l < half; l++) v.f[l] = v.f[l] > v.f[l + half] ? v.f[l] : v.f[l + half];
+    return v.f[0];
+}
+#endif
+
+static inline int32_t vi_sum(v16i v)
+{
+#if DT_ISA == 2
+    return _mm512_reduce_add_epi32(v);
+#else
+    int32_t lane[16], sum = 0;
+    vi_store(lane, v);
+    for (int l = 0; l < 16; l++) sum += lane[l];
+    return sum;
+#endif
 }
 
 /* exp(x) for x <= 88, relative error below 2e-7; below -87 as at -87

@@ -32,6 +32,7 @@ class Isa(IntEnum):
     PORTABLE = 0
     AVX2 = 1
     AVX512 = 2
+    AMX = 3
 
 
 class Matrix(c.Structure):
@@ -215,7 +216,7 @@ def library() -> c.CDLL:
 
 
 def _force_isa(lib: c.CDLL) -> None:
-    """Obey DUOTAIL_ISA (portable, avx2, avx512), for tests and for tracking down crashes."""
+    """Obey DUOTAIL_ISA (portable, avx2, avx512, amx), for tests and for tracking down crashes."""
     wanted = os.environ.get("DUOTAIL_ISA", "").upper()
     if wanted and (wanted not in Isa.__members__ or lib.dt_use_isa(Isa[wanted])):
         known = ", ".join(isa.name.lower() for isa in Isa if isa <= lib.dt_best_isa())
