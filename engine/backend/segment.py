@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -207,6 +207,66 @@ class TreeDrafting(Protocol):
             pending: committed tokens behind those, at least one; the last is the root.
             ranking: how candidates rank.
             budget: how far the tree may grow.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How far the target went along with a tree.
+
+    Attributes:
+        path: the root and every node the walk descended to.
+        drawn: the target's draw at each of them.
+        accepted: draws that were drafted.
+        offered: nodes of the path that have children.
+    """
+
+    path: tuple[int, ...]
+    drawn: tuple[int, ...]
+    accepted: int
+    offered: int
+
+
+class Draws(Protocol):
+    """The target's draws in one answer, by a backend that knows its own."""
+
+    @property
+    def vocab(self) -> int:
+        """Width of the logits it draws from."""
+        ...
+
+
+@runtime_checkable
+class TreeVerifying(Protocol):
+    """What a segment may offer that is a whole model: to verify a tree in one call."""
+
+    def verify(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        nodes: Sequence[int],
+        parents: Sequence[int],
+        draws: Draws,
+        tokens: Sequence[int],
+        *,
+        limit: int,
+        stop_ids: Collection[int],
+    ) -> Walk:
+        """A forward over the tree, the draws down it; the path's keys are in place afterwards.
+
+        Args:
+            cache: of the sequence.
+            committed: tokens of it whose keys the cache holds.
+            nodes: token of each node, the root's first; it is the last of `tokens`.
+            parents: index of each node's parent, which comes before it; -1 for the root.
+            draws: the target's.
+            tokens: committed tokens, the root included.
+            limit: most tokens to draw.
+            stop_ids: tokens that nothing follows.
+
+        Raises:
+            InvalidLogits: the logits at a node of the path are not finite.
         """
         ...
 

@@ -7,7 +7,7 @@ drafting when that does not pay, says so, and tries again from time to time.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from math import exp
 
@@ -112,9 +112,10 @@ class Controller:
         trust = self._calibration.value or 1.0
         drafting = (self._level.value or 0.0) * self._levels
         chances = [exp(score) for score in tree.scores[1:]]
-        tokens = list(accumulate((min(trust * chance, 1.0) for chance in chances), initial=1.0))
-        best, best_rate = 0, 0.0
-        for rows in (*(size for size in BUCKETS if size <= tree.drafted), tree.drafted + 1):
+        trusted = [min(trust * chance, 1.0) for chance in chances]
+        tokens = list(accumulate(trusted, initial=1.0))
+        best, best_rate, most = 0, 0.0, tree.drafted
+        for rows in (*BUCKETS[: bisect_right(BUCKETS, most)], most + 1):
             if rows == 1 and self._forced:
                 continue
             cost = drafting + self._verify_cost(rows)

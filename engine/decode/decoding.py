@@ -8,7 +8,7 @@ from time import perf_counter
 
 from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
-from engine.decode.verifier import verify
+from engine.decode.verifier import Verified, verify
 from engine.errors import Cancelled
 from engine.events import Interval
 from engine.model.decoder import Decoder
@@ -109,18 +109,10 @@ class Decoding:
 
     def verify(self, tree: TokenTree, draft: Interval | None = None) -> Round:
         """One target forward over the tree (root included); commits what the target agrees to."""
-        tree = tree.limited(self.remaining - 1).depth_first()
+        limit = self.remaining
+        tree = tree.limited(limit - 1)
         start = perf_counter()
-        forward = self.target.forward(self.state, tree.tokens, tree.parents)
-        verified = verify(
-            tree,
-            forward.logits,
-            self.sampler,
-            self.tokens,
-            limit=self.remaining,
-            stop_ids=self._stop_ids,
-        )
-        self.state.commit(verified.path)
+        verified = self._commit(tree, limit)
         self.tokens.extend(verified.tokens)
         return Round(
             tokens=verified.tokens,
@@ -131,3 +123,19 @@ class Decoding:
             offered_by_depth=verified.offered_by_depth,
             accepted_by_depth=verified.accepted_by_depth,
         )
+
+    def _commit(self, tree: TokenTree, limit: int) -> Verified:
+        """Where target and draws are native all of it is one call, else a forward and a walk."""
+        target, state, stop_ids = self.target, self.state, self._stop_ids
+        draws = self.sampler.native(target.config.vocab_size) if target.verifies_trees else None
+        if draws is not None:
+            drawing = (draws, self.tokens)
+            return Verified.of(
+                target.verify(
+                    state, tree.tokens, tree.parents, *drawing, limit=limit, stop_ids=stop_ids
+                )
+            )
+        logits = target.forward(state, tree.tokens, tree.parents).logits
+        verified = verify(tree, logits, self.sampler, self.tokens, limit=limit, stop_ids=stop_ids)
+        state.commit(verified.path)
+        return verified

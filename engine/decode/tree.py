@@ -112,21 +112,6 @@ class TokenTree:
             return self
         return self.arranged([node for node, own in enumerate(self.depths) if own <= depth])
 
-    def depth_first(self) -> TokenTree:
-        """The same nodes, no longer ranked: every path that is the best below its root in a row.
-
-        A target that accepts the likeliest path then finds its keys in place.
-        """
-        below: list[list[int]] = [[] for _ in self.tokens]
-        for node in range(self.drafted, 0, -1):
-            below[self.parents[node]].append(node)
-        order, stack = [], [0]
-        while stack:
-            node = stack.pop()
-            order.append(node)
-            stack += below[node]
-        return self.arranged(order)
-
     def arranged(self, nodes: Sequence[int]) -> TokenTree:
         """The given nodes in their order, in which parents come before their children."""
         new = {old: index for index, old in enumerate(nodes)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from engine.backend.segment import Floats
+from engine.backend.segment import Floats, Walk
 from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
 
@@ -33,6 +33,12 @@ class Verified:
     accepted: int
     offered_by_depth: tuple[int, ...]
     accepted_by_depth: tuple[int, ...]
+
+    @classmethod
+    def of(cls, walk: Walk) -> Verified:
+        """What a backend's walk comes to."""
+        accepted = (1,) * walk.accepted + (0,) * (walk.offered - walk.accepted)
+        return cls(walk.path, walk.drawn, walk.accepted, (1,) * walk.offered, accepted)
 
 
 def verify(
@@ -58,9 +64,7 @@ def verify(
         walk = native.verify(
             tree.tokens, tree.parents, logits, tokens, limit=limit, stop_ids=stop_ids
         )
-        refused = walk.offered - walk.accepted
-        by_depth = (1,) * walk.accepted + (0,) * refused
-        return Verified(walk.path, walk.drawn, walk.accepted, (1,) * walk.offered, by_depth)
+        return Verified.of(walk)
     below = tree.children()
     path: list[int] = [0]
     drawn: list[int] = []

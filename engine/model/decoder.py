@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from engine.backend.segment import (
     Backend,
     DraftedTree,
+    Draws,
     Floats,
     Ranking,
     Segment,
     TreeBudget,
     TreeDrafting,
+    TreeVerifying,
+    Walk,
     Weights,
 )
 from engine.model.config import ModelConfig
-from engine.model.sequence import ROOT, SequenceState
+from engine.model.sequence import SequenceState
 
 MAX_TREE = 64
 """Most nodes a state can stage behind a full context."""
@@ -45,6 +48,7 @@ class Decoder:
         self.segments = tuple(segments)
         whole: object = self.segments[0] if len(self.segments) == 1 else None
         self._drafting = whole if isinstance(whole, TreeDrafting) else None
+        self._verifying = whole if isinstance(whole, TreeVerifying) else None
 
     @classmethod
     def build(cls, config: ModelConfig, weights: Weights, backend: Backend) -> Decoder:
@@ -93,11 +97,46 @@ class Decoder:
         tree = self._drafting.draft(
             state.caches[0], len(state), state.slots, pending, ranking, budget
         )
-        state.adopt(pending, range(ROOT, len(pending) - 1))
-        state.commit(range(len(pending)))
+        state.extend(pending)
         if tree.staged_tokens:
             state.adopt(tree.staged_tokens, tree.staged_parents)
         return tree
+
+    @property
+    def verifies_trees(self) -> bool:
+        """Whether `verify` is there."""
+        return self._verifying is not None
+
+    def verify(
+        self,
+        state: SequenceState,
+        nodes: Sequence[int],
+        parents: Sequence[int],
+        draws: Draws,
+        tokens: Sequence[int],
+        *,
+        limit: int,
+        stop_ids: Collection[int],
+    ) -> Walk:
+        """A forward over a tree, the target's draws down it, and the commit, in one call.
+
+        For the arguments see `TreeVerifying`.
+
+        Raises:
+            ValueError: this decoder cannot (see `verifies_trees`), or the state has no room.
+            InvalidLogits: the logits at a node of the path are not finite.
+        """
+        if self._verifying is None:
+            raise ValueError("these segments cannot verify in one call")
+        committed = len(state)
+        if committed + len(nodes) > state.slots:
+            raise ValueError("the tree has more nodes than the state has room for")
+        walk = self._verifying.verify(
+            state.caches[0], committed, nodes, parents, draws, tokens,
+            limit=limit, stop_ids=stop_ids,
+        )  # fmt: skip
+        state.extend([nodes[node] for node in walk.path])
+        return walk
 
     def forward(
         self,

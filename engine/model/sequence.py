@@ -128,6 +128,17 @@ class SequenceState:
         self._tokens += [self._staged[node] for node in path]
         self.discard()
 
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Committed tokens whose keys a backend has put in place; staged nodes are forgotten.
+
+        Raises:
+            ValueError: the context is full.
+        """
+        if len(self._tokens) + len(tokens) > self.context:
+            raise ValueError("the context is full")
+        self._tokens += tokens
+        self.discard()
+
     def discard(self) -> None:
         """Forget the staged nodes."""
         self._staged.clear()

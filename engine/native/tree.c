@@ -1,4 +1,5 @@
-/* From the parents of staged nodes to positions and paths; engine/backend/step.py says the same. */
+/* Forwards over trees: from the parents of staged nodes to positions and paths (engine/backend/step.py
+ * says the same), and the verification of a tree. */
 #include "tree.h"
 #include "internal.h"
 
@@ -78,5 +79,30 @@ int32_t dt_forward_tree(dt_pool *pool, const dt_segment *segment, dt_cache *cach
     }
     if (!result) result = dt_forward(pool, segment, cache, &step);
     free(slots), free(memory);
+    return result;
+}
+
+/* Moves the path's keys to the places behind the committed ones, where they do not lie there yet. */
+static int32_t keep(dt_cache *cache, const dt_verification *v, int32_t committed)
+{
+    int32_t in_place = 0;
+    while (in_place < v->length && v->path[in_place] == in_place) in_place++;
+    const int32_t moved = v->length - in_place;
+    if (!moved) return DT_OK;
+    int32_t *slots = malloc(sizeof *slots * (size_t)moved);
+    if (!slots) return DT_NO_MEMORY;
+    for (int32_t i = 0; i < moved; i++) slots[i] = committed + v->path[in_place + i];
+    dt_cache_move(cache, slots, moved, committed + in_place);
+    free(slots);
+    return DT_OK;
+}
+
+int32_t dt_verify_tree(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
+                       const dt_step *rows, int32_t committed, dt_sampler *sampler,
+                       dt_verification *verification)
+{
+    int32_t result = dt_forward_tree(pool, segment, cache, rows, committed, 0, verification->parents);
+    if (result == DT_OK) result = dt_verify(pool, sampler, verification);
+    if (result == DT_OK) result = keep(cache, verification, committed);
     return result;
 }

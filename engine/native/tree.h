@@ -1,8 +1,8 @@
-/* A forward over rows of a tree that are given by their parents, beside duotail.h. */
+/* Forwards over rows of a tree that are given by their parents, beside duotail.h and sample.h. */
 #ifndef DUOTAIL_TREE_H
 #define DUOTAIL_TREE_H
 
-#include "duotail.h"
+#include "sample.h"
 
 /* The forward of `rows`, which are the last of the nodes staged behind `committed` tokens; `staged`
  * came before them. parents [staged + rows]: an earlier one of the nodes, or -1 for one that follows
@@ -11,5 +11,13 @@
 DT_API int32_t dt_forward_tree(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
                                const dt_step *rows, int32_t committed, int32_t staged,
                                const int32_t *parents);
+
+/* The verification of a whole tree in one call: the forward of its nodes behind `committed` tokens,
+ * the draws down it, and the keys and values of the path that stays moved to their place. `rows` and
+ * the verification share tokens and logits; logits of all rows are wanted.
+ * Returns DT_OK, DT_NO_MEMORY, DT_BAD_ARGUMENT or DT_INVALID_LOGITS. */
+DT_API int32_t dt_verify_tree(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
+                              const dt_step *rows, int32_t committed, dt_sampler *sampler,
+                              dt_verification *verification);
 
 #endif

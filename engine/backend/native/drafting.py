@@ -5,10 +5,9 @@ from __future__ import annotations
 import ctypes as c
 import weakref
 from collections.abc import Sequence
-from operator import le
 from typing import Any
 
-from engine.backend.native.library import DraftingStruct, library
+from engine.backend.native.library import DraftingStruct, library, refusal
 from engine.backend.native.sampling import SamplingStruct
 from engine.backend.segment import DraftedTree, Ranking, Script, TreeBudget
 
@@ -33,7 +32,6 @@ class DraftCall:
         self._ranking: Ranking | None = None
         self._before = pool, segment
         self._after = c.byref(self._sampling), drafter, c.byref(self._struct)
-        self._capacity: tuple[int, ...] = (0, 0, 0)
         self._reserve(64, 64, 64)
 
     def __call__(
@@ -46,19 +44,21 @@ class DraftCall:
         budget: TreeBudget,
     ) -> DraftedTree:
         """See `engine.backend.segment.TreeDrafting`; `cache` is a handle."""
-        count = len(pending)
-        self._reserve(count, budget.nodes, (budget.depth - 1) * budget.width)
+        count, nodes, depth, width = len(pending), budget.nodes, budget.depth, budget.width
+        room = self._room
+        if count > room[0] or nodes > room[1] or (depth - 1) * width > room[2]:
+            self._reserve(count, nodes, (depth - 1) * width)
         if ranking is not self._ranking:
             self._rank_as(ranking)
         native = self._struct
         native.committed, native.pending, native.slots = committed, count, slots
-        native.nodes, native.depth, native.width = budget.nodes, budget.depth, budget.width
+        native.nodes, native.depth, native.width = nodes, depth, width
         native.floor, native.seconds = budget.floor, PATIENCE
         self._tokens[:count] = list(pending)
         if ranking.script is not None:
             self._learn(ranking.script, committed + count)
         if result := library().dt_draft(*self._before, cache, *self._after):
-            raise MemoryError(f"no memory for a draft ({result})")
+            raise refusal(result)
         nodes, staged = native.tree_nodes, native.staged
         return DraftedTree(
             tuple(self._tree_tokens[:nodes]),
@@ -68,11 +68,9 @@ class DraftCall:
             self._staged_parents[:staged],
         )
 
-    def _reserve(self, *wanted: int) -> None:
-        """Room for so many pending tokens, nodes and staged nodes."""
-        if all(map(le, wanted, self._capacity)):
-            return
-        self._capacity = pending, nodes, staged = tuple(map(max, wanted, self._capacity))
+    def _reserve(self, pending: int, nodes: int, staged: int) -> None:
+        """Room for so many pending tokens, nodes and staged nodes, and for some more."""
+        self._room = pending, nodes, staged = 2 * pending, 2 * nodes, 2 * staged
         self._tokens = (c.c_int32 * pending)()
         self._tree_tokens, self._parents = (c.c_int32 * (nodes + 1))(), (c.c_int32 * (nodes + 1))()
         self._scores = (c.c_double * (nodes + 1))()

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import Absent, UserFixable
+from engine.errors import Absent, InvalidLogits, UserFixable
 
 MODULE = "engine._native"
+_NO_MEMORY, _INVALID_LOGITS = -1, -4
 
 
 class Format(IntEnum):
@@ -144,6 +145,15 @@ class DraftingStruct(c.Structure):
     )
 
 
+def refusal(result: int) -> Exception:
+    """What a native call that did not return DT_OK is to be answered with."""
+    if result == _INVALID_LOGITS:
+        return InvalidLogits("the model's output is not a number")
+    if result == _NO_MEMORY:
+        return MemoryError("no memory for a native call")
+    return ValueError("impossible arguments of a native call")
+
+
 def pointer(array: NDArray[Any] | None) -> int | None:
     """Address of an array's data; the caller keeps the array alive."""
     if array is None:
@@ -192,7 +202,6 @@ def library() -> c.CDLL:
         "dt_cache_bytes": (i64, (at,)),
         "dt_cache_copy": (None, (at, at, i32)),
         "dt_cache_move": (None, (at, at, i32, i32)),
-        "dt_forward": (i32, (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct))),
         "dt_sampler_new": (at, (at, i32)),
         "dt_sampler_free": (None, (at,)),
         "dt_sampler_commit": (None, (at, at, i32)),
@@ -202,6 +211,10 @@ def library() -> c.CDLL:
         "dt_drafter_new": (at, ()),
         "dt_drafter_free": (None, (at,)),
         "dt_draft": (i32, (at, c.POINTER(SegmentStruct), at, at, at, at)),
+        "dt_verify_tree": (
+            i32,
+            (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, at, at),
+        ),
         "dt_forward_tree": (
             i32,
             (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, i32, at),

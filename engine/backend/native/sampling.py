@@ -5,21 +5,18 @@ from __future__ import annotations
 import ctypes as c
 import weakref
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.native.library import library, pointer
+from engine.backend.native.library import library, pointer, refusal
 from engine.backend.native.pool import ThreadPool, shared_pool
-from engine.backend.segment import Floats
-from engine.errors import InvalidLogits
+from engine.backend.segment import Floats, Walk
 from engine.request import SamplingParams
 
 MOST_WIDTH = 64
 """DT_MOST_WIDTH: most tokens that a row's ranking gives."""
 
-_INVALID_LOGITS = -4
 _FEW_NODES = 32
 
 
@@ -54,23 +51,6 @@ class VerificationStruct(c.Structure):
         ),
         *((name, c.c_int32) for name in ("length", "accepted", "offered")),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """How far the target went along with a tree.
-
-    Attributes:
-        path: the root and every node the walk descended to.
-        drawn: the target's draw at each of them.
-        accepted: draws that were drafted.
-        offered: nodes of the path that have children.
-    """
-
-    path: tuple[int, ...]
-    drawn: tuple[int, ...]
-    accepted: int
-    offered: int
 
 
 class NativeDraws:
@@ -110,14 +90,16 @@ class NativeDraws:
             share_noise=share_noise,
         )
         self._pool = pool or shared_pool()
-        self._handle: int = library().dt_sampler_new(c.byref(self.struct), vocab)
-        if not self._handle:
+        self.handle: int = library().dt_sampler_new(c.byref(self.struct), vocab)
+        if not self.handle:
             raise MemoryError("no memory for a sampler")
-        weakref.finalize(self, library().dt_sampler_free, self._handle)
+        weakref.finalize(self, library().dt_sampler_free, self.handle)
         self._penalised = params.penalised
         self._counted: tuple[Sequence[int], int, int] = ((), 0, -1)  # list, length, last token
         self._stop_ids: Collection[int] = ()
-        self._call = VerificationStruct()
+        self.asked = VerificationStruct()
+        self.argument = c.byref(self.asked)
+        """The verification, for native calls."""
         self._room(_FEW_NODES)
 
     def draw(self, logits: Floats, tokens: Sequence[int]) -> int:
@@ -151,25 +133,43 @@ class NativeDraws:
         Raises:
             InvalidLogits: the logits at a node of the path are not finite.
         """
+        if logits.size != len(nodes) * self.vocab:
+            raise ValueError("logits of another shape than the tree's")
+        self.ask(nodes, parents, tokens, limit=limit, stop_ids=stop_ids)
+        rows = np.ascontiguousarray(logits, dtype=np.float32)
+        self.asked.logits = pointer(rows)
+        return self.answer(library().dt_verify(self._pool.handle, self.handle, self.argument))
+
+    def ask(
+        self,
+        nodes: Sequence[int],
+        parents: Sequence[int],
+        tokens: Sequence[int],
+        *,
+        limit: int,
+        stop_ids: Collection[int],
+    ) -> None:
+        """Write down what is verified, all but the logits; the arguments are those of `verify`."""
         count = len(nodes)
         if count > len(self._nodes):
             self._room(2 * count)
-        if logits.size != count * self.vocab:
-            raise ValueError("logits of another shape than the tree's")
         if self._penalised:
             self._count(tokens)
         if stop_ids is not self._stop_ids:
             self._stop_at(stop_ids)
-        call = self._call
+        call = self.asked
         self._nodes[:count], self._parents[:count] = list(nodes), list(parents)
-        rows = np.ascontiguousarray(logits, dtype=np.float32)
         call.nodes, call.position, call.limit = count, len(tokens), min(limit, count)
-        call.logits = pointer(rows)
-        failed = library().dt_verify(self._pool.handle, self._handle, c.byref(call))
-        if failed == _INVALID_LOGITS:
-            raise InvalidLogits("the model's output is not a number")
-        if failed:
-            raise ValueError("impossible arguments")
+
+    def answer(self, result: int) -> Walk:
+        """The verification after the native call that returned `result`.
+
+        Raises:
+            InvalidLogits: the logits at a node of the path are not finite.
+        """
+        if result:
+            raise refusal(result)
+        call = self.asked
         path, drawn = self._path[: call.length], self._drawn[: call.length]
         return Walk(tuple(path), tuple(drawn), call.accepted, call.offered)
 
@@ -194,22 +194,22 @@ class NativeDraws:
         """Arrays for trees of so many nodes: tokens, parents, path, draws."""
         kind = c.c_int32 * nodes
         self._nodes, self._parents, self._path, self._drawn = kind(), kind(), kind(), kind()
-        call = self._call
+        call = self.asked
         call.tokens, call.parents = c.addressof(self._nodes), c.addressof(self._parents)
         call.path, call.drawn = c.addressof(self._path), c.addressof(self._drawn)
 
     def _stop_at(self, stop_ids: Collection[int]) -> None:
         self._stop_array = np.array(list(stop_ids), dtype=np.int32)
         self._stop_ids = stop_ids
-        self._call.stop_ids, self._call.stop_count = pointer(self._stop_array), len(stop_ids)
+        self.asked.stop_ids, self.asked.stop_count = pointer(self._stop_array), len(stop_ids)
 
     def _count(self, tokens: Sequence[int]) -> None:
         before, counted, last = self._counted
         grown = tokens is before and len(tokens) >= counted > 0 and tokens[counted - 1] == last
         if not grown:
-            library().dt_sampler_clear(self._handle)
+            library().dt_sampler_clear(self.handle)
             counted = 0
         if len(tokens) > counted:
             new = np.array(tokens[counted:], dtype=np.int32)
-            library().dt_sampler_commit(self._handle, pointer(new), len(new))
+            library().dt_sampler_commit(self.handle, pointer(new), len(new))
         self._counted = (tokens, len(tokens), tokens[-1] if tokens else -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes as c
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,22 @@ from engine.backend.native.library import (
     aligned,
     library,
     pointer,
+    refusal,
 )
 from engine.backend.native.matrix import EMPTY, Packed, pack
 from engine.backend.native.pool import ThreadPool, shared_pool
+from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.step import StepArrays
+from engine.backend.native.verifying import VerifyCall
 from engine.backend.segment import (
     DraftedTree,
+    Draws,
     Floats,
     Ranking,
     SegmentCache,
     SegmentOutput,
     TreeBudget,
+    Walk,
     Weights,
 )
 from engine.backend.step import Step
@@ -128,6 +133,7 @@ class NativeSegment:
         self._argument = c.byref(self._struct)
         self._arrays = self._new_arrays(KEPT_ROWS, KEPT_ROWS)
         self._draft_call: DraftCall | None = None
+        self._verify_call: VerifyCall | None = None
 
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
         vocab = self._config.vocab_size if self._struct.head.data else None
@@ -227,6 +233,28 @@ class NativeSegment:
             self._draft_call = DraftCall(self._pool.handle, self._argument)
         return self._draft_call(cache.handle, committed, slots, pending, ranking, budget)
 
+    def verify(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        nodes: Sequence[int],
+        parents: Sequence[int],
+        draws: Draws,
+        tokens: Sequence[int],
+        *,
+        limit: int,
+        stop_ids: Collection[int],
+    ) -> Walk:
+        """See `engine.backend.segment.TreeVerifying`."""
+        if not isinstance(cache, NativeCache) or not isinstance(draws, NativeDraws):
+            raise TypeError("the cache or the draws belong to another backend")
+        if self._verify_call is None:
+            config = self._config
+            size = config.hidden_size, config.vocab_size
+            self._verify_call = VerifyCall(self._pool.handle, self._argument, *size)
+        draws.ask(nodes, parents, tokens, limit=limit, stop_ids=stop_ids)
+        return self._verify_call(cache.handle, committed, draws)
+
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward, one native call."""
         if not isinstance(cache, NativeCache):
@@ -238,6 +266,6 @@ class NativeSegment:
             arrays = self._new_arrays(rows, wanted)
         output = arrays.prepare(step, hidden)
         handles = self._pool.handle, self._argument, cache.handle
-        if library().dt_forward_tree(*handles, *arrays.arguments):
-            raise MemoryError("no memory for a forward")
+        if result := library().dt_forward_tree(*handles, *arrays.arguments):
+            raise refusal(result)
         return output

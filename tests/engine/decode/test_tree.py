@@ -76,26 +76,6 @@ def test_a_depth_limit_drops_exactly_the_deeper_nodes(nodes: Nodes, depth: int) 
     assert paths(limited) == {path for path in paths(tree) if len(path) <= depth}
 
 
-@given(nodes=drafted())
-def test_depth_first_the_best_child_follows_its_parent(nodes: Nodes) -> None:
-    tree = TokenTree.build(1, nodes)
-    laid_out = tree.depth_first()
-    assert_is_tree(laid_out)
-    assert paths(laid_out) == paths(tree)
-    for node, below in enumerate(laid_out.children()):
-        if below:
-            best = max(laid_out.scores[child] for child in below.values())
-            assert laid_out.parents[node + 1] == node
-            assert laid_out.scores[node + 1] == best
-
-
-def test_the_likeliest_path_is_in_a_row() -> None:
-    tree = TokenTree.build(9, [(0, 5, -2.0), (0, 6, -0.1), (2, 7, -2.2), (1, 8, -3.0)])
-    assert tree.tokens == (9, 6, 5, 7, 8)
-    assert tree.depth_first().tokens == (9, 6, 7, 5, 8)
-    assert tree.depth_first().depths == (0, 1, 2, 1, 2)
-
-
 @given(nodes=drafted(), path=st.lists(st.integers(0, 6), max_size=6))
 def test_a_path_is_followed_as_far_as_it_goes(nodes: Nodes, path: list[int]) -> None:
     tree = TokenTree.build(1, nodes)

@@ -1,0 +1,53 @@
+"""The native call that verifies a tree: its arguments and results, at addresses that stay."""
+
+from __future__ import annotations
+
+import ctypes as c
+from typing import Any
+
+import numpy as np
+
+from engine.backend.native.library import StepStruct, library, pointer
+from engine.backend.native.sampling import NativeDraws
+from engine.backend.segment import Walk
+
+_FEW_NODES = 32
+
+
+class VerifyCall:
+    """dt_verify_tree for one segment.
+
+    Args:
+        pool: handle of the thread pool.
+        segment: a reference to the segment's structure.
+        width: hidden size.
+        vocab: vocabulary size.
+    """
+
+    def __init__(self, pool: int, segment: Any, width: int, vocab: int) -> None:  # noqa: ANN401 (ctypes has no name for it)
+        self._before = pool, segment
+        self._width, self._vocab = width, vocab
+        self._step = StepStruct()
+        self._argument = c.byref(self._step)
+        self._reserve(_FEW_NODES)
+
+    def __call__(self, cache: int, committed: int, draws: NativeDraws) -> Walk:
+        """Verify the tree that `draws` was asked about; `cache` is a handle."""
+        asked, step = draws.asked, self._step
+        count = asked.nodes
+        if count > self._rows:
+            self._reserve(2 * count)
+        step.rows = step.logit_count = count
+        step.tokens, asked.logits = asked.tokens, self._logits_at
+        after = cache, self._argument, committed, draws.handle, draws.argument
+        return draws.answer(library().dt_verify_tree(*self._before, *after))
+
+    def _reserve(self, rows: int) -> None:
+        """Room for trees of so many nodes; memory is touched as far as it is used."""
+        self._rows = rows
+        self._all_rows = np.arange(rows, dtype=np.int32)
+        self._hidden = np.empty((rows, self._width), dtype=np.float32)
+        self._logits = np.empty((rows, self._vocab), dtype=np.float32)
+        self._logits_at = pointer(self._logits)
+        self._step.logit_rows, self._step.logits = pointer(self._all_rows), self._logits_at
+        self._step.hidden_out = pointer(self._hidden)
