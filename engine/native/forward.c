@@ -7,8 +7,7 @@
 
 enum {
     SLICE = DT_MOST_ROWS, /* a longer prefill goes in slices */
-    MOST_BLOCK_ROWS = 16, /* of a matrix, per claimed piece of a product */
-    PIECES = 4,         /* per thread, at least where the matrix is large enough */
+    LONG_PIECE = 32, SHORT_PIECE = 4, /* block rows of a matrix that a thread claims at once */
     QUERIES = 8,           /* that attend together */
     COLUMNS = 256,         /* of activations, per claimed piece */
     MOST_DIM = 512,
@@ -41,25 +40,29 @@ typedef struct {
     const dt_matrix *matrix;
     const dt_activations *x;
     const dt_output *out;
-    int32_t block_rows, piece;
+    int32_t block_rows, long_pieces;
 } product_job;
 
 static void product_piece(void *context, int32_t index)
 {
     const product_job *job = context;
-    const int32_t from = index * job->piece, to = from + job->piece;
+    const int32_t before = index < job->long_pieces ? index : job->long_pieces;
+    const int32_t from = before * LONG_PIECE + (index - before) * SHORT_PIECE;
+    const int32_t to = from + (index < job->long_pieces ? LONG_PIECE : SHORT_PIECE);
     job->kernels->multiply(job->matrix, job->x, job->out, from,
                            to < job->block_rows ? to : job->block_rows);
 }
 
+/* Long stretches stream best; short ones at the end let all threads finish together. */
 static void multiply(dt_pool *pool, const dt_kernels *kernels, const dt_matrix *matrix,
                      const dt_activations *x, const dt_output *out)
 {
     const int32_t block_rows = dt_round_up(matrix->rows, DT_LANES) / DT_LANES;
-    int32_t piece = block_rows / (PIECES * dt_threads(pool)); /* long stretches stream best */
-    piece = piece < 1 ? 1 : piece > MOST_BLOCK_ROWS ? MOST_BLOCK_ROWS : piece;
-    product_job job = {kernels, matrix, x, out, block_rows, piece};
-    dt_run(pool, product_piece, &job, (block_rows + piece - 1) / piece);
+    const int32_t spare = block_rows - dt_threads(pool) * LONG_PIECE;
+    const int32_t long_pieces = spare > 0 ? spare / LONG_PIECE : 0;
+    const int32_t rest = block_rows - long_pieces * LONG_PIECE;
+    product_job job = {kernels, matrix, x, out, block_rows, long_pieces};
+    dt_run(pool, product_piece, &job, long_pieces + (rest + SHORT_PIECE - 1) / SHORT_PIECE);
 }
 
 static int is_quantised(const dt_matrix *matrix)

@@ -9,7 +9,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.native.library import Format, Matrix, aligned, library, pointer
+from engine.backend.native.library import Format, Matrix, library, pointer
+from engine.backend.native.memory import WEIGHTS
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats, Readable, Stretch, Weights
 from engine.model.weights import not_finite
@@ -75,7 +76,7 @@ def pack_rows(pool: ThreadPool, rows: Floats, fmt: Format) -> Packed:
 
 def empty(fmt: Format, rows: int, cols: int) -> Packed:
     """Room for a matrix."""
-    data = aligned(library().dt_packed_bytes(fmt, rows, cols))
+    data = WEIGHTS.take(library().dt_packed_bytes(fmt, rows, cols))
     return Packed(Matrix(pointer(data), fmt, rows, cols), data)
 
 
