@@ -27,11 +27,12 @@ def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iter
         yield decoding.verify(TokenTree.root(decoding.tokens[-1]))
     context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
     begun = False
+    price = drafter.begin_seconds(context)  # of the prompt, which is nearly all there is to pay
     controller.begin()
     while decoding.remaining and not decoding.cancelled():
         tree, draft, proposing = TokenTree.root(decoding.tokens[-1]), None, 0.0
         budget = None
-        if begun or controller.worth_beginning(drafter.begin_seconds(context)):
+        if begun or controller.worth_beginning(price):
             budget = controller.next_budget(decoding.remaining - 1)
         if budget is not None:
             start = perf_counter()
