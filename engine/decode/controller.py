@@ -35,20 +35,18 @@ _SHORT_TRIAL = 2
 
 
 class _Average:
-    """A mean that forgets."""
+    """A mean that forgets; None before there is anything to know."""
 
-    __slots__ = ("_keep", "_total", "_weight")
+    __slots__ = ("_keep", "_total", "_weight", "value")
 
     def __init__(self, prior: float = 0.0, weight: float = 0.0, keep: float = _FORGET) -> None:
         self._total, self._weight, self._keep = prior * weight, weight, keep
+        self.value = prior if weight else None
 
     def add(self, value: float) -> None:
         self._total = self._total * self._keep + value
         self._weight = self._weight * self._keep + 1
-
-    @property
-    def value(self) -> float | None:
-        return self._total / self._weight if self._weight else None
+        self.value = self._total / self._weight
 
 
 class Controller:
