@@ -212,20 +212,30 @@ class TreeDrafting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """How far the target went along with a tree.
+class Verified:
+    """The outcome of verifying one tree.
 
     Attributes:
-        path: the root and every node the walk descended to.
-        drawn: the target's draw at each of them.
-        accepted: draws that were drafted.
-        offered: nodes of the path that have children.
+        path: nodes whose keys stay: the root and every node the walk descended to.
+        tokens: the target's draws, at least one; the last one is the next root.
+        accepted: how many of them were drafted.
+        offered: at how many of the nodes where it drew there were drafted tokens to choose from.
     """
 
     path: tuple[int, ...]
-    drawn: tuple[int, ...]
+    tokens: tuple[int, ...]
     accepted: int
     offered: int
+
+    @property
+    def offered_by_depth(self) -> tuple[int, ...]:
+        """1 for every depth at which a node was on offer."""
+        return (1,) * self.offered
+
+    @property
+    def accepted_by_depth(self) -> tuple[int, ...]:
+        """For each of them 1 where the target's draw was among the nodes, 0 where none was."""
+        return (1,) * self.accepted + (0,) * (self.offered - self.accepted)
 
 
 class Draws(Protocol):
@@ -252,7 +262,7 @@ class TreeVerifying(Protocol):
         *,
         limit: int,
         stop_ids: Collection[int],
-    ) -> Walk:
+    ) -> Verified:
         """A forward over the tree, the draws down it; the path's keys are in place afterwards.
 
         Args:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
+from engine.backend.segment import Verified
 from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
-from engine.decode.verifier import Verified, verify
+from engine.decode.verifier import verify
 from engine.errors import Cancelled
 from engine.events import Interval
 from engine.model.decoder import Decoder
@@ -129,11 +130,8 @@ class Decoding:
         target, state, stop_ids = self.target, self.state, self._stop_ids
         draws = self.sampler.native(target.config.vocab_size) if target.verifies_trees else None
         if draws is not None:
-            drawing = (draws, self.tokens)
-            return Verified.of(
-                target.verify(
-                    state, tree.tokens, tree.parents, *drawing, limit=limit, stop_ids=stop_ids
-                )
+            return target.verify(
+                state, tree.tokens, tree.parents, draws, self.tokens, limit=limit, stop_ids=stop_ids
             )
         logits = target.forward(state, tree.tokens, tree.parents).logits
         verified = verify(tree, logits, self.sampler, self.tokens, limit=limit, stop_ids=stop_ids)

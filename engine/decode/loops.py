@@ -30,11 +30,12 @@ def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iter
     price = drafter.begin_seconds(context)  # of the prompt, which is nearly all there is to pay
     controller.begin()
     while decoding.remaining and not decoding.cancelled():
-        tree, draft, proposing = TokenTree.root(decoding.tokens[-1]), None, 0.0
-        budget = None
+        draft, proposing, budget = None, 0.0, None
         if begun or controller.worth_beginning(price):
             budget = controller.next_budget(decoding.remaining - 1)
-        if budget is not None:
+        if budget is None:
+            tree = TokenTree.root(decoding.tokens[-1])
+        else:
             start = perf_counter()
             if not begun:
                 drafter.begin(context)

@@ -97,9 +97,9 @@ class LookupDrafter:
     def _append(self, tokens: Sequence[int]) -> None:
         for token in tokens:
             self._tokens.append(token)
-            end = len(self._tokens)
-            for length in range(SHORTEST, min(LONGEST, end) + 1):
-                places = self._places.setdefault(tuple(self._tokens[end - length :]), [])
+            end, latest = len(self._tokens), tuple(self._tokens[-LONGEST:])
+            for length in range(SHORTEST, len(latest) + 1):
+                places = self._places.setdefault(latest[-length:], [])
                 places.append(end)
                 if len(places) > BRANCHES * 4:
                     del places[0]

@@ -15,7 +15,7 @@ from engine.backend.segment import (
     TreeBudget,
     TreeDrafting,
     TreeVerifying,
-    Walk,
+    Verified,
     Weights,
 )
 from engine.model.config import ModelConfig
@@ -117,7 +117,7 @@ class Decoder:
         *,
         limit: int,
         stop_ids: Collection[int],
-    ) -> Walk:
+    ) -> Verified:
         """A forward over a tree, the target's draws down it, and the commit, in one call.
 
         For the arguments see `TreeVerifying`.
@@ -131,12 +131,12 @@ class Decoder:
         committed = len(state)
         if committed + len(nodes) > state.slots:
             raise ValueError("the tree has more nodes than the state has room for")
-        walk = self._verifying.verify(
+        verified = self._verifying.verify(
             state.caches[0], committed, nodes, parents, draws, tokens,
             limit=limit, stop_ids=stop_ids,
         )  # fmt: skip
-        state.extend([nodes[node] for node in walk.path])
-        return walk
+        state.extend([nodes[node] for node in verified.path])
+        return verified
 
     def forward(
         self,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.backend.native.library import library, pointer, refusal
 from engine.backend.native.pool import ThreadPool, shared_pool
-from engine.backend.segment import Floats, Walk
+from engine.backend.segment import Floats, Verified
 from engine.request import SamplingParams
 
 MOST_WIDTH = 64
@@ -108,7 +108,7 @@ class NativeDraws:
         Raises:
             InvalidLogits: the logits are not finite.
         """
-        return self.verify((0,), (-1,), logits, tokens, limit=1).drawn[0]
+        return self.verify((0,), (-1,), logits, tokens, limit=1).tokens[0]
 
     def verify(
         self,
@@ -119,7 +119,7 @@ class NativeDraws:
         *,
         limit: int,
         stop_ids: Collection[int] = (),
-    ) -> Walk:
+    ) -> Verified:
         """Walk a tree with the target's own draws; see `engine.decode.verifier.verify`.
 
         Args:
@@ -161,7 +161,7 @@ class NativeDraws:
         self._nodes[:count], self._parents[:count] = list(nodes), list(parents)
         call.nodes, call.position, call.limit = count, len(tokens), min(limit, count)
 
-    def answer(self, result: int) -> Walk:
+    def answer(self, result: int) -> Verified:
         """The verification after the native call that returned `result`.
 
         Raises:
@@ -171,7 +171,7 @@ class NativeDraws:
             raise refusal(result)
         call = self.asked
         path, drawn = self._path[: call.length], self._drawn[: call.length]
-        return Walk(tuple(path), tuple(drawn), call.accepted, call.offered)
+        return Verified(tuple(path), tuple(drawn), call.accepted, call.offered)
 
     def rank(
         self, logits: Floats, position: int, width: int

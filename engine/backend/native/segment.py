@@ -32,7 +32,7 @@ from engine.backend.segment import (
     SegmentCache,
     SegmentOutput,
     TreeBudget,
-    Walk,
+    Verified,
     Weights,
 )
 from engine.backend.step import Step
@@ -244,7 +244,7 @@ class NativeSegment:
         *,
         limit: int,
         stop_ids: Collection[int],
-    ) -> Walk:
+    ) -> Verified:
         """See `engine.backend.segment.TreeVerifying`."""
         if not isinstance(cache, NativeCache) or not isinstance(draws, NativeDraws):
             raise TypeError("the cache or the draws belong to another backend")

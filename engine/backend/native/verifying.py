@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.backend.native.library import StepStruct, library, pointer
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.segment import Walk
+from engine.backend.segment import Verified
 
 _FEW_NODES = 32
 
@@ -31,7 +31,7 @@ class VerifyCall:
         self._argument = c.byref(self._step)
         self._reserve(_FEW_NODES)
 
-    def __call__(self, cache: int, committed: int, draws: NativeDraws) -> Walk:
+    def __call__(self, cache: int, committed: int, draws: NativeDraws) -> Verified:
         """Verify the tree that `draws` was asked about; `cache` is a handle."""
         asked, step = draws.asked, self._step
         count = asked.nodes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.backend.segment import Verified
 from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
-from engine.decode.verifier import Verified, verify
+from engine.decode.verifier import verify
 from engine.request import SamplingParams
 
 # The root 9 has the children 5 and 6; 5 has the children 7 and 8.
