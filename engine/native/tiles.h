@@ -12,7 +12,12 @@
 enum {
     LEAST_TILED = 5, /* fewer rows are faster in vectors */
     STEP_BYTES = 1024,
+    MOST_KEPT = 16384, /* columns of a block row that may be kept */
 };
+
+/* What happens to the unpacked weights of a block row: forgotten after use, kept for the groups of rows
+ * that follow, or there already. */
+enum { FORGET, KEEP, KEPT };
 
 /* Tiles 0-3: sums [16][16] int32; 4 and 5: activations; 6 and 7: weights. Static and constant, as GCC's
  * header hides from the compiler that all 64 bytes are read. */
@@ -57,15 +62,15 @@ ALWAYS_INLINE void scale_sums(const int32_t *sums, v16 scale, const float *of_ro
         const int32_t i = (j + T) / streams, s = T % streams, last = (T + 4 - streams) % 4;        \
         const uint8_t *p = w + s * apart + (int64_t)i * together * block_bytes;                    \
         for (int h = 0; h < together; h++)                                                         \
-            if (together * i + h < blocks) {                                                       \
+            if (fate != KEPT && together * i + h < blocks) {                                       \
                 for (int line = 0; line < block_bytes; line += 64)                                 \
                     DT_PREFETCH(p + (AHEAD + h) * block_bytes + line);                             \
-                unpack(format, p + h * block_bytes, bytes[T] + h * 512);                           \
+                unpack(format, p + h * block_bytes, fate ? kept + i * 512 : bytes[T] + h * 512);   \
             }                                                                                      \
         if (i >= 1 && i <= steps) {                                                                \
             if (s == 0 && together == 2) _tile_loadd(A, x->spread + (i - 1) * STEP_BYTES, 64);     \
             if (s == 0 && together == 1) _tile_loadd(A, a[i - 1].q, DT_BLOCK);                     \
-            _tile_loadd(W, bytes[last], 64);                                                       \
+            _tile_loadd(W, fate ? kept + (i - 1) * 512 : bytes[last], 64);                         \
             _tile_zero(T);                                                                         \
             _tile_dpbssd(T, A, W);                                                                 \
             _tile_stored(T, sums[last], 64);                                                       \
@@ -83,7 +88,7 @@ ALWAYS_INLINE void scale_sums(const int32_t *sums, v16 scale, const float *of_ro
  * `rows` may be more than there are: what nobody reads is computed from stale numbers. */
 ALWAYS_INLINE void tiled_product(const uint8_t *w, int64_t apart, const int32_t format,
                                  const dt_activations *x, int32_t first, const int together,
-                                 const int streams, const int rows, v16 *y)
+                                 const int streams, const int rows, const int fate, int8_t *kept, v16 *y)
 {
     _Alignas(64) int8_t bytes[4][STEP_BYTES];
     _Alignas(64) int32_t sums[4][DT_TILE_ROWS * DT_LANES]; /* 4 KiB: no two lie 4096 bytes apart */
@@ -94,8 +99,13 @@ ALWAYS_INLINE void tiled_product(const uint8_t *w, int64_t apart, const int32_t 
     for (int m = 0; m < streams * rows; m++) acc[m] = v_zero();
     for (int32_t j = 0; j < streams * (steps + 2); j += 4) {
         TILE_STEP(0, 4, 6)
-        TILE_STEP(1, 4, 7)
-        TILE_STEP(2, 5, 6)
+        if (streams == 2) {
+            TILE_STEP(1, 4, 7)
+            TILE_STEP(2, 5, 6)
+        } else {
+            TILE_STEP(1, 5, 7)
+            TILE_STEP(2, 4, 6)
+        }
         TILE_STEP(3, 5, 7)
     }
     for (int m = 0; m < streams * rows; m++) y[m] = acc[m];
@@ -103,14 +113,16 @@ ALWAYS_INLINE void tiled_product(const uint8_t *w, int64_t apart, const int32_t 
 
 #define TILED(NAME, FORMAT)                                                                        \
     static void NAME##_tiled(const uint8_t *w, int64_t apart, int streams, const dt_activations *x, \
-                             int32_t first, v16 *y)                                                \
+                             int32_t first, int8_t *kept, v16 *y)                                  \
     {                                                                                              \
-        const int32_t rows = x->rows - first;                                                      \
-        if (x->rows <= 8 && streams == 2) tiled_product(w, apart, FORMAT, x, 0, 2, 2, 8, y);       \
-        else if (x->rows <= 8) tiled_product(w, 0, FORMAT, x, 0, 2, 1, 8, y);                      \
-        else if (rows > 12) tiled_product(w, 0, FORMAT, x, first, 1, 1, 16, y);                    \
-        else if (rows > 8) tiled_product(w, 0, FORMAT, x, first, 1, 1, 12, y);                     \
-        else tiled_product(w, 0, FORMAT, x, first, 1, 1, 8, y);                                    \
+        if (x->rows <= 8 && streams == 2)                                                          \
+            tiled_product(w, apart, FORMAT, x, 0, 2, 2, 8, FORGET, NULL, y);                       \
+        else if (x->rows <= 8) tiled_product(w, 0, FORMAT, x, 0, 2, 1, 8, FORGET, NULL, y);        \
+        else if (x->rows <= 12) tiled_product(w, 0, FORMAT, x, 0, 1, 1, 12, FORGET, NULL, y);      \
+        else if (x->rows <= 16 || x->cols > MOST_KEPT)                                             \
+            tiled_product(w, 0, FORMAT, x, first, 1, 1, 16, FORGET, NULL, y);                      \
+        else if (first == 0) tiled_product(w, 0, FORMAT, x, 0, 1, 1, 16, KEEP, kept, y);           \
+        else tiled_product(w, 0, FORMAT, x, first, 1, 1, 16, KEPT, kept, y);                       \
     }
 TILED(q4, DT_Q4)
 TILED(q8, DT_Q8)
@@ -123,6 +135,7 @@ static int multiply_tiled(const dt_matrix *matrix, const dt_activations *x, cons
     const int64_t bytes = dt_block_row_bytes(matrix->format, matrix->cols);
     const int streams = x->rows <= 8 ? STREAMS : 1;
     const int32_t half = (to - from + streams - 1) / streams;
+    _Alignas(64) int8_t kept[MOST_KEPT * DT_LANES];
     _tile_loadconfig(x->rows <= 8 ? &two_blocks : &one_block);
     for (int32_t nb = from; nb < from + half; nb++)
         for (int32_t first = 0; first < x->rows; first += DT_TILE_ROWS) {
@@ -130,7 +143,7 @@ static int multiply_tiled(const dt_matrix *matrix, const dt_activations *x, cons
             const int live = nb + half < to ? streams : 1;
             const uint8_t *w = matrix->data + nb * bytes;
             v16 y[DT_TILE_ROWS];
-            (matrix->format == DT_Q4 ? q4_tiled : q8_tiled)(w, half * bytes, live, x, first, y);
+            (matrix->format == DT_Q4 ? q4_tiled : q8_tiled)(w, half * bytes, live, x, first, kept, y);
             for (int s = 0; s < live; s++) put(matrix, out, nb + s * half, first, rows, y + s * 8);
         }
     _tile_release();
