@@ -83,6 +83,23 @@ def test_quantised_products_match_their_definition(
         assert np.array_equal(result, results[0]), isa.name
 
 
+@pytest.mark.parametrize("fmt", [Format.Q4, Format.Q8])
+@pytest.mark.parametrize("shape", [(130, 608), (272, 1600)], ids=str)
+def test_a_row_is_the_same_in_company_of_any_size(
+    fmt: Format, shape: tuple[int, int], pool: ThreadPool
+) -> None:
+    """Vectors and tiles take rows in groups of many sizes, and blocks of columns in twos."""
+    packed = pack(pool, One(weights(*shape)), ["w"], fmt)
+    x = np.random.default_rng(2).standard_normal((67, shape[1])).astype(np.float32)
+    assert library().dt_use_isa(ISAS[0]) == 0
+    expected = product(pool, packed, x)
+    for isa in ISAS[1:]:
+        assert library().dt_use_isa(isa) == 0
+        for count in (*range(1, 21), 24, 31, 32, 33, 48, 63, 64, 65, 67):
+            part = product(pool, packed, x[:count])
+            assert np.array_equal(part, expected[:count]), (isa.name, count)
+
+
 @pytest.mark.parametrize("fmt", [Format.BF16, Format.F16])
 def test_float_products_sum_column_by_column(fmt: Format, pool: ThreadPool) -> None:
     packed = pack(pool, One(weights(37, 75)), ["w"], fmt)
