@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.bridge import EngineBridge, EngineFactory, real_engine
@@ -34,6 +34,23 @@ class _Errors(QObject):
     """Carries unexpected errors from any thread to the window."""
 
     arrived = Signal(object)
+
+
+class _FirstPaint(QObject):
+    """Tells once when a window has been drawn for the first time."""
+
+    painted = Signal()
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """What is queued behind the paint runs when the picture is out."""
+        if event.type() is QEvent.Type.Paint:
+            watched.removeEventFilter(self)
+            QTimer.singleShot(0, self, self.painted.emit)
+        return False
 
 
 class Assembly:
@@ -137,8 +154,15 @@ def make_application() -> QApplication:
     return application
 
 
-def run(paths: Paths) -> int:
-    """Open the window and stay until it is closed; the exit code."""
+def run(
+    paths: Paths,
+    factory: EngineFactory = real_engine,
+    painted: Callable[[Assembly], None] | None = None,
+) -> int:
+    """Open the window and stay until it is closed; the exit code.
+
+    `painted` is called once the window is on the screen and its engine has been told to start.
+    """
     application = make_application()
     errors = _Errors()
     crash_log = start_logging(paths, errors.arrived.emit)
@@ -148,13 +172,15 @@ def run(paths: Paths) -> int:
             return 0
         sys.stderr.write("Duotail is already running but does not answer; end it first.\n")
         return 1
-    assembly = Assembly(paths, Theme(application))
+    assembly = Assembly(paths, Theme(application), factory)
     errors.arrived.connect(assembly.show_unexpected)
     instance.raise_asked.connect(assembly.window.come_forward)
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show()
     # Only now, with the first picture on the screen: what the engine imports takes a while.
     QTimer.singleShot(0, assembly.window, lambda: assembly.start(_bundled_model))
+    if painted is not None:
+        _FirstPaint(assembly.window).painted.connect(lambda: painted(assembly))
     code = application.exec()
     assembly.close()
     instance.release()

@@ -25,6 +25,11 @@ _IDLE_MS = 150
 _IDLE_AFTER_S = 1.0
 _DRAIN_BUDGET_S = 0.008
 """Longest stretch of event handling per frame; what is left waits for the next one."""
+_SWITCH_S = 0.0005
+"""How long a busy window may keep the interpreter from the engine, which needs it once a token.
+
+Python's own 5 ms would be a fifth of the time that a forward of a small model takes.
+"""
 
 E = TypeVar("E")
 
@@ -53,6 +58,7 @@ def real_engine(emit: Callable[[Event], None]) -> EngineLike:
     """The engine; imported only now, because what it imports takes a while."""
     from engine.service import Engine
 
+    sys.setswitchinterval(_SWITCH_S)
     return Engine(emit)
 
 

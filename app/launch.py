@@ -24,6 +24,10 @@ def main(argv: list[str] | None = None) -> int:
         from app.screenshots import take_screenshots
 
         return take_screenshots(options.screenshot)
+    if options.measure_window is not None:
+        from app.measure import measure_window
+
+        return measure_window(options.measure_window, options.model)
     from app.application import run
 
     return run(paths)
@@ -49,4 +53,22 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="draw every page and state into PNG files in DIR and exit",
     )
+    # For developers: what the window costs, as one JSON object. --json is what it always does.
+    parser.add_argument(
+        "--measure-window",
+        metavar="ROUNDS",
+        type=_rounds,
+        nargs="?",
+        const=5,
+        help=argparse.SUPPRESS,
+    )
+    parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     return parser
+
+
+def _rounds(text: str) -> int:
+    rounds = int(text)
+    if rounds < 1:
+        raise argparse.ArgumentTypeError("at least one round")
+    return rounds
