@@ -244,7 +244,11 @@ def _cost(alone: Sequence[float], shown: Sequence[float]) -> float:
 
 def _age() -> float:
     """Seconds since this process was started."""
-    return time.time() - psutil.Process().create_time()
+    created = psutil.Process().create_time()
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        # Linux tells the time of booting in whole seconds, and psutil adds to that.
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - (created - psutil.boot_time())
+    return time.time() - created
 
 
 def _burn() -> None:
