@@ -17,7 +17,7 @@ from app.performance.painted_view import PaintedView
 from app.performance.timeline_view import TimelineView
 from engine.events import Event
 
-_FRAME_MS = 100
+_FRAME_MS = 200
 _WORDS_EVERY_S = 1.0
 _MARGIN = 14
 _GAP = 16
@@ -26,7 +26,8 @@ _GAP = 16
 class PerformancePanel(QWidget):
     """Live view of the engine, fed with its events on the window's thread.
 
-    Repaints at most ten times a second, and only while it can be seen and something changed.
+    Repaints at most five times a second (drawing takes processor time from the engine), and only
+    while it can be seen and something changed.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
