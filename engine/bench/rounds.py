@@ -62,7 +62,7 @@ class _Listener:
     def __call__(self, event: Event) -> None:
         if not isinstance(event, RoundFinished):
             return
-        now = (perf_counter(), self.clock.seconds, self.clock.calls)
+        now = self._now()
         if self._last is not None:
             whole, native, calls = (a - b for a, b in zip(now, self._last, strict=True))
             times = RoundTimes(
@@ -74,7 +74,10 @@ class _Listener:
                 native_calls=calls,
             )
             (self.plain if event.draft is None else self.drafting).append(times)
-        self._last = now
+        self._last = self._now()  # what was done here is no part of the next round
+
+    def _now(self) -> tuple[float, float, int]:
+        return perf_counter(), self.clock.seconds, self.clock.calls
 
 
 def profile_rounds(
