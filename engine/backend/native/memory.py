@@ -18,12 +18,20 @@ _HUGE_PAGE = 2 << 20
 
 
 class Arena:
-    """Hands out stretches of regions; a region goes back when its last stretch is dropped."""
+    """Hands out stretches of regions; a region goes back when its last stretch is dropped.
+
+    Hence whoever wants memory back on its own begins a region of its own.
+    """
 
     def __init__(self) -> None:
         self._region: weakref.ref[mmap.mmap] | None = None
         self._used = 0
         self._lock = Lock()
+
+    def begin(self) -> None:
+        """Put what comes next into a new region."""
+        with self._lock:
+            self._region = None
 
     def take(self, count: int) -> NDArray[np.uint8]:
         """`count` zeroed bytes, at a 64-byte border.

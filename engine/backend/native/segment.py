@@ -20,6 +20,7 @@ from engine.backend.native.library import (
     refusal,
 )
 from engine.backend.native.matrix import EMPTY, Packed, pack
+from engine.backend.native.memory import WEIGHTS
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.step import StepArrays
@@ -103,6 +104,7 @@ class NativeSegment:
         head: bool,
     ) -> None:
         self._config, self._range, self._format, self._pool = config, blocks, fmt, pool
+        WEIGHTS.begin()
         self._packed: list[Packed] = []
         self._vectors: list[NDArray[np.float32]] = []
         self._rope: tuple[Floats, Floats] | None = None
