@@ -56,10 +56,12 @@ def test_values_stay(fmt: Format, first: int, count: int) -> None:
 
 
 def test_rows_are_as_long_as_ggml_wants_them() -> None:
-    sizes = [ggml_rows(packed(fmt).struct, 0, 2).shape for fmt in Format]
+    matrices = [packed(fmt) for fmt in Format]  # a struct alone does not keep its memory
+    sizes = [ggml_rows(matrix.struct, 0, 2).shape for matrix in matrices]
     assert sizes == [(2, COLS // 32 * 18), (2, COLS // 32 * 34), (2, COLS * 2), (2, COLS * 2)]
 
 
 def test_rows_that_ggml_cannot_hold() -> None:
+    matrix = packed(Format.Q4, cols=90)
     with pytest.raises(ValueError, match="blocks of 32"):
-        ggml_rows(packed(Format.Q4, cols=90).struct, 0, 2)
+        ggml_rows(matrix.struct, 0, 2)
