@@ -15,13 +15,13 @@ from app.chat.session import ChatSession
 from app.paths import find_paths
 from app.status import Phase
 from app.theme.theme import Theme
-from engine.commands import Load, WeightFormat
+from engine.commands import Load, Mode, WeightFormat
 from engine.hub.local import bundled_target
 
 
 def slow_model() -> Load:
-    """The slow path, so that there is a middle of the answer."""
-    return Load(bundled_target(), weights=WeightFormat.F32)
+    """The slow path without a draft, so that there is a middle of the answer."""
+    return Load(bundled_target(), mode=Mode.PLAIN, weights=WeightFormat.F32)
 
 
 def main() -> None:
