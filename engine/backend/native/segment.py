@@ -104,7 +104,7 @@ class NativeSegment:
         head: bool,
     ) -> None:
         self._config, self._range, self._format, self._pool = config, blocks, fmt, pool
-        WEIGHTS.begin()
+        WEIGHTS.begin()  # so that its memory goes back with it
         self._packed: list[Packed] = []
         self._vectors: list[NDArray[np.float32]] = []
         self._rope: tuple[Floats, Floats] | None = None

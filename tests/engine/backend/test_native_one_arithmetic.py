@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +24,7 @@ from engine.hub.local import bundled_models_root
 from engine.model.decoder import Decoder
 
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
-
-
-@pytest.fixture(autouse=True)
-def _isa_as_before() -> Iterator[None]:
-    before = library().dt_current_isa()
-    yield
-    library().dt_use_isa(before)
+pytestmark = pytest.mark.usefixtures("isa_as_before")
 
 
 @pytest.fixture(scope="module")

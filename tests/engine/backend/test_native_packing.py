@@ -16,6 +16,7 @@ from engine.errors import UserFixable
 
 Floats = NDArray[np.float32]
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+pytestmark = pytest.mark.usefixtures("isa_as_before")
 ODD = [(16, 32), (48, 96), (37, 75), (1, 1), (15, 200)]
 
 
@@ -36,18 +37,6 @@ class Stored:
         del name
         for first in range(0, len(self.stored), 16):
             yield self.stored[first : first + 16]
-
-
-@pytest.fixture(autouse=True)
-def _isa_as_before() -> Iterator[None]:
-    before = library().dt_current_isa()
-    yield
-    library().dt_use_isa(before)
-
-
-@pytest.fixture(scope="module")
-def pool() -> ThreadPool:
-    return ThreadPool(2)
 
 
 def weights(rows: int, cols: int) -> Floats:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -14,6 +12,7 @@ from engine.backend.native.pool import ThreadPool
 
 Floats = NDArray[np.float32]
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+pytestmark = pytest.mark.usefixtures("isa_as_before")
 
 
 class One:
@@ -25,18 +24,6 @@ class One:
     def float32(self, name: str) -> Floats:
         del name
         return self.tensor
-
-
-@pytest.fixture(autouse=True)
-def _isa_as_before() -> Iterator[None]:
-    before = library().dt_current_isa()
-    yield
-    library().dt_use_isa(before)
-
-
-@pytest.fixture(scope="module")
-def pool() -> ThreadPool:
-    return ThreadPool(2)
 
 
 def weights(rows: int, cols: int, seed: int = 0) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -23,6 +22,7 @@ from engine.request import SamplingParams
 Floats = NDArray[np.float32]
 
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+pytestmark = pytest.mark.usefixtures("isa_as_before")
 LARGE = 151_936
 
 PARAMS = {
@@ -40,13 +40,6 @@ PARAMS = {
         temperature=0.5, repetition_penalty=1e30, presence_penalty=-2.0, frequency_penalty=1e38
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def _isa_as_before() -> Iterator[None]:
-    before = library().dt_current_isa()
-    yield
-    library().dt_use_isa(before)
 
 
 def rows(rng: np.random.Generator, vocab: int) -> dict[str, Floats]:
