@@ -10,7 +10,7 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 	"$(PYTHON)" packaging/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench-peer lint format clean
+.PHONY: help setup run test bench-peer lint format texts clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -42,6 +42,10 @@ format: ## Format the code and mend what can be mended by machine
 	$(BOOTSTRAP) --dev
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+
+texts: ## Collect the texts to translate and compile the translations
+	$(BOOTSTRAP) --dev
+	@$(BIN)/python packaging/texts.py
 
 clean: ## Remove .venv and everything else that was built
 	rm -rf $(VENV) .venv-peer build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

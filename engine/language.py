@@ -1,0 +1,70 @@
+"""The language of everything people read: gettext catalogues, shared by window, engine and CLI.
+
+Texts are written in English where they are used, `tr("{n} tokens").format(n=12)`, and collected by
+`make texts`. A text without a translation stays English.
+"""
+
+from __future__ import annotations
+
+import gettext
+import re
+from importlib.resources import as_file, files
+
+ENGLISH = "en"
+PSEUDO = "pseudo"
+"""Not a language: longer, accented texts that show what is not translatable or has no room."""
+LANGUAGES = {ENGLISH: "English", "de": "Deutsch", "zh_CN": "简体中文"}
+"""Codes of the languages there are, with their own names."""
+
+_DOMAIN = "duotail"
+_catalogue = gettext.NullTranslations()
+
+
+def use(code: str) -> None:
+    """Speak this language from now on: a code of `LANGUAGES`, or `PSEUDO`; others are English."""
+    global _catalogue  # noqa: PLW0603 - one language for the whole process
+    if code == PSEUDO:
+        _catalogue = _Pseudo()
+    elif code in LANGUAGES and code != ENGLISH:
+        with as_file(files("resources") / "translations") as folder:
+            _catalogue = gettext.translation(_DOMAIN, folder, [code], fallback=True)
+    else:
+        _catalogue = gettext.NullTranslations()
+
+
+def best(wanted: str) -> str:
+    """The language for a system's locale such as "de_AT.UTF-8" or "zh-Hans-CN"."""
+    first = re.split(r"[-_.@]", wanted)[0].lower()
+    return next((code for code in LANGUAGES if code.split("_")[0] == first), ENGLISH)
+
+
+def tr(text: str) -> str:
+    """`text` in the language in use; names in braces are filled in afterwards."""
+    return _catalogue.gettext(text)
+
+
+def tr_count(one: str, many: str, n: int) -> str:
+    """The right form for `n` things, with "{n}" filled in."""
+    return _catalogue.ngettext(one, many, n).format(n=n)
+
+
+def later(text: str) -> str:
+    """Marks a text for translation that is only stored here: whoever shows it says `tr`."""
+    return text
+
+
+class _Pseudo(gettext.NullTranslations):
+    """Every text a third longer, with accents, in brackets."""
+
+    _ACCENTS = str.maketrans("aeiounscyAEIOUNSCY", "áéíóúñšçýÁÉÍÓÚÑŠÇÝ")
+    _FIELD = re.compile(r"(\{[^}]*\})")
+
+    def gettext(self, message: str) -> str:
+        parts = self._FIELD.split(message)
+        said = "".join(
+            part if part.startswith("{") else part.translate(self._ACCENTS) for part in parts
+        )
+        return f"[{said}{'~' * (len(message) // 3)}]"
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        return self.gettext(msgid1 if n == 1 else msgid2)

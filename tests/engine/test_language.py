@@ -1,0 +1,48 @@
+"""Texts in the user's language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine import language
+from engine.language import best, tr, tr_count
+
+
+@pytest.fixture(autouse=True)
+def _english_again() -> Iterator[None]:
+    yield
+    language.use(language.ENGLISH)
+
+
+def test_without_a_translation_a_text_stays_english() -> None:
+    language.use("de")
+    assert tr("A text that no catalogue has.") == "A text that no catalogue has."
+
+
+def test_an_unknown_language_is_english() -> None:
+    language.use("tlh")
+    assert tr("Stop") == "Stop"
+
+
+def test_counts_take_their_form_and_number() -> None:
+    assert tr_count("{n} token", "{n} tokens", 1) == "1 token"
+    assert tr_count("{n} token", "{n} tokens", 2) == "2 tokens"
+
+
+def test_pseudo_texts_are_longer_and_keep_their_fields() -> None:
+    language.use(language.PSEUDO)
+    text = tr("{name} has {count:,} tokens")
+    assert text.format(name="Ida", count=1200).count("Ida") == 1
+    assert "1,200" in text.format(name="Ida", count=1200)
+    assert len(text) > len("{name} has {count:,} tokens") * 1.25
+    assert "tokens" not in text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [("de_AT.UTF-8", "de"), ("zh-Hans-CN", "zh_CN"), ("en_GB", "en"), ("C", "en"), ("", "en")],
+)
+def test_the_system_locale_picks_a_language(wanted: str, code: str) -> None:
+    assert best(wanted) == code
