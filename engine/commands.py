@@ -64,6 +64,13 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """Tell how many tokens a request would have the model read; the newest question wins."""
+
+    request: ChatRequest
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the answer `request_id`, wherever it is; None stops whatever is running (a load too)."""
 
@@ -75,4 +82,4 @@ class Unload:
     """Give the model's memory back."""
 
 
-Command = Load | Generate | Stop | Unload
+Command = Load | Generate | Count | Stop | Unload

@@ -63,6 +63,8 @@ class PlanSummary:
     target_bytes: int = 0
     draft_bytes: int = 0
     kv_bytes: int = 0
+    can_think: bool = False
+    """Whether the model's template knows how to switch thinking on and off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,11 @@ class RoundFinished:
     drafted_by_depth: tuple[int, ...] = ()
     accepted_by_depth: tuple[int, ...] = ()
     context_used: int = 0
+    rejected: str = ""
+    """Text of the likeliest drafted continuation that the target did not take."""
+    text_start: int = 0
+    text_end: int = 0
+    """The stretch of the answer this round wrote, as far as it has been released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +233,25 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """How long a request is: the answer to `Count`."""
+
+    at: float
+    request_id: str
+    prompt_tokens: int
+    context: int
+
+
+class FailureKind(StrEnum):
+    """What kind of trouble it was, where the window can offer a way out."""
+
+    OTHER = "other"
+    CONTEXT_FULL = "context full"
+    OUT_OF_MEMORY = "out of memory"
+    MODEL_UNUSABLE = "model unusable"
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Something went wrong, in plain words. `request_id` is None outside an answer.
 
@@ -239,6 +265,10 @@ class Failed:
     remedy: str
     details: str = ""
     bug: bool = field(default=False)
+    kind: FailureKind = FailureKind.OTHER
+    needed: int | None = None
+    available: int | None = None
+    """For CONTEXT_FULL: tokens of the request, and of the context."""
 
 
 Event = (
@@ -248,6 +278,7 @@ Event = (
     | PrefillProgress
     | TextDelta
     | RoundFinished
+    | Counted
     | DeviceSample
     | Finished
     | Failed

@@ -94,3 +94,5 @@ class ChatRequest:
     stop: tuple[str, ...] = ()
     clicked_at: float | None = None
     """When the user pressed send, on the events' clock; TTFT runs from here."""
+    thinking: bool | None = None
+    """Whether the model shall think first, where its template leaves the choice; None: its own."""

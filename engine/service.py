@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from engine.answering import Answer
-from engine.commands import Command, Generate, Load, Stop, Unload
+from engine.commands import Command, Count, Generate, Load, Stop, Unload
 from engine.errors import Cancelled, InvalidLogits, UserFixable
 from engine.events import (
     AnswerStats,
@@ -81,6 +81,8 @@ class Engine:
         dropped: list[Generate] = []
         with self._wake:
             if self._closed:
+                return
+            if isinstance(command, Count):
                 return
             if isinstance(command, Stop):
                 dropped = self._stop(command.request_id)

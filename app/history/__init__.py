@@ -6,13 +6,24 @@ Import from here; the modules below are its rooms. No Qt, no torch.
 from __future__ import annotations
 
 from app.history.database import set_aside
-from app.history.records import AnswerState, Conversation, StoredMessage, UndoToken
+from app.history.records import (
+    AnswerState,
+    ChatSetup,
+    Conversation,
+    Folder,
+    Hit,
+    StoredMessage,
+    UndoToken,
+)
 from app.history.store import HistoryStore
 
 __all__ = [
     "AnswerState",
+    "ChatSetup",
     "Conversation",
+    "Folder",
     "HistoryStore",
+    "Hit",
     "StoredMessage",
     "UndoToken",
     "set_aside",

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, NewType
 
 from engine.events import AnswerStats
-from engine.request import Role
+from engine.request import Role, SamplingParams
 
 UndoToken = NewType("UndoToken", int)
 """Given out by a deletion; brings the conversation back until the history is closed."""
@@ -30,12 +30,66 @@ class AnswerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ChatSetup:
+    """What a conversation sends along with its messages. `seed` None draws a new one each time."""
+
+    system_prompt: str = ""
+    preset: str = ""
+    """Name of the preset these values came from, "" for the conversation's own."""
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int | None = None
+    max_tokens: int | None = None
+    thinking: bool | None = None
+
+    def sampling(self, seed: int) -> SamplingParams:
+        """How the answers are drawn, with this seed."""
+        return SamplingParams(
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            seed=seed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A place for conversations."""
+
+    id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Conversation:
     """One line of the conversation list; `updated_at` is seconds since the epoch."""
 
     id: int
     title: str
     updated_at: float
+    folder_id: int | None = None
+    pinned: bool = False
+    setup: ChatSetup = ChatSetup()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A place where a search found all its words in the text, or in the title (no message)."""
+
+    conversation: Conversation
+    message_id: int | None
+    snippet: str
+    ranges: tuple[tuple[int, int], ...]
+    """Where the words are in the snippet, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
