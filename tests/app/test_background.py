@@ -1,0 +1,46 @@
+"""Work beside the window."""
+
+from __future__ import annotations
+
+import threading
+
+from PySide6.QtCore import QObject, QThreadPool
+from pytestqt.qtbot import QtBot
+
+from app.background import in_background
+
+
+def test_the_result_comes_back_in_the_windows_thread(qtbot: QtBot) -> None:
+    owner = QObject()
+    seen: list[tuple[str, bool, bool]] = []
+    here = threading.current_thread()
+    in_background(
+        owner,
+        lambda: threading.current_thread() is here,
+        lambda inside: seen.append(("done", inside, threading.current_thread() is here)),
+        lambda error: seen.append((repr(error), True, True)),
+    )
+    qtbot.waitUntil(lambda: bool(seen))
+    assert seen == [("done", False, True)]
+
+
+def test_an_error_comes_back_as_itself(qtbot: QtBot) -> None:
+    owner = QObject()
+    errors: list[Exception] = []
+    in_background(owner, lambda: 1 // 0, lambda _: None, errors.append)
+    qtbot.waitUntil(lambda: bool(errors))
+    assert isinstance(errors[0], ZeroDivisionError)
+
+
+def test_nobody_is_called_when_the_owner_is_gone(qtbot: QtBot) -> None:
+    owner = QObject()
+    gate = threading.Event()
+    called: list[object] = []
+    in_background(owner, gate.wait, called.append, called.append)
+    owner.deleteLater()
+    qtbot.wait(1)
+    del owner
+    gate.set()
+    QThreadPool.globalInstance().waitForDone()
+    qtbot.wait(1)
+    assert called == []
