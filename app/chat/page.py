@@ -98,7 +98,7 @@ class ChatPage(QWidget):
         session = self._session
         session.opened.connect(self._show_conversation)
         session.message_added.connect(self._add_message)
-        session.message_dropped.connect(self.transcript.drop)
+        session.branch_changed.connect(self._change_branch)
         session.answer_resumed.connect(self._resume)
         session.live_text.connect(self._append)
         session.answer_finished.connect(self._finish)
@@ -147,8 +147,14 @@ class ChatPage(QWidget):
         self.transcript.show_messages(messages)
         self._stack.setCurrentWidget(self.transcript if messages else self.greeting)
         answer = self.transcript.last_answer()
-        if answer is not None and self._shows_live():
+        if answer is not None and self._session.shows_live:
             answer.begin()
+
+    def _change_branch(self, _first: int, messages: Sequence[StoredMessage]) -> None:
+        kept = {message.id for message in messages}
+        for bubble in list(self.transcript.bubbles):
+            if bubble.message.id not in kept:
+                self.transcript.drop(bubble.message.id)
 
     def _add_message(self, message: StoredMessage) -> None:
         self._stack.setCurrentWidget(self.transcript)
@@ -178,10 +184,6 @@ class ChatPage(QWidget):
             ("Undo", lambda: self._session.undelete(conversation, token)),
         )
 
-    def _shows_live(self) -> bool:
-        live, shown = self._session.live, self._session.current
-        return live is not None and shown is not None and live.conversation.id == shown.id
-
     def _show_status(self, status: EngineStatus) -> None:
         self.status_line.show_status(status)
         self.greeting.set_status(status)
@@ -195,7 +197,7 @@ class ChatPage(QWidget):
 
     def _update(self) -> None:
         live = self._session.live
-        elsewhere = live.conversation.title if live and not self._shows_live() else ""
+        elsewhere = live.conversation.title if live and not self._session.shows_live else ""
         state = composer_state(self._bridge.status, answering=live is not None, elsewhere=elsewhere)
         self.composer.set_state(state)
         self._show_title()

@@ -1,49 +1,24 @@
-"""The conversation in hand: what is sent, streamed, stored, continued. No widgets in here."""
+"""The conversation in hand: which one is open, what the user wants of it. No widgets in here."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.bridge import EngineBridge
+from app.chat.answer_writer import AnswerWriter, LiveAnswer
+from app.chat.request import chat_request, unfinished
 from app.chat.titles import title_of
-from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, UndoToken
+from app.history import ChatSetup, Conversation, HistoryStore, StoredMessage, UndoToken
 from app.settings import SettingsStore
-from engine.commands import Generate, Stop
 from engine.errors import UserFixable
-from engine.events import Failed, Finished, FinishReason, TextDelta
-from engine.request import ChatRequest, Message, Role, SamplingParams
-
-_STORE_EVERY_MS = 100
-_STATES = {
-    FinishReason.STOPPED: AnswerState.STOPPED,
-    FinishReason.ERROR: AnswerState.FAILED,
-    FinishReason.CONTEXT: AnswerState.FULL,
-    FinishReason.LENGTH: AnswerState.STOPPED,
-}
-
-
-@dataclass(slots=True)
-class LiveAnswer:
-    """The answer being written. `base` is what it had before this request (when continued)."""
-
-    request_id: str
-    conversation: Conversation
-    base: StoredMessage
-    text: list[str] = field(default_factory=list)
-    unsaved_text: list[str] = field(default_factory=list)
-    unsaved_ids: list[int] = field(default_factory=list)
-    saving: bool = True
-
-    @property
-    def message(self) -> StoredMessage:
-        """The answer as far as it has come."""
-        return replace(self.base, text=self.base.text + "".join(self.text))
+from engine.events import Origin, RoundFinished, TextDelta
+from engine.request import Role, SamplingParams
 
 
 class ChatSession(QObject):
@@ -57,15 +32,20 @@ class ChatSession(QObject):
     """The conversations that match the search, newest first."""
     opened = Signal(object)
     """The messages of the conversation that is now shown."""
+    branch_changed = Signal(int, object)
+    """Index of the first message that is another one now, and all messages."""
     message_added = Signal(object)
-    message_dropped = Signal(int)
     answer_resumed = Signal(object)
     """An answer of the conversation shown is going on."""
     live_text = Signal(str)
     """More text of the answer being written, while its conversation is shown."""
+    live_spans = Signal(object)
+    """The `TokenSpan`s of that text."""
+    live_ghost = Signal(int, str)
+    """Where in the answer, in UTF-16 units, a drafted continuation was refused, and its text."""
     answer_finished = Signal(object)
     changed = Signal()
-    """Which conversation is open, its title, or whether an answer is being written."""
+    """Which conversation is open, its title or setup, or whether an answer is being written."""
     asked = Signal(float)
     """When the user asked for the answer that begins now, on the events' clock."""
     problem = Signal(object)
@@ -85,16 +65,35 @@ class ChatSession(QObject):
         self._bridge = bridge
         self._settings = settings
         self._query = ""
-        self._counter = 0
+        self._own_token_at = 0
         self.current: Conversation | None = None
         self.messages: list[StoredMessage] = []
-        self.live: LiveAnswer | None = None
-        self._saver = QTimer(self)
-        self._saver.setInterval(_STORE_EVERY_MS)
-        self._saver.timeout.connect(self._save_pieces)
-        bridge.subscribe(TextDelta, self._text_arrived)
-        bridge.subscribe(Finished, self._finished)
-        bridge.subscribe(Failed, self._failed)
+        self.writer = AnswerWriter(store, bridge, self)
+        self.writer.arrived.connect(self._text_arrived)
+        self.writer.round_done.connect(self._round_done)
+        self.writer.ended.connect(self._ended)
+        self.writer.stored.connect(self._stored)
+        self.writer.failed.connect(
+            lambda event: self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
+        )
+        self.writer.problem.connect(self.problem)
+
+    @property
+    def live(self) -> LiveAnswer | None:
+        """The answer being written, in whichever conversation."""
+        return self.writer.live
+
+    @property
+    def shows_live(self) -> bool:
+        """Whether the answer being written ends the branch on show."""
+        live = self.live
+        return live is not None and bool(self.messages) and self.messages[-1].id == live.base.id
+
+    @property
+    def setup(self) -> ChatSetup:
+        """What goes along with the messages of the conversation on show."""
+        settings = self._settings.value
+        return ChatSetup(temperature=settings.temperature, seed=settings.seed)
 
     # -- conversations ---------------------------------------------------------------------
 
@@ -113,9 +112,7 @@ class ChatSession(QObject):
         messages: list[StoredMessage] = []
         if conversation is not None:
             with self._reporting():
-                messages = self._store.messages(conversation.id)
-        if self.live is not None and self._is_live(conversation):
-            messages = [*messages[:-1], self.live.message]
+                messages = self._branch(conversation)
         self.current, self.messages = conversation, messages
         self._remember(conversation)
         self.opened.emit(messages)
@@ -136,7 +133,7 @@ class ChatSession(QObject):
 
     def delete(self, conversation: Conversation) -> None:
         """Delete a conversation; an answer in progress in it is stopped."""
-        if self._is_live(conversation):
+        if self.live is not None and self.live.conversation.id == conversation.id:
             self.stop()
         with self._reporting():
             token = self._store.delete(conversation.id)
@@ -176,13 +173,12 @@ class ChatSession(QObject):
 
     def stop(self) -> None:
         """Stop the answer being written."""
-        if self.live is not None:
-            self._bridge.submit(Stop(self.live.request_id))
+        self.writer.stop()
 
     @property
     def can_continue(self) -> bool:
         """Whether the last answer shown is unfinished and can go on."""
-        return self.live is None and bool(self.messages) and _unfinished(self.messages[-1])
+        return self.live is None and bool(self.messages) and unfinished(self.messages[-1])
 
     @property
     def can_regenerate(self) -> bool:
@@ -197,7 +193,7 @@ class ChatSession(QObject):
         base = self.messages[-1]
         with self._reporting():
             self._store.resume_answer(base.id)
-            self._begin(base, _sampling(base), clicked_at)
+            self._begin(base, SamplingParams(base.temperature, seed=base.seed), clicked_at)
             self.answer_resumed.emit(base)
 
     def regenerate(self) -> None:
@@ -210,26 +206,24 @@ class ChatSession(QObject):
             if last.role is Role.ASSISTANT:
                 self._store.drop_answer(last.id)
                 self.messages.pop()
-                self.message_dropped.emit(last.id)
+                self.branch_changed.emit(len(self.messages), self.messages)
             self._answer(clicked_at)
 
     def shut_down(self) -> None:
         """Before the history closes: save what has come; an open answer stays interrupted."""
-        self._save_pieces()
-        self._saver.stop()
+        self.writer.shut_down()
 
     def _answer(self, clicked_at: float) -> None:
         """Ask for the answer to the last message."""
         if self.current is None:
             return
-        settings = self._settings.value
-        seed = secrets.randbits(32) if settings.seed is None else settings.seed
-        sampling = SamplingParams(temperature=settings.temperature, seed=seed)
+        setup = self.setup
+        sampling = setup.sampling(secrets.randbits(32) if setup.seed is None else setup.seed)
         message = self._store.begin_answer(
             self.current.id,
             model=self._bridge.status.model_name,
-            seed=seed,
-            temperature=settings.temperature,
+            seed=sampling.seed,
+            temperature=sampling.temperature,
         )
         self.messages.append(message)
         self._begin(message, sampling, clicked_at)
@@ -238,90 +232,50 @@ class ChatSession(QObject):
     def _begin(self, base: StoredMessage, sampling: SamplingParams, clicked_at: float) -> None:
         if self.current is None:
             return
-        self._counter += 1
-        request_id = f"{base.id}-{self._counter}"
-        self.live = LiveAnswer(request_id, self.current, base)
-        self._saver.start()
-        request = ChatRequest(
-            request_id, request_messages(self.messages), sampling, clicked_at=clicked_at
+        request = chat_request(
+            self.writer.next_id(base), self.messages, self.setup, sampling, clicked_at
         )
         self.asked.emit(clicked_at)
-        self._bridge.submit(Generate(request))
+        self.writer.begin(self.current, base, request)
         self.changed.emit()
 
-    # -- events ----------------------------------------------------------------------------
+    # -- what the writer tells -------------------------------------------------------------
 
     def _text_arrived(self, event: TextDelta) -> None:
-        live = self.live
-        if live is None or event.request_id != live.request_id:
-            return
-        live.text.append(event.text)
-        live.unsaved_text.append(event.text)
-        live.unsaved_ids.extend(span.token_id for span in event.spans)
-        if self._is_live(self.current):
+        own = [span.start for span in event.spans if span.origin is Origin.TARGET]
+        self._own_token_at = own[-1] if own else self._own_token_at
+        if self.shows_live:
             self.live_text.emit(event.text)
+            self.live_spans.emit(event.spans)
 
-    def _save_pieces(self) -> None:
-        live = self.live
-        if live is None or not live.unsaved_text or not live.saving:
-            return
-        live.saving = False
-        with self._reporting():
-            self._store.append_to_answer(live.base.id, "".join(live.unsaved_text), live.unsaved_ids)
-            live.unsaved_text.clear()
-            live.unsaved_ids.clear()
-            live.saving = True
+    def _round_done(self, event: RoundFinished) -> None:
+        """What the draft had instead of the target's own token, the last one of a round."""
+        if event.rejected and self.shows_live:
+            self.live_ghost.emit(max(self._own_token_at, event.text_start), event.rejected)
 
-    def _finished(self, event: Finished) -> None:
-        live = self.live
-        if live is None or event.request_id != live.request_id:
-            return
-        self.live = None
-        self._saver.stop()
-        base = live.base
-        ids = None
-        if event.token_ids is not None and base.token_ids is not None:
-            ids = (*base.token_ids, *event.token_ids)
-        message = replace(
-            base,
-            text=base.text + event.text,
-            token_ids=ids,
-            state=_STATES.get(event.reason, AnswerState.COMPLETE),
-            stats=event.stats if event.stats.committed else base.stats,
-            signature=event.signature,
-        )
-        if self._is(self.current, live.conversation):
+    def _ended(self, live: LiveAnswer, message: StoredMessage) -> None:
+        if self.messages and self.messages[-1].id == live.base.id:
             self.messages[-1] = message
             self.answer_finished.emit(message)
-        with self._reporting():
-            self._store.finish_answer(
-                message.id,
-                text=message.text,
-                token_ids=message.token_ids,
-                state=message.state,
-                stats=message.stats,
-                signature=message.signature,
-            )
+
+    def _stored(self) -> None:
         self.refresh()
         self.changed.emit()
 
-    def _failed(self, event: Failed) -> None:
-        if event.request_id is not None:
-            self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
+    # -- inside ----------------------------------------------------------------------------
+
+    def _branch(self, conversation: Conversation) -> list[StoredMessage]:
+        """The messages on the active branch, an answer in progress with all that has come."""
+        messages = self._store.messages(conversation.id)
+        live = self.live
+        if live is not None and messages and messages[-1].id == live.base.id:
+            messages[-1] = live.message
+        return messages
 
     def _remember(self, conversation: Conversation | None) -> None:
         """Save at once what is open: after a power cut the next start shows it again."""
         self._settings.change(last_conversation=conversation.id if conversation else None)
         self._settings.flush()
-
-    # -- inside ----------------------------------------------------------------------------
-
-    def _is_live(self, conversation: Conversation | None) -> bool:
-        return self.live is not None and self._is(conversation, self.live.conversation)
-
-    @staticmethod
-    def _is(one: Conversation | None, other: Conversation) -> bool:
-        return one is not None and one.id == other.id
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
@@ -330,21 +284,3 @@ class ChatSession(QObject):
             yield
         except UserFixable as error:
             self.problem.emit(error)
-
-
-def request_messages(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
-    """The messages as the engine wants them; answers of which nothing was written are left out."""
-    return tuple(
-        Message(message.role, message.text, message.token_ids)
-        for message in messages
-        if message.text
-    )
-
-
-def _unfinished(message: StoredMessage) -> bool:
-    states = {AnswerState.STOPPED, AnswerState.INTERRUPTED, AnswerState.FAILED}
-    return message.role is Role.ASSISTANT and message.state in states
-
-
-def _sampling(message: StoredMessage) -> SamplingParams:
-    return SamplingParams(temperature=message.temperature, seed=message.seed)

@@ -150,7 +150,7 @@ def test_what_was_interrupted_is_there_after_a_restart_and_goes_on(open_desk: Op
     desk.bot.waitUntil(lambda: saved.messages(conversation.id)[-1].text == "one two three ")
     # As after a kill: the history is let go of with the answer still open.
     saved.close()
-    desk.session.live = None
+    desk.session.writer.live = None
     again = open_desk(Script(answer=script.answer))
     again.ready()
     assert again.session.messages[-1].state is AnswerState.INTERRUPTED

@@ -1,0 +1,45 @@
+"""From a conversation to what the engine is asked: messages and setup become a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.history import AnswerState, ChatSetup, StoredMessage
+from engine.request import ChatRequest, Message, Role, SamplingParams
+
+_UNFINISHED = {AnswerState.STOPPED, AnswerState.INTERRUPTED, AnswerState.FAILED}
+
+
+def chat_request(
+    request_id: str,
+    messages: Sequence[StoredMessage],
+    setup: ChatSetup,
+    sampling: SamplingParams,
+    clicked_at: float | None = None,
+) -> ChatRequest:
+    """The request for the answer to `messages`, or for the rest of the answer that ends them."""
+    return ChatRequest(
+        request_id,
+        request_messages(messages, setup),
+        sampling,
+        max_tokens=setup.max_tokens,
+        clicked_at=clicked_at,
+        thinking=setup.thinking,
+    )
+
+
+def request_messages(messages: Sequence[StoredMessage], setup: ChatSetup) -> tuple[Message, ...]:
+    """The messages as the engine wants them; answers of which nothing was written are left out."""
+    system = setup.system_prompt.strip()
+    prompt = (Message(Role.SYSTEM, system),) if system else ()
+    turns = tuple(
+        Message(message.role, message.text, message.token_ids)
+        for message in messages
+        if message.text
+    )
+    return prompt + turns
+
+
+def unfinished(message: StoredMessage) -> bool:
+    """Whether this is an answer that can go on."""
+    return message.role is Role.ASSISTANT and message.state in _UNFINISHED
