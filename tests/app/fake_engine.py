@@ -9,40 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from engine.commands import Command, Generate, Load, Mode, Stop, Unload
+from app.screenshots.script import FIRST_ID, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
+from engine.commands import Command, Count, Generate, Load, Stop, Unload
 from engine.events import (
-    AnswerStats,
-    DeviceSample,
+    Counted,
     Event,
     Failed,
     Finished,
     FinishReason,
-    Interval,
     LoadProgress,
-    Origin,
     PlanReady,
-    PlanSummary,
     PrefillProgress,
-    RoundFinished,
-    TextDelta,
-    TokenSpan,
     Unloaded,
 )
 from engine.request import ChatRequest, Role
 
-PLAN = PlanSummary(
-    mode=Mode.CPU,
-    target_device="CPU",
-    draft_device="CPU",
-    draft="Duotail 1M draft + lookup",
-    context=1024,
-    signature="bf16/f32/cpu",
-    reasons=("No accelerator was found, so target and draft share the CPU.",),
-    target_bytes=15_000_000,
-    draft_bytes=2_000_000,
-    kv_bytes=8_000_000,
-)
-SAMPLE = DeviceSample(0.0, 72.0, 80.0, 300_000_000, 8 * 2**30)
+PACE = Pace(tokens=3, seconds=0.02)
 
 
 @dataclass
@@ -85,7 +67,7 @@ class FakeEngine:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        self._emit(SAMPLE)
+        self._emit(sample(0.0, 72.0))
         while (command := self._queue.get()) is not None:
             match command:
                 case Load(model=model):
@@ -93,6 +75,9 @@ class FakeEngine:
                 case Generate(request):
                     self._stop.clear()
                     self._generate(request)
+                case Count(request):
+                    tokens = sum(len(words(message.text)) for message in request.messages)
+                    self._emit(Counted(perf_counter(), request.id, tokens, PLAN.context))
                 case Unload():
                     self._emit(Unloaded(perf_counter()))
 
@@ -102,99 +87,52 @@ class FakeEngine:
             self._emit(Unloaded(perf_counter()))
             return
         self._emit(LoadProgress(perf_counter(), "Reading weights", 0.4))
-        self._emit(PlanReady(perf_counter(), model, "Duotail 7M", PLAN))
+        self._emit(PlanReady(perf_counter(), model, MODEL_NAME, PLAN))
 
     def _generate(self, request: ChatRequest) -> None:
         script = self._script
         script.requests.append(request)
-        started = perf_counter()
         if script.fail_answer is not None:
             failed = script.fail_answer
             self._emit(
                 Failed(perf_counter(), request.id, failed.cause, failed.remedy, failed.details)
             )
-            self._finish(request, "", 0, FinishReason.ERROR, started)
+            self._finish(request, "", FinishReason.ERROR)
             return
         self._emit(PrefillProgress(perf_counter(), request.id, 12, 24, 0))
-        words = _words(script.answer)
+        begun = ""
         if request.messages[-1].role is Role.ASSISTANT:
-            words = _words(script.answer[len(request.messages[-1].text) :])
+            begun = request.messages[-1].text
         told: list[str] = []
         reason = script.reason
-        for index in range(0, len(words), 3):
-            held = script.hold_after is not None and index // 3 >= script.hold_after
+        steps = rounds(request.id, script.answer[len(begun) :], perf_counter, PACE, _units(begun))
+        for index, (delta, done) in enumerate(steps):
+            held = script.hold_after is not None and index >= script.hold_after
             while held and not script.gate.wait(0.005) and not self._stop.is_set():
                 pass
             if self._stop.wait(script.pace_s):
                 reason = FinishReason.STOPPED
                 break
-            told.extend(self._round(request, index, words[index : index + 3], told))
-        self._finish(request, "".join(told), len(told), reason, started)
+            self._emit(delta)
+            self._emit(done)
+            told.append(delta.text)
+        self._finish(request, "".join(told), reason)
 
-    def _round(
-        self, request: ChatRequest, index: int, words: list[str], told: list[str]
-    ) -> list[str]:
-        now = perf_counter()
-        offset = len("".join(told).encode("utf-16-le")) // 2
-        spans = []
-        for place, word in enumerate(words):
-            length = len(word.encode("utf-16-le")) // 2
-            origin = Origin.DRAFTED if place < len(words) - 1 else Origin.TARGET
-            spans.append(TokenSpan(1000 + index + place, offset, offset + length, origin))
-            offset += length
-        self._emit(TextDelta(now, request.id, "".join(words), tuple(spans)))
-        drafted, accepted = 4, len(words) - 1
-        self._emit(
-            RoundFinished(
-                now,
-                request.id,
-                index // 3,
-                Interval(now - 0.02, now - 0.012),
-                Interval(now - 0.012, now),
-                drafted,
-                accepted,
-                len(words),
-                (1,) * min(accepted + 1, drafted),
-                (1,) * accepted,
-                24 + index,
-            )
-        )
-        return words
-
-    def _finish(
-        self, request: ChatRequest, text: str, tokens: int, reason: FinishReason, started: float
-    ) -> None:
-        rounds = -(-tokens // 3)
-        stats = AnswerStats(
-            prompt_tokens=24,
-            reused_tokens=8,
-            committed=tokens,
-            rounds=rounds,
-            plain_rounds=0,
-            drafted=rounds * 4,
-            accepted=rounds * 2,
-            drafted_by_depth=(rounds, rounds),
-            accepted_by_depth=(rounds, rounds),
-            acceptance_length=2.61 if tokens else None,
-            ttft_s=0.118 if tokens else None,
-            tokens_per_s=41.8 if tokens else None,
-            seconds=perf_counter() - started,
-        )
+    def _finish(self, request: ChatRequest, text: str, reason: FinishReason) -> None:
+        tokens = len(words(text))
         self._emit(
             Finished(
                 perf_counter(),
                 request.id,
                 reason,
                 text,
-                tuple(range(1000, 1000 + tokens)),
-                stats,
+                tuple(range(FIRST_ID, FIRST_ID + tokens)),
+                stats(tokens, pace=PACE),
                 request.sampling.seed,
                 PLAN.signature,
             )
         )
 
 
-def _words(text: str) -> list[str]:
-    """`text` in pieces that join to itself."""
-    pieces = text.split(" ")
-    return [piece + " " for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CACHES = shutil.ignore_patterns("__pycache__", "*.py[co]", ".*", "screenshots")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.py[co]", ".*", "*.po", "window-*.png")
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("project") / "duotail"
     copy.mkdir()
     for name in ("app", "engine", "resources", "tests"):
-        shutil.copytree(ROOT / name, copy / name, ignore=CACHES)
+        shutil.copytree(ROOT / name, copy / name, ignore=LEFT_OUT)
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, copy)
     return copy

@@ -1,0 +1,96 @@
+"""A window on an engine that says exactly what a scene tells it to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from time import perf_counter
+
+from PySide6.QtWidgets import QApplication
+
+from app.application import Assembly
+from app.paths import Paths
+from app.screenshots.script import MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
+from app.theme.theme import Theme
+from engine.commands import Command, Count, Generate
+from engine.events import (
+    Counted,
+    Event,
+    Finished,
+    FinishReason,
+    PlanReady,
+    PrefillProgress,
+)
+
+_SAMPLE_EVERY = 4
+"""Rounds between two samples of the machine."""
+
+
+class Stage:
+    """The window, and the engine below it."""
+
+    def __init__(self, theme: Theme, folder: Path) -> None:
+        self._emit: Callable[[Event], None] = lambda _: None
+        self.request_id = ""
+        self.tokens = 0
+        self.assembly = Assembly(Paths(folder, folder), theme, self._make)
+        self.window = self.assembly.window
+
+    def _make(self, emit: Callable[[Event], None]) -> Stage:
+        self._emit = emit
+        return self
+
+    def submit(self, command: Command) -> None:
+        """What the window asks for; only counting is answered at once."""
+        match command:
+            case Generate(request):
+                self.request_id = request.id
+            case Count(request):
+                self.tokens = sum(len(message.text) for message in request.messages) // 4
+                self._emit(Counted(perf_counter(), request.id, self.tokens, PLAN.context))
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Nothing runs."""
+
+    def tell(self, *events: Event) -> None:
+        """Let the engine say something, and let the window take it in."""
+        settle()
+        for event in events:
+            self._emit(event)
+        self.assembly.bridge.drain()
+        settle()
+
+    def ready(self) -> None:
+        """A model is loaded and the machine is known."""
+        self.tell(sample(0.0, 3.0), PlanReady(perf_counter(), Path("model"), MODEL_NAME, PLAN))
+
+    def stream(self, text: str, told: str = "", pace: Pace | None = None) -> None:
+        """Write `text` round by round, behind what was `told` before."""
+        pace = pace or Pace()
+        started = perf_counter() - pace.seconds * (len(words(text)) / pace.tokens + 1)
+        if not told:
+            progress = PrefillProgress(started, self.request_id, 31, 31, 0)
+            self.tell(progress)
+        offset = len(told.encode("utf-16-le")) // 2
+        clock = count(started, pace.seconds).__next__
+        for index, (delta, done) in enumerate(rounds(self.request_id, text, clock, pace, offset)):
+            self.tell(delta, done)
+            if index % _SAMPLE_EVERY == 0:
+                self.tell(sample(done.at, 88.0))
+
+    def finish(self, text: str, reason: FinishReason = FinishReason.STOP) -> None:
+        """End the answer."""
+        tokens = len(words(text))
+        ids = tuple(range(tokens))
+        now = perf_counter()
+        self.tell(
+            Finished(now, self.request_id, reason, text, ids, stats(tokens), 0, PLAN.signature)
+        )
+
+
+def settle() -> None:
+    """Let everything that is due happen."""
+    for _ in range(4):
+        QApplication.processEvents()
+    QApplication.sendPostedEvents()
