@@ -77,10 +77,8 @@ class MainWindow(QMainWindow):
     def open_last(self) -> None:
         """Show the conversation that was open when Duotail was closed."""
         session, settings = self._services.session, self._services.settings
-        session.refresh()
-        wanted = settings.value.last_conversation
-        found = [item for item in self.listed if item.id == wanted]
-        session.open(found[0] if found else None)
+        session.conversations.refresh()
+        session.open(session.conversations.get(settings.value.last_conversation))
         if settings.trouble is not None:
             self.chat.show_trouble(settings.trouble)
 
@@ -118,14 +116,19 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         session, sidebar = self._services.session, self.sidebar
-        self.listed: list[Conversation] = []
-        session.list_changed.connect(self._list)
+        listed = session.conversations
+        for news in (listed.refreshed, listed.changed, listed.removed):
+            news.connect(lambda *_: sidebar.show_conversations(listed.newest_first()))
+        sidebar.searched.connect(
+            lambda query: sidebar.show_conversations(
+                [e for e in listed.newest_first() if query.casefold() in e.title.casefold()]
+            )
+        )
         session.changed.connect(lambda: sidebar.select(session.current))
         sidebar.new_asked.connect(self._new)
         sidebar.opened.connect(self._open)
-        sidebar.renamed.connect(session.rename)
-        sidebar.delete_asked.connect(session.delete)
-        sidebar.searched.connect(session.search)
+        sidebar.renamed.connect(lambda each, title: listed.rename(each.id, title))
+        sidebar.delete_asked.connect(lambda each: listed.delete([each.id]))
         sidebar.theme_asked.connect(self._next_theme)
         sidebar.shortcuts_asked.connect(self.show_shortcuts)
         sidebar.about_asked.connect(self.show_about)
@@ -165,10 +168,6 @@ class MainWindow(QMainWindow):
         from engine.hub.local import bundled_target  # the engine has imported it long ago
 
         self.load(bundled_target())
-
-    def _list(self, conversations: list[Conversation]) -> None:
-        self.listed = conversations
-        self.sidebar.show_conversations(conversations)
 
     def _new(self) -> None:
         self._services.session.open(None)

@@ -23,7 +23,8 @@ from app.chat.sampling import SamplingPopover
 from app.chat.session import ChatSession
 from app.chat.status_line import StatusLine
 from app.chat.transcript import Transcript
-from app.history import Conversation, StoredMessage, UndoToken
+from app.conversations.library import Deletion
+from app.history import StoredMessage
 from app.settings import Settings, SettingsStore
 from app.status import EngineStatus
 from app.theme.elided import ElidedLabel
@@ -31,6 +32,7 @@ from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
 from engine.errors import UserFixable
 from engine.events import DeviceSample
+from engine.language import tr
 
 
 class ChatPage(QWidget):
@@ -178,11 +180,8 @@ class ChatPage(QWidget):
         if answer is not None:
             answer.finish(message)
 
-    def _offer_undo(self, conversation: Conversation, token: UndoToken) -> None:
-        self.banners.show_notice(
-            f"\u201c{conversation.title}\u201d was deleted.",
-            ("Undo", lambda: self._session.undelete(conversation, token)),
-        )
+    def _offer_undo(self, what: str, token: Deletion) -> None:
+        self.banners.show_notice(what, (tr("Undo"), lambda: self._session.undelete(token)))
 
     def _show_status(self, status: EngineStatus) -> None:
         self.status_line.show_status(status)

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,7 +13,8 @@ from app.bridge import EngineBridge
 from app.chat.answer_writer import AnswerWriter, LiveAnswer
 from app.chat.request import chat_request, unfinished
 from app.chat.titles import title_of
-from app.history import ChatSetup, Conversation, HistoryStore, StoredMessage, UndoToken
+from app.conversations.library import ConversationList, Deletion
+from app.history import ChatSetup, Conversation, HistoryStore, StoredMessage
 from app.settings import SettingsStore
 from engine.errors import UserFixable
 from engine.events import Origin, RoundFinished, TextDelta
@@ -28,8 +28,6 @@ class ChatSession(QObject):
     in the window.
     """
 
-    list_changed = Signal(object)
-    """The conversations that match the search, newest first."""
     opened = Signal(object)
     """The messages of the conversation that is now shown."""
     branch_changed = Signal(int, object)
@@ -50,8 +48,8 @@ class ChatSession(QObject):
     """When the user asked for the answer that begins now, on the events' clock."""
     problem = Signal(object)
     """A `UserFixable`."""
-    deleted = Signal(object, object)
-    """A `Conversation` that was deleted, and the token that brings it back."""
+    deleted = Signal(str, object)
+    """What was deleted, as a sentence, and the token for `undelete`."""
 
     def __init__(
         self,
@@ -64,7 +62,7 @@ class ChatSession(QObject):
         self._store = store
         self._bridge = bridge
         self._settings = settings
-        self._query = ""
+        self.conversations = ConversationList(store, self)
         self._own_token_at = 0
         self.current: Conversation | None = None
         self.messages: list[StoredMessage] = []
@@ -77,6 +75,11 @@ class ChatSession(QObject):
             lambda event: self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
         )
         self.writer.problem.connect(self.problem)
+        self.conversations.changed.connect(self._listed)
+        self.conversations.removed.connect(self._gone)
+        self.conversations.restored.connect(lambda back: self.open(back[0]))
+        self.conversations.deleted.connect(self.deleted)
+        self.conversations.problem.connect(self.problem)
 
     @property
     def live(self) -> LiveAnswer | None:
@@ -97,16 +100,6 @@ class ChatSession(QObject):
 
     # -- conversations ---------------------------------------------------------------------
 
-    def refresh(self) -> None:
-        """Tell the list anew."""
-        with self._reporting():
-            self.list_changed.emit(self._store.conversations(self._query))
-
-    def search(self, query: str) -> None:
-        """Show only conversations that match."""
-        self._query = query
-        self.refresh()
-
     def open(self, conversation: Conversation | None) -> None:
         """Show a conversation; None starts a new one, which is stored with its first message."""
         messages: list[StoredMessage] = []
@@ -118,36 +111,22 @@ class ChatSession(QObject):
         self.opened.emit(messages)
         self.changed.emit()
 
-    def rename(self, conversation: Conversation, title: str) -> None:
-        """Give a conversation another title; an empty one is ignored."""
-        title = " ".join(title.split())
-        if not title or title == conversation.title:
-            self.refresh()
-            return
-        with self._reporting():
-            self._store.rename(conversation.id, title)
-            if self.current is not None and self.current.id == conversation.id:
-                self.current = replace(self.current, title=title)
-                self.changed.emit()
-        self.refresh()
+    def undelete(self, token: Deletion) -> None:
+        """Bring back what `deleted` told of."""
+        self.conversations.restore(token)
 
-    def delete(self, conversation: Conversation) -> None:
-        """Delete a conversation; an answer in progress in it is stopped."""
-        if self.live is not None and self.live.conversation.id == conversation.id:
+    def _listed(self, conversation: Conversation) -> None:
+        """The list has a newer state of a conversation."""
+        current = self.current
+        if current is not None and current.id == conversation.id and current != conversation:
+            self.current = conversation
+            self.changed.emit()
+
+    def _gone(self, ids: tuple[int, ...]) -> None:
+        if self.live is not None and self.live.conversation.id in ids:
             self.stop()
-        with self._reporting():
-            token = self._store.delete(conversation.id)
-            if self.current is not None and self.current.id == conversation.id:
-                self.open(None)
-            self.refresh()
-            self.deleted.emit(conversation, token)
-
-    def undelete(self, conversation: Conversation, token: UndoToken) -> None:
-        """Bring a deleted conversation back and show it."""
-        with self._reporting():
-            self._store.undelete(token)
-            self.refresh()
-            self.open(conversation)
+        if self.current is not None and self.current.id in ids:
+            self.open(None)
 
     # -- answers ---------------------------------------------------------------------------
 
@@ -161,13 +140,14 @@ class ChatSession(QObject):
             conversation = self.current
             if conversation is None:
                 conversation = self._store.create_conversation(title_of(text))
+                self.conversations.put(conversation)
             message = self._store.add_user_message(conversation.id, text)
             self.current = conversation
             self.messages.append(message)
             self.message_added.emit(message)
             self._remember(conversation)
             self._answer(clicked_at)
-            self.refresh()
+            self.conversations.touch(conversation)
             taken = True
         return taken  # noqa: RET504 - the context above swallows errors
 
@@ -254,12 +234,12 @@ class ChatSession(QObject):
             self.live_ghost.emit(max(self._own_token_at, event.text_start), event.rejected)
 
     def _ended(self, live: LiveAnswer, message: StoredMessage) -> None:
+        self.conversations.touch(live.conversation)
         if self.messages and self.messages[-1].id == live.base.id:
             self.messages[-1] = message
             self.answer_finished.emit(message)
 
     def _stored(self) -> None:
-        self.refresh()
         self.changed.emit()
 
     # -- inside ----------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
     shoot("stopped")
     window.chat.show_trouble(UserFixable("The history is on a full drive.", "Free some space."))
     if session.current is not None:
-        session.delete(session.current)
+        session.conversations.delete([session.current.id])
     shoot("deleted-undo")
     window.chat.banners.clear()
     stage.tell(Unloaded(0.0))
@@ -123,7 +123,8 @@ def narrow(stage: Stage, shoot: Shoot) -> None:
     """Half the screen for something else."""
     size = stage.window.size()
     stage.window.resize(560, 800)
-    stage.assembly.session.open(stage.window.listed[0])
+    session = stage.assembly.session
+    session.open(session.conversations.newest_first()[0])
     shoot("narrow")
     stage.window.resize(size)
 
@@ -156,4 +157,4 @@ def _fill_list(stage: Stage) -> None:
     for title in reversed(_OLD_TITLES):
         conversation = store.create_conversation(title)
         store.add_user_message(conversation.id, title)
-    stage.assembly.session.refresh()
+    stage.assembly.session.conversations.refresh()

@@ -224,17 +224,18 @@ def test_delete_can_be_undone_and_rename_is_kept(desk: Desk) -> None:
     desk.answered()
     conversation = desk.session.current
     assert conversation is not None
-    desk.session.rename(conversation, "  A better\n title ")
+    listed = desk.session.conversations
+    listed.rename(conversation.id, "  A better\n title ")
     assert desk.session.current is not None
     assert desk.session.current.title == "A better title"
-    desk.session.delete(desk.session.current)
-    assert desk.assembly.window.listed == []
+    listed.delete([conversation.id])
+    assert listed.newest_first() == []
     assert desk.chat.banners.texts == ["\u201cA better title\u201d was deleted."]
     (undo,) = [
         button for button in desk.chat.banners.findChildren(QPushButton) if button.text() == "Undo"
     ]
     desk.bot.mouseClick(undo, Qt.MouseButton.LeftButton)
-    assert [item.title for item in desk.assembly.window.listed] == ["A better title"]
+    assert [item.title for item in listed.newest_first()] == ["A better title"]
     assert len(desk.session.messages) == 2
 
 
@@ -248,7 +249,9 @@ def test_renaming_in_the_list(desk: Desk) -> None:
     assert isinstance(editor, QLineEdit)
     editor.setText("New name")
     desk.bot.keyClick(editor, Qt.Key.Key_Return)
-    desk.bot.waitUntil(lambda: [c.title for c in desk.assembly.window.listed] == ["New name"])
+    desk.bot.waitUntil(
+        lambda: [c.title for c in desk.session.conversations.newest_first()] == ["New name"]
+    )
 
 
 def test_sending_while_the_model_loads_waits_for_it(open_desk: OpenDesk) -> None:
@@ -273,7 +276,7 @@ def test_keyboard_only(desk: Desk) -> None:
     bot.keyClick(desk.chat.composer.field, Qt.Key.Key_K, control)
     assert window.sidebar.search.hasFocus()
     bot.keyClicks(window.sidebar.search, "alpha")
-    bot.waitUntil(lambda: [item.title for item in window.listed] == ["Alpha question"])
+    bot.waitUntil(lambda: window.sidebar.list.count() == 2)
     bot.keyClick(window, Qt.Key.Key_1, control)
     bot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
     assert desk.session.current is not None

@@ -1,0 +1,200 @@
+"""The conversations and folders there are, and what can be done with them. No widgets in here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from PySide6.QtCore import QObject, Signal
+
+from app.history import Conversation, Folder, HistoryStore, UndoToken
+from engine.errors import UserFixable
+from engine.language import tr, tr_count
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Conversations that were deleted together, and what brings them back."""
+
+    conversations: tuple[Conversation, ...]
+    tokens: tuple[UndoToken, ...]
+
+
+class ConversationList(QObject):
+    """What the history holds, kept in step with it one conversation at a time.
+
+    Whoever changes a conversation elsewhere says so with `put` or `touch`; nothing is read twice.
+    Trouble with the history is told through `problem`, and what was asked for did not happen.
+    """
+
+    refreshed = Signal()
+    """Everything may be different."""
+    changed = Signal(object)
+    """This `Conversation` is new or different."""
+    removed = Signal(object)
+    """Ids of conversations that are gone."""
+    folders_changed = Signal()
+    deleted = Signal(str, object)
+    """What was deleted, as a sentence, and the `Deletion` that `restore` takes back."""
+    restored = Signal(object)
+    """The conversations that came back."""
+    problem = Signal(object)
+    """A `UserFixable`."""
+
+    def __init__(self, store: HistoryStore, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._held: dict[int, Conversation] = {}
+        self._folders: dict[int, Folder] = {}
+
+    # -- what there is ---------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Read everything anew."""
+        with self._reporting():
+            conversations = self._store.conversations()
+            folders: list[Folder] = getattr(
+                self._store, "folders", list
+            )()  # until the store has them
+            self._held = {each.id: each for each in conversations}
+            self._folders = {each.id: each for each in folders}
+            self.refreshed.emit()
+
+    def get(self, conversation_id: int | None) -> Conversation | None:
+        """The conversation with this id as it is now."""
+        return None if conversation_id is None else self._held.get(conversation_id)
+
+    def newest_first(self) -> list[Conversation]:
+        """All conversations, by the time of their last message."""
+        return sorted(self._held.values(), key=lambda each: (-each.updated_at, -each.id))
+
+    def folders(self) -> list[Folder]:
+        """All folders, by name."""
+        return sorted(self._folders.values(), key=lambda each: (each.name.casefold(), each.id))
+
+    def folder(self, folder_id: int | None) -> Folder | None:
+        """The folder with this id."""
+        return None if folder_id is None else self._folders.get(folder_id)
+
+    def put(self, conversation: Conversation) -> None:
+        """Take in a conversation that is new or was changed by someone else."""
+        if self._held.get(conversation.id) != conversation:
+            self._held[conversation.id] = conversation
+            self.changed.emit(conversation)
+
+    def touch(self, conversation: Conversation) -> None:
+        """Something was said in this conversation just now; one that is gone stays gone."""
+        held = self._held.get(conversation.id)
+        if held is not None:
+            self.put(replace(held, updated_at=max(time.time(), held.updated_at)))
+
+    # -- conversations ---------------------------------------------------------------------
+
+    def rename(self, conversation_id: int, title: str) -> None:
+        """Give a conversation another title; an empty one is ignored."""
+        held, title = self._held.get(conversation_id), " ".join(title.split())
+        if held is None or not title or title == held.title:
+            return
+        with self._reporting():
+            self._store.rename(held.id, title)
+            self.put(replace(held, title=title))
+
+    def pin(self, ids: Sequence[int], *, pinned: bool) -> None:
+        """Keep conversations on top of the list, or no longer."""
+        with self._reporting():
+            for held in self._known(ids):
+                if held.pinned != pinned:
+                    self._store.pin(held.id, pinned)  # type: ignore[attr-defined]
+                    self.put(replace(held, pinned=pinned))
+
+    def move(self, ids: Sequence[int], folder_id: int | None) -> None:
+        """Put conversations into a folder, or into none."""
+        with self._reporting():
+            for held in self._known(ids):
+                if held.folder_id != folder_id:
+                    self._store.move(held.id, folder_id)  # type: ignore[attr-defined]
+                    self.put(replace(held, folder_id=folder_id))
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Delete conversations; `deleted` says how to take it back."""
+        done: list[tuple[Conversation, UndoToken]] = []
+        with self._reporting():
+            for held in self._known(ids):
+                done.append((held, self._store.delete(held.id)))
+                del self._held[held.id]
+        if not done:
+            return
+        deletion = Deletion(tuple(each for each, _ in done), tuple(token for _, token in done))
+        self.removed.emit(tuple(each.id for each in deletion.conversations))
+        self.deleted.emit(_deleted_words(deletion.conversations), deletion)
+
+    def restore(self, deletion: Deletion) -> None:
+        """Take a deletion back."""
+        back: list[Conversation] = []
+        with self._reporting():
+            for conversation, token in zip(deletion.conversations, deletion.tokens, strict=True):
+                self._store.undelete(token)
+                kept = conversation.folder_id in self._folders  # or deleted meanwhile
+                back.append(conversation if kept else replace(conversation, folder_id=None))
+                self.put(back[-1])
+        if back:
+            self.restored.emit(tuple(back))
+
+    # -- folders ---------------------------------------------------------------------------
+
+    def create_folder(self, name: str) -> Folder | None:
+        """A new folder; the one there is where the name is taken, None where it is empty."""
+        name = " ".join(name.split())
+        folder = next((each for each in self._folders.values() if each.name == name), None)
+        if folder is None and name:
+            with self._reporting():
+                folder = self._store.create_folder(name)  # type: ignore[attr-defined]
+                self._folders[folder.id] = folder
+                self.folders_changed.emit()
+        return folder
+
+    def rename_folder(self, folder_id: int, name: str) -> None:
+        """Give a folder another name; an empty one is ignored."""
+        held, name = self._folders.get(folder_id), " ".join(name.split())
+        if held is None or not name or name == held.name:
+            return
+        with self._reporting():
+            self._store.rename_folder(folder_id, name)  # type: ignore[attr-defined]
+            self._folders[folder_id] = replace(held, name=name)
+            self.folders_changed.emit()
+
+    def delete_folder(self, folder_id: int) -> None:
+        """Delete a folder; its conversations stay, outside of any folder."""
+        with self._reporting():
+            self._store.delete_folder(folder_id)  # type: ignore[attr-defined]
+            self._folders.pop(folder_id, None)
+            inside = [each for each in self._held.values() if each.folder_id == folder_id]
+            self._held.update({each.id: replace(each, folder_id=None) for each in inside})
+            self.folders_changed.emit()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _known(self, ids: Sequence[int]) -> list[Conversation]:
+        return [self._held[each] for each in ids if each in self._held]
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except UserFixable as error:
+            self.problem.emit(error)
+
+
+def shown_title(conversation: Conversation) -> str:
+    """What a conversation is called where people read it."""
+    return conversation.title or tr("New chat")
+
+
+def _deleted_words(conversations: Sequence[Conversation]) -> str:
+    if len(conversations) == 1:
+        return tr("\u201c{title}\u201d was deleted.").format(title=shown_title(conversations[0]))
+    return tr_count(
+        "{n} conversation was deleted.", "{n} conversations were deleted.", len(conversations)
+    )
