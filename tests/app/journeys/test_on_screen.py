@@ -1,0 +1,138 @@
+"""A real window on a screen of its own, worked with real keys and a real mouse.
+
+Needs Xvfb and xdotool; skipped without them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.history import AnswerState, HistoryStore
+from app.paths import find_paths
+
+CHILD = Path(__file__).parent / "screen_child.py"
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = 60.0
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="needs Xvfb and xdotool"
+)
+
+
+class Screen:
+    """The application on its screen."""
+
+    def __init__(self, display: str, data: Path) -> None:
+        self._env = {
+            **os.environ,
+            "DISPLAY": display,
+            "QT_QPA_PLATFORM": "xcb",
+            "PYTHONPATH": str(ROOT),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, str(CHILD), str(data)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self._env,
+            cwd=ROOT,
+        )
+
+    def ask(self, question: str) -> object:
+        """What the application answers."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(question + "\n")
+        self.process.stdin.flush()
+        answer: object = json.loads(self.process.stdout.readline())
+        return answer
+
+    def until(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds, for a while."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < deadline, "it does not happen"
+            assert self.process.poll() is None, "the application has ended"
+            time.sleep(0.05)
+
+    def keys(self, *keys: str) -> None:
+        """Press and release keys or combinations."""
+        self._do("key", *keys)
+
+    def type(self, text: str) -> None:
+        """Type text."""
+        self._do("type", "--delay", "5", text)
+
+    def click(self, name: str, button: int = 1) -> None:
+        """Click on the widget of that accessible name."""
+        self.until(lambda: self.ask(f"where {name}"))
+        place = self.ask(f"where {name}")
+        assert isinstance(place, list)
+        self._do("mousemove", str(place[0]), str(place[1]), "click", str(button))
+
+    def _do(self, *arguments: str) -> None:
+        subprocess.run(["xdotool", *arguments], env=self._env, check=True, timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def display() -> Iterator[str]:
+    """A screen that nobody sees."""
+    out, end = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(end), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
+        pass_fds=(end,),
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(end)
+    with os.fdopen(out) as said:
+        number = said.readline().strip()
+    yield f":{number}"
+    server.terminate()
+    server.wait(10)
+
+
+@pytest.fixture
+def screen(display: str, tmp_path: Path) -> Iterator[Screen]:
+    """The application, ready to answer."""
+    result = Screen(display, tmp_path)
+    result.until(lambda: result.ask("phase") == "ready")
+    yield result
+    if result.process.poll() is None:
+        result.process.kill()
+    result.process.communicate(timeout=30)
+
+
+def test_a_chat_with_keys_and_mouse(screen: Screen, tmp_path: Path) -> None:
+    screen.click("Message")
+    screen.type("Hello, who are you?")
+    screen.until(lambda: screen.ask("text Message") == "Hello, who are you?")
+    screen.keys("Return")
+    screen.until(lambda: screen.ask("text Answer"))
+    screen.until(lambda: screen.ask("phase") == "ready")
+    first = screen.ask("text Answer")
+    screen.type("Tell me a story.")
+    screen.click("Send the message")
+    screen.until(lambda: screen.ask("text Answer") not in ("", None, first))
+    screen.until(lambda: screen.ask("phase") == "ready")
+    screen.keys("ctrl+n")
+    screen.until(lambda: screen.ask("where Answer") is None)
+    screen.keys("ctrl+q")
+    assert screen.process.wait(PATIENCE_S) == 0
+    with HistoryStore.open(find_paths(str(tmp_path)).history) as history:
+        (conversation,) = history.conversations()
+        messages = history.messages(conversation.id)
+    assert [message.text for message in messages[::2]] == [
+        "Hello, who are you?",
+        "Tell me a story.",
+    ]
+    assert all(message.text for message in messages)
+    assert messages[1].state is AnswerState.COMPLETE
