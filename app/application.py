@@ -21,7 +21,7 @@ from app.logs import start_logging
 from app.main_window import MainWindow, Services
 from app.paths import Paths
 from app.safe_mode import NOTICE, LoadMark, enter_safe_mode
-from app.settings import SettingsStore
+from app.settings import Settings, SettingsStore
 from app.theme.theme import Theme
 from engine.commands import Load
 from engine.errors import UserFixable
@@ -59,7 +59,9 @@ class Assembly:
     def __init__(self, paths: Paths, theme: Theme, factory: EngineFactory = real_engine) -> None:
         self.paths = paths
         self.settings = SettingsStore(paths.settings)
-        theme.apply(self.settings.value.theme)
+        self._theme = theme
+        self._look(self.settings.value)
+        self.settings.changed.connect(self._look)
         self.store, self.trouble = open_history(paths)
         self.bridge = EngineBridge(factory)
         self.session = ChatSession(self.store, self.bridge, self.settings)
@@ -98,6 +100,13 @@ class Assembly:
                 "Your conversations are safe. If it happens again, please report it.",
                 details,
             )
+        )
+
+    def _look(self, settings: Settings) -> None:
+        self._theme.apply(
+            settings.theme,
+            font_scale=settings.font_scale,
+            reduced_motion=settings.reduced_motion,
         )
 
     def _tell_of_history(self, trouble: UserFixable) -> None:

@@ -1,4 +1,4 @@
-"""Applies a colour scheme to the application, and follows the system's when asked to."""
+"""Applies colours and text size to the application, and follows the system when asked to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication
 
 from app.theme.style import style_sheet
-from app.theme.tokens import DARK, LIGHT, Tokens
+from app.theme.tokens import DARK, LIGHT, Tokens, high_contrast
 
 _UI_FAMILIES = [
     "Inter",
@@ -45,7 +45,8 @@ class ThemeChoice(StrEnum):
 class Theme(QObject):
     """The application's look. There is one; widgets read `current()` and repaint on `changed`.
 
-    A change also reaches every widget as `QEvent.Type.PaletteChange`.
+    A change of colours also reaches every widget as `QEvent.Type.PaletteChange`, one of the text
+    size as `QEvent.Type.FontChange` or, where a style sheet sets the font, `StyleChange`.
     """
 
     changed = Signal()
@@ -55,27 +56,42 @@ class Theme(QObject):
         self._application = application
         self._choice = ThemeChoice.SYSTEM
         self.tokens = LIGHT
+        _InForce.font_scale, _InForce.reduced_motion = 1.0, False
         application.setStyle("Fusion")
         application.setFont(ui_font())
-        application.styleHints().colorSchemeChanged.connect(self._system_changed)
+        hints = application.styleHints()
+        hints.colorSchemeChanged.connect(self._system_changed)
+        if hasattr(hints, "accessibility"):  # Qt 6.10 and newer
+            hints.accessibility().contrastPreferenceChanged.connect(self._refresh)
 
     @property
     def choice(self) -> ThemeChoice:
         """What is in force: a fixed scheme or the system's."""
         return self._choice
 
-    def apply(self, choice: ThemeChoice) -> None:
-        """Switch to `choice`; windows that are open repaint at once."""
-        self._choice = choice
-        scheme = {
-            ThemeChoice.SYSTEM: Qt.ColorScheme.Unknown,
-            ThemeChoice.LIGHT: Qt.ColorScheme.Light,
-            ThemeChoice.DARK: Qt.ColorScheme.Dark,
-        }[choice]
-        hints = self._application.styleHints()
-        if hasattr(hints, "setColorScheme"):
-            hints.setColorScheme(scheme)
-        self._refresh()
+    def apply(
+        self,
+        choice: ThemeChoice,
+        *,
+        font_scale: float | None = None,
+        reduced_motion: bool | None = None,
+    ) -> None:
+        """Switch to `choice`; windows that are open repaint at once. None leaves what is."""
+        if reduced_motion is not None:
+            _InForce.reduced_motion = reduced_motion
+            for effect in (Qt.UIEffect.UI_AnimateMenu, Qt.UIEffect.UI_AnimateCombo):
+                QApplication.setEffectEnabled(effect, not reduced_motion)
+        larger = font_scale is not None and font_scale != _InForce.font_scale
+        if font_scale is not None:
+            _InForce.font_scale = font_scale
+        if larger:
+            self._application.setFont(ui_font())
+        if larger or choice is not self._choice or not self._application.styleSheet():
+            self._choice = choice
+            hints = self._application.styleHints()
+            if hasattr(hints, "setColorScheme"):
+                hints.setColorScheme(_SCHEMES[choice])
+            self._refresh()
 
     def _system_changed(self) -> None:
         if self._choice is ThemeChoice.SYSTEM:
@@ -85,20 +101,42 @@ class Theme(QObject):
         dark = self._choice is ThemeChoice.DARK
         if self._choice is ThemeChoice.SYSTEM:
             dark = self._application.styleHints().colorScheme() is Qt.ColorScheme.Dark
-        self.tokens = DARK if dark else LIGHT
-        _Current.tokens = self.tokens
+        tokens = DARK if dark else LIGHT
+        self.tokens = high_contrast(tokens) if self._wants_contrast() else tokens
+        _InForce.tokens = self.tokens
         self._application.setPalette(palette(self.tokens))
-        self._application.setStyleSheet(style_sheet(self.tokens))
+        self._application.setStyleSheet(style_sheet(self.tokens, ui_font().pointSizeF()))
         self.changed.emit()
 
+    def _wants_contrast(self) -> bool:
+        hints = self._application.styleHints()
+        return (
+            hasattr(hints, "accessibility")
+            and hints.accessibility().contrastPreference() is Qt.ContrastPreference.HighContrast
+        )
 
-class _Current:
+
+_SCHEMES = {
+    ThemeChoice.SYSTEM: Qt.ColorScheme.Unknown,
+    ThemeChoice.LIGHT: Qt.ColorScheme.Light,
+    ThemeChoice.DARK: Qt.ColorScheme.Dark,
+}
+
+
+class _InForce:
     tokens: Tokens = LIGHT
+    font_scale: float = 1.0
+    reduced_motion: bool = False
 
 
 def current() -> Tokens:
     """The colours in force."""
-    return _Current.tokens
+    return _InForce.tokens
+
+
+def reduced_motion() -> bool:
+    """Whether nothing shall glide or fade."""
+    return _InForce.reduced_motion
 
 
 def palette(tokens: Tokens) -> QPalette:
@@ -138,14 +176,10 @@ def ui_font() -> QFont:
     """The font of the interface and of running text: the system's, else a clean fallback."""
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     available = set(QFontDatabase.families())
-    if font.family() not in available or font.family().lower() in {
-        "sans",
-        "sans serif",
-        "sans-serif",
-    }:
+    if font.family() not in available or font.family().lower() in _NO_FAMILIES:
         present = [family for family in _UI_FAMILIES if family in available]
         font.setFamilies([*present, "sans-serif"])
-    font.setPointSizeF(max(font.pointSizeF(), 10.0))
+    font.setPointSizeF(max(font.pointSizeF(), 10.0) * _InForce.font_scale)
     return font
 
 

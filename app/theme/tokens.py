@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 RADIUS = 8
 """Corner radius of cards and fields, in logical pixels."""
@@ -114,3 +114,21 @@ DARK = Tokens(
     code_name="#82b4f5",
     code_type="#66c9d3",
 )
+
+
+def high_contrast(tokens: Tokens) -> Tokens:
+    """The scheme for systems that ask for high contrast: lines and side texts as strong as text."""
+    strongest = "#ffffff" if tokens.dark else "#000000"
+    ground = "#000000" if tokens.dark else "#ffffff"
+    return replace(
+        tokens,
+        window=ground,
+        sidebar=ground,
+        surface=ground,
+        sunken=ground,
+        bubble=ground,
+        border=strongest,
+        border_strong=strongest,
+        text=strongest,
+        muted=strongest,
+    )

@@ -1,0 +1,12 @@
+"""What the user chose: declared in `model`, kept in one TOML file, shown by a generated page.
+
+Import from here; the page, which few starts need, is in `app.settings.dialog`.
+"""
+
+from __future__ import annotations
+
+from app.settings.model import Settings
+from app.settings.presets import Preset
+from app.settings.store import SettingsStore
+
+__all__ = ["Preset", "Settings", "SettingsStore"]

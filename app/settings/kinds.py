@@ -1,0 +1,106 @@
+"""What a setting can hold: how it looks in the file, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class Kind(Protocol):
+    """Turns a TOML value into a setting and back. The page picks its control by the kind."""
+
+    def read(self, value: object) -> Any:  # noqa: ANN401 - each kind has its own type
+        """The setting; raises ValueError where the value is unusable."""
+
+    def write(self, value: Any) -> object:  # noqa: ANN401
+        """The TOML value; None is not written."""
+
+
+class _AsIs:
+    """Kinds whose values TOML has too."""
+
+    __slots__ = ()
+
+    def write(self, value: Any) -> object:  # noqa: ANN401
+        """TOML knows this type."""
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Switch(_AsIs):
+    """On or off."""
+
+    def read(self, value: object) -> bool:
+        """True or false, nothing that merely looks like it."""
+        if not isinstance(value, bool):
+            raise ValueError(value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(_AsIs):
+    """A whole number."""
+
+    lowest: int
+    highest: int
+
+    def read(self, value: object) -> int:
+        """A number in range."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(value)
+        if not self.lowest <= value <= self.highest:
+            raise ValueError(value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Number(_AsIs):
+    """A number; `step` is what one press of an arrow key changes, `percent` how it is shown."""
+
+    lowest: float
+    highest: float
+    step: float = 0.1
+    percent: bool = False
+
+    def read(self, value: object) -> float:
+        """A number in range."""
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ValueError(value)
+        number = float(value)
+        if not self.lowest <= number <= self.highest:
+            raise ValueError(value)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the members of an enumeration; `labels` are texts for `tr`, in the members' order."""
+
+    members: type[StrEnum]
+    labels: tuple[str, ...]
+
+    def read(self, value: object) -> StrEnum:
+        """The member with this value."""
+        if not isinstance(value, str):
+            raise ValueError(value)
+        return self.members(value)
+
+    def write(self, value: StrEnum) -> object:
+        """The member's value."""
+        return value.value
+
+
+@dataclass(frozen=True, slots=True)
+class Word(_AsIs):
+    """A text; `usable` says what is accepted where not everything is."""
+
+    usable: Callable[[str], bool] = lambda _text: True
+    longest: int = 200
+
+    def read(self, value: object) -> str:
+        """A usable text."""
+        if not isinstance(value, str) or len(value) > self.longest or not self.usable(value):
+            raise ValueError(value)
+        return value

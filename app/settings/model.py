@@ -1,0 +1,165 @@
+"""Every setting, declared once: its default, what it can hold, where and how the page shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+from app.history.records import ChatSetup
+from app.settings.kinds import Choice, Kind, Number, Switch, Whole, Word
+from app.settings.presets import BUILT_IN, PRECISE, Preset, Presets
+from app.theme.theme import ThemeChoice
+from engine.language import LANGUAGES, PSEUDO, later
+
+SYSTEM = "system"
+"""The language of the system."""
+SMALLEST_FONT, LARGEST_FONT = 0.8, 1.6
+_MOST = 2**63 - 1
+
+
+class Section(StrEnum):
+    """The parts of the settings page, in order; the values are texts for `tr`."""
+
+    GENERAL = later("General")
+    APPEARANCE = later("Appearance")
+    CHAT = later("Chat")
+    PRIVACY = later("Data and privacy")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known about a setting. Without a section it is kept, but not shown as a row."""
+
+    kind: Kind
+    section: Section | None = None
+    label: str = ""
+    """Texts for `tr`."""
+    about: str = ""
+    restart: bool = False
+    """Whether a change is seen only after the next start."""
+    key: str = ""
+    """Its name in the file, where that is not the field's own."""
+
+
+def _kept(kind: Kind) -> dict[str, Spec]:
+    """Metadata of a setting that has no row."""
+    return {"spec": Spec(kind)}
+
+
+def _row(
+    kind: Kind, section: Section, label: str, about: str, *, restart: bool = False, key: str = ""
+) -> dict[str, Spec]:
+    """Metadata of a setting that the page shows."""
+    return {"spec": Spec(kind, section, label, about, restart, key)}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user chose."""
+
+    language: str = field(
+        default=SYSTEM,
+        metadata=_row(
+            Word(lambda text: text in {SYSTEM, PSEUDO, *LANGUAGES}),
+            Section.GENERAL,
+            later("Language"),
+            later("The language of menus, buttons and messages."),
+            restart=True,
+        ),
+    )
+    reopen_last: bool = field(
+        default=True,
+        metadata=_row(
+            Switch(),
+            Section.GENERAL,
+            later("Open the last conversation at start"),
+            later("Otherwise Duotail starts with an empty one."),
+        ),
+    )
+    theme: ThemeChoice = field(
+        default=ThemeChoice.SYSTEM,
+        metadata=_row(
+            Choice(ThemeChoice, (later("As the system"), later("Light"), later("Dark"))),
+            Section.APPEARANCE,
+            later("Colours"),
+            later("“As the system” follows your desktop, also when it changes by itself."),
+        ),
+    )
+    font_scale: float = field(
+        default=1.0,
+        metadata=_row(
+            Number(SMALLEST_FONT, LARGEST_FONT, 0.1, percent=True),
+            Section.APPEARANCE,
+            later("Text size"),
+            later("The size of all texts, in percent of your system's."),
+        ),
+    )
+    reduced_motion: bool = field(
+        default=False,
+        metadata=_row(
+            Switch(),
+            Section.APPEARANCE,
+            later("Less motion"),
+            later("Nothing glides or fades; changes are there at once."),
+        ),
+    )
+    default_preset: str = field(
+        default=PRECISE.name,
+        metadata=_row(
+            Word(),
+            Section.CHAT,
+            later("New conversations start with"),
+            later("A preset says how freely the model chooses its words."),
+        ),
+    )
+    presets: tuple[Preset, ...] = field(
+        default=BUILT_IN,
+        metadata=_row(
+            Presets(),
+            Section.CHAT,
+            later("Presets"),
+            later("Ways of answering under a name, with a system prompt if you like."),
+            key="preset",
+        ),
+    )
+    token_tint: bool = field(
+        default=False,
+        metadata=_row(
+            Switch(),
+            Section.CHAT,
+            later("Colour the words that the draft guessed"),
+            later("Shows in every answer what the small model wrote and the large one confirmed."),
+        ),
+    )
+    show_thinking: bool = field(
+        default=False,
+        metadata=_row(
+            Switch(),
+            Section.CHAT,
+            later("Show the model's thinking"),
+            later("Otherwise it is folded into one line that opens with a click."),
+        ),
+    )
+    sidebar_visible: bool = field(default=True, metadata=_kept(Switch()))
+    performance_visible: bool = field(default=True, metadata=_kept(Switch()))
+    temperature: float = field(default=0.0, metadata=_kept(Number(0, 2)))
+    """0 is greedy, 2 the most varied."""
+    seed: int | None = field(default=None, metadata=_kept(Whole(0, _MOST)))
+    """The seed of every answer; None draws a new one for each."""
+    last_conversation: int | None = field(default=None, metadata=_kept(Whole(0, _MOST)))
+    window_width: int = field(default=1280, metadata=_kept(Whole(400, 20_000)))
+    window_height: int = field(default=800, metadata=_kept(Whole(300, 20_000)))
+
+    def preset(self, name: str) -> Preset | None:
+        """The preset of this name."""
+        return next((preset for preset in self.presets if preset.name == name), None)
+
+    def new_setup(self) -> ChatSetup:
+        """What a new conversation starts with."""
+        preset = self.preset(self.default_preset)
+        return ChatSetup() if preset is None else preset.in_use()
+
+
+SPECS: dict[str, Spec] = {each.name: each.metadata["spec"] for each in fields(Settings)}
+"""What is known about each field of `Settings`, in order."""
+DEFAULTS = Settings()

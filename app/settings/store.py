@@ -1,0 +1,58 @@
+"""The settings in force, shared by everything in the window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.settings.file import load, save
+from app.settings.model import DEFAULTS
+from engine.errors import UserFixable
+
+_SAVE_AFTER_MS = 400
+
+
+class SettingsStore(QObject):
+    """The settings in force; changes are saved shortly after they are made."""
+
+    changed = Signal(object)
+    """The new `Settings`."""
+    problem = Signal(object)
+    """A `UserFixable` that tells why saving failed."""
+
+    def __init__(self, path: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.path = path
+        loaded = load(path)
+        self.value, self.trouble, self._rest = loaded.settings, loaded.trouble, loaded.rest
+        self._dirty = False
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_SAVE_AFTER_MS)
+        self._timer.timeout.connect(self.flush)
+
+    def change(self, **values: object) -> None:
+        """Change fields by name, as in `change(font_scale=1.2)`."""
+        changed = replace(self.value, **values)  # type: ignore[arg-type]
+        if changed != self.value:
+            self.value = changed
+            self._dirty = True
+            self._timer.start()
+            self.changed.emit(changed)
+
+    def reset(self, name: str) -> None:
+        """Set one field back to its default."""
+        self.change(**{name: getattr(DEFAULTS, name)})
+
+    def flush(self) -> None:
+        """Save now what is not saved yet."""
+        self._timer.stop()
+        if not self._dirty:
+            return
+        self._dirty = False
+        try:
+            save(self.path, self.value, self._rest)
+        except UserFixable as error:
+            self.problem.emit(error)
