@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
-from PySide6.QtCore import QEvent, QMimeData, QRectF, QSize, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QMimeData, QPointF, QRectF, QSize, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
     QGuiApplication,
@@ -34,6 +35,7 @@ from app.chat.writer import (
 from app.theme.icons import IconButton
 from app.theme.theme import current
 from app.theme.tokens import RADIUS
+from engine.events import TokenSpan
 
 _LONGEST = 200_000
 """Characters of one message that are laid out; the rest is only copied."""
@@ -42,10 +44,14 @@ _LONGEST = 200_000
 class TextView(QTextBrowser):
     """Shows blocks of text without scroll bars; never loads files or addresses.
 
-    `link_clicked` carries an address the reader wants to open.
+    `link_clicked` carries an address the reader wants to open, `hovered` the place in the source
+    text under the mouse (-1: none). `settled` comes when a long text is laid out to its end.
+    Places in the source count UTF-16 units.
     """
 
     link_clicked = Signal(str)
+    hovered = Signal(int)
+    settled = Signal()
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -107,6 +113,41 @@ class TextView(QTextBrowser):
     def finish(self) -> None:
         """No more text comes: all blocks are final."""
         self._finish()
+
+    def complete(self) -> None:
+        """Lay out at once what would follow in slices."""
+
+    def set_tint(self, spans: Sequence[TokenSpan] | None) -> None:
+        """Show where each stretch of text came from; None shows it no more."""
+
+    def add_ghost(self, at: int, text: str) -> None:
+        """Show drafted `text` that the target refused, at the place where it would have stood."""
+
+    def clear_ghosts(self) -> None:
+        """Show no refused text any more."""
+
+    def mark_source(self, start: int, end: int) -> None:
+        """Mark one stretch of the source text."""
+
+    def clear_mark(self) -> None:
+        """Take the mark away."""
+
+    def source_at(self, point: QPointF) -> int:  # noqa: ARG002
+        """The place in the source text shown at `point` of this widget; -1: none."""
+        return -1
+
+    def highlight_words(self, words: Sequence[str]) -> None:
+        """Mark every occurrence of any of `words`, whatever their case; none: take marks away."""
+
+    def first_hit(self) -> QRectF | None:
+        """Where the first highlighted word is, in this widget."""
+        return None
+
+    def set_thought_seconds(self, seconds: float | None) -> None:
+        """How long the answer was thought about, for its header; None: not known."""
+
+    def set_thoughts_open(self, *, open_: bool) -> None:
+        """Whether thoughts are shown opened."""
 
     def _taken(self, text: str) -> str:
         """Note `text`; what of it is to be shown."""
