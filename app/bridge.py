@@ -58,8 +58,13 @@ def real_engine(emit: Callable[[Event], None]) -> EngineLike:
     """The engine; imported only now, because what it imports takes a while."""
     from engine.service import Engine
 
-    sys.setswitchinterval(_SWITCH_S)
+    share_the_interpreter()
     return Engine(emit)
+
+
+def share_the_interpreter() -> None:
+    """Keep a busy window from holding up the engine."""
+    sys.setswitchinterval(_SWITCH_S)
 
 
 class EngineBridge(QObject):

@@ -1,4 +1,7 @@
-"""The `duotail` command: opens the window, or hands a sub-command to the engine's own interface."""
+"""The `duotail` command: opens the window, or hands a sub-command to the engine's own interface.
+
+`bench ui` stays here: the engine knows of no window that it could measure.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,10 @@ COMMANDS = ("chat", "bench", "plan", "models", "train-draft")
 def main(argv: list[str] | None = None) -> int:
     """Run Duotail; the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:2] == ["bench", "ui"]:
+        from app.measure.command import main as measure
+
+        return measure(arguments[2:])
     if arguments and arguments[0] in COMMANDS:
         from engine.cli import main as command_line
 
@@ -24,10 +31,6 @@ def main(argv: list[str] | None = None) -> int:
         from app.screenshots import take_screenshots
 
         return take_screenshots(options.screenshot)
-    if options.measure_window is not None:
-        from app.measure import measure_window
-
-        return measure_window(options.measure_window, options.model)
     from app.application import run
 
     return run(paths)
@@ -39,7 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="duotail",
         description="Chat with large language models on your own computer.",
-        epilog="Without a command the window opens. Commands: " + ", ".join(COMMANDS) + ".",
+        epilog="Without a command the window opens. Commands: " + ", ".join(COMMANDS) + ". "
+        "duotail bench ui measures the window itself.",
     )
     parser.add_argument("--version", action="version", version=f"duotail {version()}")
     parser.add_argument(
@@ -53,22 +57,4 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="draw every page and state into PNG files in DIR and exit",
     )
-    # For developers: what the window costs, as one JSON object. --json is what it always does.
-    parser.add_argument(
-        "--measure-window",
-        metavar="ROUNDS",
-        type=_rounds,
-        nargs="?",
-        const=5,
-        help=argparse.SUPPRESS,
-    )
-    parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     return parser
-
-
-def _rounds(text: str) -> int:
-    rounds = int(text)
-    if rounds < 1:
-        raise argparse.ArgumentTypeError("at least one round")
-    return rounds

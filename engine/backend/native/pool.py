@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from functools import cache
 
@@ -22,5 +23,11 @@ class ThreadPool:
 
 @cache
 def shared_pool(threads: int | None = None) -> ThreadPool:
-    """One pool for target and draft; None is a thread per available core."""
-    return ThreadPool(threads) if threads else shared_pool(available_cores())
+    """One pool for target and draft; None is `default_threads`."""
+    return ThreadPool(threads) if threads else shared_pool(default_threads())
+
+
+def default_threads() -> int:
+    """As many as DUOTAIL_THREADS says, else one per available core."""
+    chosen = os.environ.get("DUOTAIL_THREADS", "")
+    return int(chosen) if chosen.isdecimal() and int(chosen) else available_cores()

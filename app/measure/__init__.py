@@ -1,0 +1,1 @@
+"""`duotail bench ui`: what the window costs, measured in a real one on the real engine."""

@@ -1,0 +1,74 @@
+"""Conversations to open and to search in, written the way the window writes them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from app.history import AnswerState, Conversation, HistoryStore
+
+_WORDS = """
+about above after again another answer because before between book bread bridge careful city clear
+colour country cousin dinner dream early earth engine evening every flower friend garden glass
+green happy harbour history hundred idea island journey kitchen language letter light little machine
+market memory minute morning mountain music number ocean orange paper parser people piano picture
+question quiet rain reason river school season silver simple station summer table teacher thought
+thread together travel under village water weather window winter
+""".split()  # noqa: SIM905
+RARE = "quokka"
+"""Stands in one message of a hundred thousand letters."""
+_MESSAGE = 10_000
+_PER_CONVERSATION = 50
+
+
+def write_conversation(store: HistoryStore, messages: int) -> Conversation:
+    """A conversation of questions and answers, some with a list or code in them."""
+    chance = random.Random(1)  # noqa: S311 - the same on every run
+    conversation = store.create_conversation("A very long conversation")
+    for number in range(messages // 2):
+        store.add_user_message(conversation.id, f"Question {number}: {_prose(chance, 12)}?")
+        _answer(store, conversation, _formatted(chance, number))
+    return conversation
+
+
+def fill(store: HistoryStore, letters: int) -> None:
+    """Conversations of so many letters in all."""
+    chance = random.Random(2)  # noqa: S311
+    conversation: Conversation | None = None
+    for number in range(letters // _MESSAGE):
+        if conversation is None or number % _PER_CONVERSATION == 0:
+            conversation = store.create_conversation(_prose(chance, 4))
+        text = _prose(chance, _MESSAGE // 7)
+        if number % 10 == 0:
+            text += f" {RARE}"
+        store.add_user_message(conversation.id, text)
+
+
+def queries() -> Iterator[str]:
+    """What people look for: a rare word, a common one, two, the beginning of one, none at all."""
+    yield from (RARE, "river", "mountain harbour", "quo", "nowhere")
+
+
+def _answer(store: HistoryStore, conversation: Conversation, text: str) -> None:
+    begun = store.begin_answer(conversation.id, model="bench", seed=0, temperature=0.0)
+    store.finish_answer(
+        begun.id,
+        text=text,
+        token_ids=(),
+        state=AnswerState.COMPLETE,
+        stats=None,
+        signature="",
+    )
+
+
+def _prose(chance: random.Random, words: int) -> str:
+    return " ".join(chance.choices(_WORDS, k=words))
+
+
+def _formatted(chance: random.Random, number: int) -> str:
+    text = f"{_prose(chance, 60)}.\n\n{_prose(chance, 40)}."
+    if number % 3 == 0:
+        text += "".join(f"\n- **{_prose(chance, 1)}**: {_prose(chance, 8)}" for _ in range(4))
+    if number % 5 == 0:
+        text += f"\n\n```python\nfor {_prose(chance, 1)} in range({number}):\n    print()\n```"
+    return text

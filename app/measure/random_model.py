@@ -1,0 +1,110 @@
+"""Random weights of a published shape behind the engine's own door, saying a written text.
+
+Speed depends on the shape alone, and what it costs to show an answer on its text.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle
+from pathlib import Path
+
+from engine.bench.forward import decoder_for
+from engine.bench.shapes import RandomWeights, shape
+from engine.commands import Load, Mode, WeightFormat
+from engine.decode.controller import Controller
+from engine.events import PlanSummary
+from engine.hub.local import bundled_target
+from engine.loading import LoadedPair
+from engine.model.chat_template import ChatTemplate
+from engine.model.pool import StatePool
+from engine.model.tokenizer import Tokenizer
+from engine.service import Engine
+
+_FOLDER = Path("random weights")
+
+SCRIPT = """\
+A computer reads **numbers** from its memory, works on them and writes them back. Everything \
+else is built on that: *letters*, colours and sounds are numbers that somebody agreed on.
+
+### What happens in a step
+
+1. The processor fetches an instruction from the address in its `program counter`.
+2. It finds out what is meant, and reads the registers that the instruction names.
+3. The result goes into a register or back to memory, and the counter moves on.
+
+```python
+def run(memory: list[int]) -> None:
+    counter = 0
+    while memory[counter] != HALT:
+        operation, a, b = decode(memory[counter])
+        memory[b] = operation(memory[a], memory[b])  # one step
+        counter += 1
+```
+
+| Part | Time for one access |
+|:-----|--------------------:|
+| Register | 0.3 ns |
+| Cache | 1 to 10 ns |
+| Memory | 80 ns |
+
+"""
+
+
+class RandomModels(Engine):
+    """The engine, which also loads `shape_path(name)`: that shape with random weights."""
+
+    def _load(self, command: Load) -> None:
+        if command.model.parent != _FOLDER:
+            super()._load(command)
+            return
+        self._drop_model()
+        self._pair = _random_pair(command.model, command.context or 512)
+        self._announce_model()
+
+
+def shape_path(name: str) -> Path:
+    """What to load for the shape called `name`.
+
+    Raises:
+        UserFixable: there is none of that name.
+    """
+    shape(name)
+    return _FOLDER / name
+
+
+def _random_pair(path: Path, context: int) -> LoadedPair:
+    config = shape(path.name)
+    decoder = decoder_for(config, RandomWeights(config), WeightFormat.Q4)
+    plan = PlanSummary(Mode.PLAIN, "CPU", None, None, context, decoder.signature, ())
+    return LoadedPair(
+        path=path,
+        name=path.name,
+        target=decoder,
+        tokenizer=_Reciter.open(bundled_target()),
+        template=ChatTemplate.open(bundled_target()),
+        states=StatePool(decoder, context, 1),
+        drafter=None,
+        controller=Controller(),
+        plan=plan,
+        own_bytes=decoder.weight_bytes,
+    )
+
+
+class _Reciter(Tokenizer):
+    """A tokenizer to which every token stands for the next few letters of `SCRIPT`.
+
+    A prompt's text never goes this way: only an answer's tokens are turned into text.
+    """
+
+    @classmethod
+    def open(cls, folder: Path) -> Tokenizer:
+        tokenizer = super().open(folder)
+        tokenizer.eos_ids = frozenset()
+        return tokenizer
+
+    def token_bytes(self, token_id: int) -> bytes:  # noqa: ARG002
+        """The next four letters: what a token of an English text has on average."""
+        if not hasattr(self, "_pieces"):
+            text = SCRIPT.encode()
+            self._pieces = cycle([text[at : at + 4] for at in range(0, len(text), 4)])
+        return next(self._pieces)
