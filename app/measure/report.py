@@ -63,7 +63,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Searching:
-    """Searches in a large history, each until its hits are listed in the window."""
+    """Searches in a large history: until the hits are there to be listed."""
 
     megabytes: float
     median_ms: float
