@@ -104,3 +104,22 @@ class Word(_AsIs):
         if not isinstance(value, str) or len(value) > self.longest or not self.usable(value):
             raise ValueError(value)
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Several texts, at most so many."""
+
+    most: int
+    longest: int = 4096
+
+    def read(self, value: object) -> tuple[str, ...]:
+        """The texts among them; what is something else is left out."""
+        if not isinstance(value, list):
+            raise ValueError(value)
+        texts = [each for each in value if isinstance(each, str) and len(each) <= self.longest]
+        return tuple(texts[: self.most])
+
+    def write(self, value: tuple[str, ...]) -> object:
+        """A list."""
+        return list(value)

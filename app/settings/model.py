@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from app.history.records import ChatSetup
-from app.settings.kinds import Choice, Kind, Number, Switch, Whole, Word
+from app.settings.kinds import Choice, Kind, Number, Switch, Whole, Word, Words
 from app.settings.presets import BUILT_IN, PRECISE, Preset, Presets
 from app.theme.theme import ThemeChoice
+from engine.commands import DraftChoice
 from engine.language import LANGUAGES, PSEUDO, later
 
 SYSTEM = "system"
@@ -140,6 +141,13 @@ class Settings:
             later("Otherwise it is folded into one line that opens with a click."),
         ),
     )
+    model: str = field(default="", metadata=_kept(Word(longest=4096)))
+    """Folder of the model used last; empty for the bundled one."""
+    draft: DraftChoice = field(
+        default=DraftChoice.AUTO, metadata=_kept(Choice(DraftChoice, tuple(DraftChoice)))
+    )
+    recent_models: tuple[str, ...] = field(default=(), metadata=_kept(Words(8)))
+    """Folders of models used before, the latest first."""
     sidebar_visible: bool = field(default=True, metadata=_kept(Switch()))
     performance_visible: bool = field(default=True, metadata=_kept(Switch()))
     temperature: float = field(default=0.0, metadata=_kept(Number(0, 2)))

@@ -1,0 +1,1 @@
+"""Choosing among the models on this computer. Finding and downloading them comes here too."""

@@ -1,0 +1,79 @@
+"""Which model answers: remembers it for the next start, and has the engine load another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.background import in_background
+from app.bridge import EngineBridge
+from app.library.installed import Installed, inspect, installed
+from app.settings import SettingsStore
+from engine.commands import DraftChoice, Load, Unload
+from engine.errors import UserFixable
+
+_MOST_RECENT = 8
+
+
+class ModelChoice(QObject):
+    """The models on this computer, and the one in use."""
+
+    problem = Signal(object)
+    """A `UserFixable`: the chosen folder holds no usable model."""
+
+    def __init__(
+        self, bridge: EngineBridge, settings: SettingsStore, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.bridge = bridge
+        self._settings = settings
+        self.models: Sequence[Installed] = ()
+
+    def first_load(self, bundled: Callable[[], Path]) -> Load:
+        """What to load at the start: the model used last, if its folder is still there.
+
+        Reads the disk; the engine's starting thread calls it.
+        """
+        value = self._settings.value
+        used = Path(value.model) if value.model else None
+        return Load(used if used and used.is_dir() else bundled(), draft=value.draft)
+
+    def refresh(self) -> None:
+        """Look again which models there are, beside the window."""
+        recent = [Path(path) for path in self._settings.value.recent_models]
+        in_background(self, lambda: installed(recent), self._keep, self._refused)
+
+    def load(self, model: Path) -> None:
+        """Load a model, now and at the next start."""
+        value = self._settings.value
+        recent = [str(model), *(path for path in value.recent_models if path != str(model))]
+        self._settings.change(model=str(model), recent_models=tuple(recent[:_MOST_RECENT]))
+        self.bridge.submit(Load(model, draft=value.draft))
+        self.refresh()
+
+    def load_folder(self, folder: Path) -> None:
+        """Check a folder that somebody chose, and load it if it holds a model."""
+        in_background(
+            self, lambda: inspect(folder), lambda model: self.load(model.path), self._refused
+        )
+
+    def draft_with(self, draft: DraftChoice) -> None:
+        """Load the same model with another source of drafts."""
+        self._settings.change(draft=draft)
+        last = self.bridge.last_load
+        if last is not None and last.draft != draft:
+            self.bridge.submit(Load(last.model, draft=draft))
+
+    def unload(self) -> None:
+        """Give the model's memory back."""
+        self.bridge.submit(Unload())
+
+    def _refused(self, error: Exception) -> None:
+        if not isinstance(error, UserFixable):
+            raise error
+        self.problem.emit(error)
+
+    def _keep(self, models: list[Installed]) -> None:
+        self.models = models

@@ -1,0 +1,102 @@
+"""The header button that names the model; its menu loads another one, or another draft."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QActionGroup, QFontMetrics
+from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
+
+from app.library.choice import ModelChoice
+from app.status import EngineStatus, Phase
+from engine.commands import DraftChoice
+from engine.language import later, tr
+
+_WIDEST = 220
+_OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
+_DRAFTS = (
+    (DraftChoice.AUTO, later("Draft automatically")),
+    (DraftChoice.LOOKUP, later("Draft from this conversation's own words")),
+    (DraftChoice.NONE, later("No draft: the model alone")),
+)
+
+
+class ModelButton(QToolButton):
+    """Shows which model answers, and how far it has loaded."""
+
+    def __init__(self, choice: ModelChoice, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._choice = choice
+        self.setProperty("look", "quiet")
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setToolTip(tr("Choose the model (Ctrl+M)"))
+        self.clicked.connect(self.open_menu)
+        choice.bridge.status_changed.connect(self._show_status)
+        self._show_status(choice.bridge.status)
+
+    def open_menu(self) -> None:
+        """Open the menu below the button."""
+        menu = self.make_menu()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(self.mapToGlobal(QPoint(0, self.height() + 4)))
+
+    def make_menu(self) -> QMenu:
+        """The menu as it is now."""
+        menu = QMenu(self)
+        menu.setAccessibleName(tr("Model"))
+        menu.addSection(tr("Model"))
+        self._add_models(menu)
+        menu.addAction(tr("Open a model folder…"), self._ask_folder)
+        menu.addSection(tr("Draft"))
+        self._add_drafts(menu)
+        menu.addSeparator()
+        unload = menu.addAction(tr("Take the model out of memory"), self._choice.unload)
+        unload.setEnabled(self._choice.bridge.status.plan is not None)
+        return menu
+
+    def _add_models(self, menu: QMenu) -> None:
+        group = QActionGroup(menu)
+        last = self._choice.bridge.last_load
+        for model in self._choice.models:
+            words = f"{model.name}  \N{MIDDLE DOT}  {_size_words(model.weight_bytes)}"
+            action = menu.addAction(words, partial(self._choice.load, model.path))
+            action.setCheckable(True)
+            action.setChecked(last is not None and last.model == model.path)
+            group.addAction(action)
+
+    def _add_drafts(self, menu: QMenu) -> None:
+        group = QActionGroup(menu)
+        last = self._choice.bridge.last_load
+        for draft, words in _DRAFTS:
+            action = menu.addAction(tr(words), partial(self._choice.draft_with, draft))
+            action.setCheckable(True)
+            action.setChecked(last is not None and last.draft == draft)
+            action.setEnabled(last is not None)
+            group.addAction(action)
+
+    def _ask_folder(self) -> None:
+        chosen = QFileDialog.getExistingDirectory(self, tr("Open a model folder"))
+        if chosen:
+            self._choice.load_folder(Path(chosen))
+
+    def _show_status(self, status: EngineStatus) -> None:
+        match status.phase:
+            case Phase.PREPARING | Phase.LOADING:
+                words = tr("Loading… {share:.0%}").format(share=status.fraction)
+            case Phase.NO_MODEL | Phase.BROKEN:
+                words = tr("No model")
+            case _:
+                words = status.model_name
+        metrics = QFontMetrics(self.font())
+        shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, _WIDEST)
+        self.setText(f"{shown} {_OPENER}")
+        self.setAccessibleName(tr("Model: {name}").format(name=words))
+
+
+def _size_words(weight_bytes: int) -> str:
+    if weight_bytes >= 1e9:
+        return tr("{size:.1f} GB").format(size=weight_bytes / 1e9)
+    return tr("{size:.0f} MB").format(size=weight_bytes / 1e6)
