@@ -17,13 +17,13 @@ from app.bridge import EngineBridge, EngineFactory, real_engine
 from app.chat.session import ChatSession
 from app.history import HistoryStore, set_aside
 from app.instance import SingleInstance
+from app.library.choice import ModelChoice
 from app.logs import start_logging
 from app.main_window import MainWindow, Services
 from app.paths import Paths
 from app.safe_mode import NOTICE, LoadMark, enter_safe_mode
 from app.settings import Settings, SettingsStore
 from app.theme.theme import Theme
-from engine.commands import Load
 from engine.errors import UserFixable
 from engine.events import Failed, PlanReady, Unloaded
 
@@ -66,14 +66,18 @@ class Assembly:
         self.bridge = EngineBridge(factory)
         self.session = ChatSession(self.store, self.bridge, self.settings)
         panel = performance_panel(self.bridge, self.session)
-        services = Services(self.bridge, self.session, self.settings, theme, panel)
+        self.models = ModelChoice(self.bridge, self.settings)
+        services = Services(self.bridge, self.session, self.settings, theme, self.models, panel)
         self.window = MainWindow(services)
         self.window.open_last()
         if self.trouble is not None:
             self._tell_of_history(self.trouble)
 
-    def start(self, model: Callable[[], Path]) -> None:
-        """Start the engine and load a model; `model` is called in the engine's starting thread."""
+    def start(self, bundled: Callable[[], Path]) -> None:
+        """Start the engine and load the model used last, or the one that `bundled` tells.
+
+        `bundled` is called in the engine's starting thread.
+        """
         mark = LoadMark(self.paths.load_mark)
         if mark.left_behind:
             enter_safe_mode()
@@ -81,7 +85,8 @@ class Assembly:
         for answer in (PlanReady, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
         mark.set()
-        self.bridge.start(lambda: Load(model()))
+        self.bridge.start(lambda: self.models.first_load(bundled))
+        self.models.refresh()
 
     def close(self) -> None:
         """Stop the engine, save what it still had to say, close the files."""

@@ -78,12 +78,12 @@ class ChatPage(QWidget):
         self._show_status(bridge.status)
 
     def _arrange(self) -> None:
-        header = QHBoxLayout()
-        header.setContentsMargins(10, 8, 10, 8)
-        header.addWidget(self.sidebar_button)
-        header.addSpacing(6)
-        header.addWidget(self._title, 1)
-        header.addWidget(self.performance_button)
+        self._header = QHBoxLayout()
+        self._header.setContentsMargins(10, 8, 10, 8)
+        self._header.addWidget(self.sidebar_button)
+        self._header.addSpacing(6)
+        self._header.addWidget(self._title, 1)
+        self._header.addWidget(self.performance_button)
         self._bottom = QVBoxLayout()
         self._bottom.setSpacing(10)
         self._bottom.addWidget(self.banners)
@@ -92,7 +92,7 @@ class ChatPage(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addLayout(header)
+        layout.addLayout(self._header)
         layout.addWidget(self._stack, 1)
         layout.addLayout(self._bottom)
 
@@ -123,6 +123,10 @@ class ChatPage(QWidget):
             lambda temperature, seed: self._settings.change(temperature=temperature, seed=seed)
         )
         self._settings.changed.connect(self._show_settings)
+
+    def add_to_header(self, widget: QWidget) -> None:
+        """Put something into the line above the messages, left of the last button."""
+        self._header.insertWidget(self._header.count() - 1, widget)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """The composer is as wide as the text above it."""

@@ -53,6 +53,12 @@ class ModelChoice(QObject):
         self.bridge.submit(Load(model, draft=value.draft))
         self.refresh()
 
+    def load_bundled(self) -> None:
+        """Load the model that comes with Duotail."""
+        from engine.hub.local import bundled_target  # the engine has imported it long ago
+
+        self.load(bundled_target())
+
     def load_folder(self, folder: Path) -> None:
         """Check a folder that somebody chose, and load it if it holds a model."""
         in_background(

@@ -137,8 +137,8 @@ def panels(stage: Stage, shoot: Shoot) -> None:
     shoot("sampling", chat.popover)
     chat.popover.hide()
     for name, opener in (
-        ("shortcuts", stage.window.show_shortcuts),
-        ("about", stage.window.show_about),
+        ("shortcuts", stage.window.commands.show_shortcuts),
+        ("about", stage.window.commands.show_about),
     ):
         opener()
         settle()
