@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from PySide6.QtCore import QObject, QSocketNotifier
+from PySide6.QtCore import QObject, QPoint, QSocketNotifier
 from PySide6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit, QTextEdit, QWidget
 
 from app.application import Assembly, run
@@ -51,7 +51,8 @@ class Guide(QObject):
             for widget in QApplication.allWidgets()
             if widget.isVisible() and widget.accessibleName().startswith(name)
         ]
-        return shown[-1] if shown else None
+        # The lowest on the screen: the last message.
+        return max(shown, key=lambda widget: widget.mapToGlobal(QPoint()).y(), default=None)
 
     def _middle(self, name: str) -> list[int] | None:
         widget = self._find(name)
