@@ -97,9 +97,10 @@ class AnswerWriter(QObject):
         live = self.live
         if live is None or not live.unsaved_text or not live.saving:
             return
+        text = "".join(live.unsaved_text)
         live.saving = False  # trouble is told once, not ten times a second
         try:
-            self._store.append_to_answer(live.base.id, "".join(live.unsaved_text), live.unsaved_ids)
+            self._store.append_to_answer(live.base.id, text, live.unsaved_ids, None)
         except UserFixable as error:
             self.problem.emit(error)
             return
@@ -145,6 +146,7 @@ class AnswerWriter(QObject):
                 message.id,
                 text=message.text,
                 token_ids=message.token_ids,
+                marks=None,
                 state=message.state,
                 stats=message.stats,
                 signature=message.signature,

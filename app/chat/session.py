@@ -173,18 +173,18 @@ class ChatSession(QObject):
         base = self.messages[-1]
         with self._reporting():
             self._store.resume_answer(base.id)
-            self._begin(base, SamplingParams(base.temperature, seed=base.seed), clicked_at)
+            self._begin(base, base.sampling, clicked_at)
             self.answer_resumed.emit(base)
 
     def regenerate(self) -> None:
         """Write the last answer anew, or the one that is missing after a crash."""
-        if not self.can_regenerate:
+        if not self.can_regenerate or self.current is None:
             return
         clicked_at = time.perf_counter()
         with self._reporting():
             last = self.messages[-1]
             if last.role is Role.ASSISTANT:
-                self._store.drop_answer(last.id)
+                self._store.set_leaf(self.current.id, last.parent_id)
                 self.messages.pop()
                 self.branch_changed.emit(len(self.messages), self.messages)
             self._answer(clicked_at)
@@ -200,10 +200,7 @@ class ChatSession(QObject):
         setup = self.setup
         sampling = setup.sampling(secrets.randbits(32) if setup.seed is None else setup.seed)
         message = self._store.begin_answer(
-            self.current.id,
-            model=self._bridge.status.model_name,
-            seed=sampling.seed,
-            temperature=sampling.temperature,
+            self.current.id, model=self._bridge.status.model_name, sampling=sampling
         )
         self.messages.append(message)
         self._begin(message, sampling, clicked_at)

@@ -29,7 +29,7 @@ def answer_details(message: StoredMessage) -> str:
         f"Prompt: {stats.prompt_tokens:,} tokens, {stats.reused_tokens:,} of them kept from before",
         f"Target passes: {stats.rounds:,}, {stats.plain_rounds:,} of them without drafted tokens",
         f"Drafted {stats.drafted:,} tokens, accepted {stats.accepted:,}",
-        f"Seed {message.seed}, temperature {message.temperature:g}",
+        f"Seed {message.sampling.seed}, temperature {message.sampling.temperature:g}",
     ]
     if stats.fallback_reason:
         lines.append(f"Drafting was paused: {stats.fallback_reason}")

@@ -55,11 +55,8 @@ class ConversationList(QObject):
         """Read everything anew."""
         with self._reporting():
             conversations = self._store.conversations()
-            folders: list[Folder] = getattr(
-                self._store, "folders", list
-            )()  # until the store has them
+            self._folders = {each.id: each for each in self._store.folders()}
             self._held = {each.id: each for each in conversations}
-            self._folders = {each.id: each for each in folders}
             self.refreshed.emit()
 
     def get(self, conversation_id: int | None) -> Conversation | None:
@@ -106,7 +103,7 @@ class ConversationList(QObject):
         with self._reporting():
             for held in self._known(ids):
                 if held.pinned != pinned:
-                    self._store.pin(held.id, pinned)  # type: ignore[attr-defined]
+                    self._store.pin(held.id, pinned)
                     self.put(replace(held, pinned=pinned))
 
     def move(self, ids: Sequence[int], folder_id: int | None) -> None:
@@ -114,7 +111,7 @@ class ConversationList(QObject):
         with self._reporting():
             for held in self._known(ids):
                 if held.folder_id != folder_id:
-                    self._store.move(held.id, folder_id)  # type: ignore[attr-defined]
+                    self._store.move(held.id, folder_id)
                     self.put(replace(held, folder_id=folder_id))
 
     def delete(self, ids: Sequence[int]) -> None:
@@ -150,7 +147,7 @@ class ConversationList(QObject):
         folder = next((each for each in self._folders.values() if each.name == name), None)
         if folder is None and name:
             with self._reporting():
-                folder = self._store.create_folder(name)  # type: ignore[attr-defined]
+                folder = self._store.create_folder(name)
                 self._folders[folder.id] = folder
                 self.folders_changed.emit()
         return folder
@@ -161,14 +158,14 @@ class ConversationList(QObject):
         if held is None or not name or name == held.name:
             return
         with self._reporting():
-            self._store.rename_folder(folder_id, name)  # type: ignore[attr-defined]
+            self._store.rename_folder(folder_id, name)
             self._folders[folder_id] = replace(held, name=name)
             self.folders_changed.emit()
 
     def delete_folder(self, folder_id: int) -> None:
         """Delete a folder; its conversations stay, outside of any folder."""
         with self._reporting():
-            self._store.delete_folder(folder_id)  # type: ignore[attr-defined]
+            self._store.delete_folder(folder_id)
             self._folders.pop(folder_id, None)
             inside = [each for each in self._held.values() if each.folder_id == folder_id]
             self._held.update({each.id: replace(each, folder_id=None) for each in inside})

@@ -13,6 +13,7 @@ from app.history.records import (
     Folder,
     Hit,
     StoredMessage,
+    TokenMarks,
     UndoToken,
 )
 from app.history.store import HistoryStore
@@ -25,6 +26,7 @@ __all__ = [
     "HistoryStore",
     "Hit",
     "StoredMessage",
+    "TokenMarks",
     "UndoToken",
     "set_aside",
 ]

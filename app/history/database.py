@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from app.history.lock import FileLock
-from app.history.schema import MIGRATIONS, PROBES
+from app.history.schema import MIGRATIONS, PROBES, Migration
 from engine.errors import UserFixable
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -23,7 +23,7 @@ def lock_path(path: Path) -> Path:
 
 
 def connect(
-    path: Path, migrations: Sequence[Sequence[str]] = MIGRATIONS, probes: Sequence[str] = PROBES
+    path: Path, migrations: Sequence[Migration] = MIGRATIONS, probes: Sequence[str] = PROBES
 ) -> sqlite3.Connection:
     """Open and check the file, and bring it to the newest version. The caller holds the lock.
 
@@ -44,7 +44,7 @@ def connect(
 def _prepare(
     connection: sqlite3.Connection,
     path: Path,
-    migrations: Sequence[Sequence[str]],
+    migrations: Sequence[Migration],
     probes: Sequence[str],
 ) -> None:
     # A flipped bit inside a text must not make the whole conversation unreadable.
@@ -60,16 +60,25 @@ def _prepare(
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA secure_delete = ON")  # deleted words are really gone
-    for number, statements in enumerate(migrations[version:], start=version + 1):
-        with transaction(connection):
-            for statement in statements:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {number}")
     try:
+        for number, steps in enumerate(migrations[version:], start=version + 1):
+            _migrate(connection, number, steps)
         for probe in probes:
             connection.execute(probe)
     except sqlite3.OperationalError as error:
-        raise damaged(path, str(error)) from error
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        raise damaged(path, str(error)) from error  # tables or columns are missing
+
+
+def _migrate(connection: sqlite3.Connection, number: int, steps: Migration) -> None:
+    with transaction(connection):
+        for step in steps:
+            if isinstance(step, str):
+                connection.execute(step)
+            else:
+                step(connection)
+        connection.execute(f"PRAGMA user_version = {number}")
 
 
 @contextmanager

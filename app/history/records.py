@@ -1,19 +1,19 @@
-"""What the history hands out, and how its fields look inside SQLite."""
+"""What the history hands out."""
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NewType
+from itertools import chain, repeat
+from typing import Self
 
-from engine.events import AnswerStats
+from engine.events import AnswerStats, Origin, TokenSpan
 from engine.request import Role, SamplingParams
 
-UndoToken = NewType("UndoToken", int)
-"""Given out by a deletion; brings the conversation back until the history is closed."""
+_GREEDY = SamplingParams()
+_MOST_UNITS = 2**15 - 1
 
 
 class AnswerState(StrEnum):
@@ -82,6 +82,17 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
+class UndoToken:
+    """Given out by a deletion; brings back what it hid until the history is closed."""
+
+    conversation_id: int
+    message_id: int | None = None
+    """The message deleted with all below it; None: the whole conversation."""
+    leaf: int | None = None
+    """Where the branch ended before, if the deletion changed that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A place where a search found all its words in the text, or in the title (no message)."""
 
@@ -93,72 +104,61 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenMarks:
+    """Who proposed each token of an answer, and how much of the text it wrote."""
+
+    packed: bytes = b""
+    """Two bytes per token, little-endian: UTF-16 units * 2 + (1 where it was drafted)."""
+
+    @classmethod
+    def of(cls, spans: Sequence[TokenSpan]) -> Self:
+        """The marks of tokens that follow each other."""
+        words = [
+            min(span.end - span.start, _MOST_UNITS) * 2 + (span.origin is Origin.DRAFTED)
+            for span in spans
+        ]
+        return cls(struct.pack(f"<{len(words)}H", *words))
+
+    def __add__(self, more: TokenMarks) -> TokenMarks:
+        return TokenMarks(self.packed + more.packed)
+
+    def __len__(self) -> int:
+        return len(self.packed) // 2
+
+    def spans(self, token_ids: Sequence[int] | None = None) -> tuple[TokenSpan, ...]:
+        """One span per token from the start of the text; the id is -1 where it is not given."""
+        ids = chain(token_ids or (), repeat(-1))
+        start, found = 0, []
+        for (word,), token_id in zip(struct.iter_unpack("<H", self.packed), ids, strict=False):
+            end = start + word // 2
+            origin = Origin.DRAFTED if word % 2 else Origin.TARGET
+            found.append(TokenSpan(token_id, start, end, origin))
+            start = end
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
 class StoredMessage:
     """One message of the active branch.
 
     `token_ids` are the model's own ids, None for users' messages and where only the text is known.
-    A user's message is always COMPLETE; `seed`, `model`, `temperature` and `signature` say how an
+    A user's message is always COMPLETE; `sampling`, `model`, `signature` and `marks` say how an
     answer was made and are empty otherwise.
     """
 
     id: int
     role: Role
     text: str
-    token_ids: tuple[int, ...] | None
-    state: AnswerState
-    stats: AnswerStats | None
-    seed: int
-    model: str
-    temperature: float = 0.0
+    token_ids: tuple[int, ...] | None = None
+    state: AnswerState = AnswerState.COMPLETE
+    stats: AnswerStats | None = None
+    sampling: SamplingParams = _GREEDY
+    model: str = ""
     signature: str = ""
-
-
-def clean_text(text: str) -> str:
-    """The text as UTF-8 can hold it: split surrogate pairs joined, lone ones replaced by U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def pack_ids(ids: Sequence[int]) -> bytes:
-    """Token ids as little-endian 32-bit words, so that blobs can simply be joined."""
-    return struct.pack(f"<{len(ids)}I", *ids)
-
-
-def unpack_ids(blob: bytes | None) -> tuple[int, ...] | None:
-    """The inverse of `pack_ids`; None for no blob, or for one that is not whole words."""
-    if blob is None or len(blob) % 4:
-        return None
-    return struct.unpack(f"<{len(blob) // 4}I", blob)
-
-
-def pack_seed(seed: int) -> int:
-    """SQLite's integers are signed: seeds from 2^63 on are stored as negative numbers."""
-    return seed - 2**64 if seed >= 2**63 else seed
-
-
-def unpack_seed(stored: int) -> int:
-    """The inverse of `pack_seed`."""
-    return stored % 2**64
-
-
-def pack_stats(stats: AnswerStats | None) -> str | None:
-    """Statistics as JSON, readable by whoever opens the file with another tool."""
-    return None if stats is None else json.dumps(asdict(stats))
-
-
-def unpack_stats(text: str | None) -> AnswerStats | None:
-    """Statistics from JSON; None when a field is missing, unknown fields are dropped."""
-    if text is None:
-        return None
-    known = {field.name for field in fields(AnswerStats)}
-    try:
-        loaded = json.loads(text)
-        values: dict[str, Any] = {k: _tuples(v) for k, v in loaded.items() if k in known}
-        return AnswerStats(**values)
-    except (ValueError, TypeError, AttributeError):
-        return None
-
-
-def _tuples(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+    marks: TokenMarks | None = None
+    parent_id: int | None = None
+    version: int = 1
+    """Which of its siblings this is, from 1; what was deleted does not count."""
+    versions: int = 1
+    created_at: float = 0.0
+    """Seconds since the epoch."""

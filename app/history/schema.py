@@ -1,13 +1,23 @@
 """The tables, as numbered migrations: entry i takes a file from version i to i + 1.
 
-Entries are only ever added. Messages form a tree: `parent_id` points towards the first message and
-`conversation.active_leaf` names the end of the branch on show. A parent is always older than its
-child, so ids sort a branch.
+Entries are only ever added. A step is a statement, or a function where SQL alone does not do.
+
+Messages form a tree: `parent_id` points towards the first message and `conversation.active_leaf`
+names the end of the branch on show. A parent is always older than its child, so ids sort a branch.
 """
 
 from __future__ import annotations
 
-_V1 = (
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from app.history.columns import pack_sampling, unpack_seed
+from engine.request import Role, SamplingParams
+
+Step = str | Callable[[sqlite3.Connection], None]
+Migration = Sequence[Step]
+
+_V1: Migration = (
     """
     CREATE TABLE conversation (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -52,14 +62,58 @@ _V1 = (
     "CREATE INDEX answer_piece_by_message ON answer_piece(message_id)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1,)
+
+def _sampling_from_columns(connection: sqlite3.Connection) -> None:
+    """Version 1 knew a seed and a temperature; from 2 on all parameters stand in one column."""
+    made_with = connection.execute(
+        "SELECT id, seed, temperature FROM message WHERE role = ?", (Role.ASSISTANT,)
+    ).fetchall()
+    for message_id, seed, temperature in made_with:
+        try:
+            sampling = SamplingParams(temperature=temperature, seed=unpack_seed(seed))
+        except (TypeError, ValueError):  # no temperature: the row is damaged
+            sampling = SamplingParams()
+        connection.execute(
+            "UPDATE message SET sampling = ? WHERE id = ?", (pack_sampling(sampling), message_id)
+        )
+
+
+_V2: Migration = (
+    """
+    CREATE TABLE folder (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL
+    )
+    """,
+    "ALTER TABLE conversation ADD COLUMN folder_id INTEGER REFERENCES folder(id)",
+    "ALTER TABLE conversation ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE conversation ADD COLUMN setup TEXT",
+    # Takes the place of `seed` and `temperature`, which stay behind unused: SQLite can drop
+    # columns only from 3.35 on.
+    "ALTER TABLE message ADD COLUMN sampling TEXT",
+    "ALTER TABLE message ADD COLUMN marks BLOB",
+    # The id of the message whose deletion took this one along, its own for that message itself.
+    "ALTER TABLE message ADD COLUMN deleted_by INTEGER",
+    "ALTER TABLE answer_piece ADD COLUMN marks BLOB",
+    _sampling_from_columns,
+    # The shape of a conversation can be read without turning the pages of its texts.
+    "DROP INDEX message_by_conversation",
+    "CREATE INDEX message_tree ON message(conversation_id, deleted_by, parent_id)",
+    "CREATE INDEX message_deleted ON message(deleted_by) WHERE deleted_by IS NOT NULL",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_V1, _V2)
 
 PROBES = (
-    "SELECT id, title, created_at, updated_at, deleted_at, active_leaf FROM conversation LIMIT 0",
     """
-    SELECT id, conversation_id, parent_id, role, text, token_ids, state, stats, model, seed,
-        temperature, signature, created_at, indexed FROM message LIMIT 0
+    SELECT id, title, created_at, updated_at, deleted_at, active_leaf, folder_id, pinned, setup
+    FROM conversation LIMIT 0
     """,
-    "SELECT id, message_id, text, token_ids FROM answer_piece LIMIT 0",
+    """
+    SELECT id, conversation_id, parent_id, role, text, token_ids, state, stats, model, sampling,
+        signature, marks, created_at, indexed, deleted_by FROM message LIMIT 0
+    """,
+    "SELECT id, message_id, text, token_ids, marks FROM answer_piece LIMIT 0",
+    "SELECT id, name FROM folder LIMIT 0",
 )
 """Queries that must work on a file of the current version; a damaged schema fails them."""

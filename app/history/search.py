@@ -70,6 +70,11 @@ class SearchIndex:
             (f"DELETE FROM message_fts WHERE rowid IN ({messages})", (conversation_id,)),  # noqa: S608
         )
 
+    def remove_deleted(self) -> None:
+        """Forget the words of single messages that are about to be purged."""
+        messages = "SELECT id FROM message WHERE deleted_by IS NOT NULL"
+        self._guarded((f"DELETE FROM message_fts WHERE rowid IN ({messages})", ()))  # noqa: S608
+
     def give_up(self) -> None:
         """Search without the index from now on; the next start rebuilds it."""
         self.available = False
@@ -98,7 +103,7 @@ class SearchIndex:
         else:
             messages = "m.text LIKE ? ESCAPE '\\'"
             argument = like
-        found = f"SELECT m.conversation_id FROM message m WHERE {messages}"  # noqa: S608
+        found = f"SELECT m.conversation_id FROM message m WHERE m.deleted_by IS NULL AND {messages}"  # noqa: S608
         return f"(c.title LIKE ? ESCAPE '\\' OR c.id IN ({found}))", (like, argument)
 
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 
 from app.history import AnswerState, Conversation, HistoryStore
+from engine.request import SamplingParams
 
 _WORDS = """
 about above after again another answer because before between book bread bridge careful city clear
@@ -50,11 +51,12 @@ def queries() -> Iterator[str]:
 
 
 def _answer(store: HistoryStore, conversation: Conversation, text: str) -> None:
-    begun = store.begin_answer(conversation.id, model="bench", seed=0, temperature=0.0)
+    begun = store.begin_answer(conversation.id, model="bench", sampling=SamplingParams())
     store.finish_answer(
         begun.id,
         text=text,
         token_ids=(),
+        marks=None,
         state=AnswerState.COMPLETE,
         stats=None,
         signature="",

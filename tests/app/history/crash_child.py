@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from app.history import AnswerState, HistoryStore
+from app.history import AnswerState, HistoryStore, TokenMarks
+from engine.events import Origin, TokenSpan
+from engine.request import SamplingParams
 
 STEP = "word{} "
+MARKS = TokenMarks.of([TokenSpan(0, 0, 4, Origin.DRAFTED), TokenSpan(1, 4, 4, Origin.TARGET)])
 
 
 def main() -> None:
@@ -16,16 +19,19 @@ def main() -> None:
         report(f"conversation {conversation.id}")
         while True:
             store.add_user_message(conversation.id, "go on")
-            answer = store.begin_answer(conversation.id, model="m", seed=7, temperature=0.5)
+            answer = store.begin_answer(
+                conversation.id, model="m", sampling=SamplingParams(temperature=0.5, seed=7)
+            )
             report(f"begun {answer.id}")
             for step in range(400):
-                store.append_to_answer(answer.id, STEP.format(step), [step, step + 1])
+                store.append_to_answer(answer.id, STEP.format(step), [step, step + 1], MARKS)
                 report(f"appended {answer.id} {step}")
             text = "".join(STEP.format(step) for step in range(400))
             store.finish_answer(
                 answer.id,
                 text=text,
                 token_ids=tuple(range(800)),
+                marks=None,
                 state=AnswerState.COMPLETE,
                 stats=None,
                 signature="s",

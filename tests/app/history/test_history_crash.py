@@ -15,6 +15,7 @@ import pytest
 
 from app.history import AnswerState, HistoryStore
 from engine.errors import UserFixable
+from engine.request import SamplingParams
 
 ROOT = Path(__file__).parents[3]
 CHILD = Path(__file__).with_name("crash_child.py")
@@ -65,12 +66,14 @@ def test_kill_keeps_every_append_that_returned(tmp_path: Path, attempt: int) -> 
         # One more append may have returned whose report was lost; nothing half may be there.
         count = stored.text.count(" ")
         assert stored.text == "".join(STEP.format(n) for n in range(count))
-        assert stored.seed == 7
+        assert stored.sampling == SamplingParams(temperature=0.5, seed=7)
         if answer in finished:
             assert stored.state is AnswerState.COMPLETE
             assert stored.token_ids == tuple(range(800))
         elif stored.state is AnswerState.INTERRUPTED:
             assert stored.token_ids == tuple(x for n in range(count) for x in (n, n + 1))
+            assert stored.marks is not None
+            assert len(stored.marks) == 2 * count
         else:  # finished, but killed before the report
             assert count == 400
     connection = sqlite3.connect(path)
@@ -106,7 +109,7 @@ def test_interrupted_answer_is_found_by_search_and_can_go_on(tmp_path: Path) -> 
         answer = store.messages(conversation.id)[-1]
         assert answer.state is AnswerState.INTERRUPTED
         assert answer.token_ids is not None
-        store.append_to_answer(answer.id, "and more", [99])
+        store.append_to_answer(answer.id, "and more", [99], None)
         continued = store.messages(conversation.id)[-1]
         assert continued.text == answer.text + "and more"
         assert continued.token_ids == (*answer.token_ids, 99)

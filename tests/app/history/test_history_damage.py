@@ -17,6 +17,7 @@ from app.history import AnswerState, HistoryStore, set_aside
 from app.history.database import connect
 from app.history.schema import MIGRATIONS
 from engine.errors import UserFixable
+from engine.request import SamplingParams
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,11 +33,14 @@ def filled(tmp_path: Path) -> Path:
             for _ in range(4):
                 text = " ".join(str(words.random()) for _ in range(60))
                 store.add_user_message(conversation.id, text)
-                answer = store.begin_answer(conversation.id, model="m", seed=1, temperature=0)
+                answer = store.begin_answer(
+                    conversation.id, model="m", sampling=SamplingParams(seed=1)
+                )
                 store.finish_answer(
                     answer.id,
                     text=text[::-1],
                     token_ids=tuple(range(100)),
+                    marks=None,
                     state=AnswerState.COMPLETE,
                     stats=None,
                     signature="s",
@@ -164,7 +168,7 @@ def test_failing_migration_leaves_the_old_version(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     first, broken = ("CREATE TABLE note(text TEXT)",), ("DROP TABLE note", "NONSENSE")
     connect(path, (first,), ()).close()
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(UserFixable, match="damaged"):
         connect(path, (first, broken), ())
     connection = connect(path, (first,), ("SELECT text FROM note",))
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)

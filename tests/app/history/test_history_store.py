@@ -10,10 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, UndoToken
+from app.history import (
+    AnswerState,
+    Conversation,
+    HistoryStore,
+    StoredMessage,
+    TokenMarks,
+    UndoToken,
+)
 from app.history.search import SearchIndex
-from engine.events import AnswerStats
-from engine.request import Role
+from engine.events import AnswerStats, Origin, TokenSpan
+from engine.request import Role, SamplingParams
 
 STATS = AnswerStats(
     prompt_tokens=12,
@@ -30,6 +37,8 @@ STATS = AnswerStats(
     tokens_per_s=14.5,
     seconds=3.0,
 )
+SAMPLING = SamplingParams(temperature=0.25, top_p=0.9, seed=2**64 - 1)
+MARKS = TokenMarks.of([TokenSpan(5, 0, 2, Origin.DRAFTED), TokenSpan(6, 2, 2, Origin.TARGET)])
 
 
 @pytest.fixture
@@ -38,11 +47,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def answer(store: HistoryStore, conversation: Conversation, text: str) -> StoredMessage:
-    begun = store.begin_answer(conversation.id, model="m", seed=1, temperature=0.7)
+    begun = store.begin_answer(
+        conversation.id, model="m", sampling=SamplingParams(temperature=0.7, seed=1)
+    )
     store.finish_answer(
         begun.id,
         text=text,
         token_ids=(1, 2),
+        marks=None,
         state=AnswerState.COMPLETE,
         stats=STATS,
         signature="q4_0/cpu",
@@ -54,16 +66,17 @@ def test_round_trip_over_a_restart(path: Path) -> None:
     with HistoryStore.open(path) as store:
         conversation = store.create_conversation("Parser bug")
         store.add_user_message(conversation.id, "Why?")
-        begun = store.begin_answer(conversation.id, model="tiny", seed=2**64 - 1, temperature=0.25)
+        begun = store.begin_answer(conversation.id, model="tiny", sampling=SAMPLING)
         assert begun.state is AnswerState.INTERRUPTED
-        store.append_to_answer(begun.id, "Be", [5, 6])
-        store.append_to_answer(begun.id, "cause", [4_000_000_000])
+        store.append_to_answer(begun.id, "Be", [5, 6], MARKS)
+        store.append_to_answer(begun.id, "cause", [4_000_000_000], MARKS)
         halfway = store.messages(conversation.id)[-1]
         assert (halfway.text, halfway.token_ids) == ("Because", (5, 6, 4_000_000_000))
         store.finish_answer(
             begun.id,
             text="Because.",
             token_ids=(5, 6, 7),
+            marks=MARKS,
             state=AnswerState.STOPPED,
             stats=STATS,
             signature="q4_0/cpu",
@@ -81,21 +94,26 @@ def test_round_trip_over_a_restart(path: Path) -> None:
         token_ids=(5, 6, 7),
         state=AnswerState.STOPPED,
         stats=STATS,
-        seed=2**64 - 1,
+        sampling=SAMPLING,
         model="tiny",
-        temperature=0.25,
         signature="q4_0/cpu",
+        marks=MARKS,
+        parent_id=user.id,
+        created_at=begun.created_at,
     )
 
 
 def test_unknown_token_ids_stay_unknown(path: Path) -> None:
     with HistoryStore.open(path) as store:
         conversation = store.create_conversation()
-        begun = store.begin_answer(conversation.id, model="m", seed=0, temperature=0)
+        begun = store.begin_answer(
+            conversation.id, model="m", sampling=SamplingParams(temperature=0, seed=0)
+        )
         store.finish_answer(
             begun.id,
             text="cut",
             token_ids=None,
+            marks=None,
             state=AnswerState.COMPLETE,
             stats=None,
             signature="",
@@ -119,8 +137,8 @@ def test_regenerating_keeps_the_old_answer_as_a_branch(path: Path) -> None:
     with HistoryStore.open(path) as store:
         conversation = store.create_conversation()
         question = store.add_user_message(conversation.id, "question")
-        first = answer(store, conversation, "first")
-        store.drop_answer(first.id)
+        answer(store, conversation, "first")
+        store.set_leaf(conversation.id, question.id)
         assert store.messages(conversation.id) == [question]
         answer(store, conversation, "second")
         assert [m.text for m in store.messages(conversation.id)] == ["question", "second"]
@@ -132,19 +150,17 @@ def test_regenerating_keeps_the_old_answer_as_a_branch(path: Path) -> None:
         ]
 
 
-def test_only_answers_can_be_dropped_finished_or_grown(path: Path) -> None:
+def test_only_answers_can_be_finished_or_grown(path: Path) -> None:
     with HistoryStore.open(path) as store:
         conversation = store.create_conversation()
-        question = store.add_user_message(conversation.id, "question")
+        store.add_user_message(conversation.id, "question")
         done = answer(store, conversation, "done")
         with pytest.raises(LookupError):
-            store.drop_answer(question.id)
-        with pytest.raises(LookupError):
-            store.append_to_answer(done.id, "late", [1])
+            store.append_to_answer(done.id, "late", [1], None)
         with pytest.raises(LookupError):
             store.add_user_message(999, "nowhere")
         store.resume_answer(done.id)
-        store.append_to_answer(done.id, " and on", [3])
+        store.append_to_answer(done.id, " and on", [3], None)
         resumed = store.messages(conversation.id)[-1]
         assert (resumed.text, resumed.token_ids) == ("done and on", (1, 2, 3))
         assert resumed.state is AnswerState.INTERRUPTED
@@ -251,9 +267,11 @@ def test_huge_pastes_and_long_answers(path: Path) -> None:
     with HistoryStore.open(path) as store:
         conversation = store.create_conversation()
         store.add_user_message(conversation.id, paste + "needle-at-the-end")
-        begun = store.begin_answer(conversation.id, model="m", seed=0, temperature=0)
+        begun = store.begin_answer(
+            conversation.id, model="m", sampling=SamplingParams(temperature=0, seed=0)
+        )
         for number in range(2_000):
-            store.append_to_answer(begun.id, "ab ", [number])
+            store.append_to_answer(begun.id, "ab ", [number], None)
         question, stored = store.messages(conversation.id)
         assert question.text == paste + "needle-at-the-end"
         assert stored.text == "ab " * 2_000

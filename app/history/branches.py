@@ -1,0 +1,227 @@
+"""Messages as a tree: which branch is on show, versions side by side, deletion and its undoing.
+
+Of the children of one message (or the first messages of a conversation) one is on show; they are
+versions of each other. Ids grow from parent to child, so the newest of all messages below one is
+the end of a branch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.history.columns import unpack_ids, unpack_sampling, unpack_stats
+from app.history.conversations import Conversations
+from app.history.database import damaged, translated
+from app.history.records import AnswerState, StoredMessage, TokenMarks, UndoToken
+from engine.request import Role
+
+_TREE = """
+SELECT id, parent_id FROM message WHERE conversation_id = ? AND deleted_by IS NULL ORDER BY id
+"""
+
+# From the active leaf to the root. parent_id < id ends the walk even in a damaged file.
+_BRANCH = """
+WITH RECURSIVE branch(id, parent_id) AS (
+    SELECT m.id, m.parent_id FROM conversation c JOIN message m ON m.id = c.active_leaf
+    WHERE c.id = ?
+    UNION ALL
+    SELECT m.id, m.parent_id FROM message m JOIN branch b ON m.id = b.parent_id AND m.id < b.id
+)
+SELECT id, role, text, token_ids, state, stats, sampling, model, signature, marks, parent_id,
+    created_at
+FROM message WHERE id IN (SELECT id FROM branch) ORDER BY id
+"""
+
+# A message and everything below it, in whatever state.
+_BELOW = """
+WITH RECURSIVE below(id) AS (
+    VALUES (?) UNION SELECT m.id FROM message m JOIN below b ON m.parent_id = b.id
+)
+"""
+
+
+class Branches(Conversations):
+    """The part of the store that moves about in the tree of messages."""
+
+    def messages(self, conversation_id: int) -> list[StoredMessage]:
+        """The active branch, oldest first; an answer in progress with all it has so far."""
+        with translated(self.path):
+            rows = self._connection.execute(_BRANCH, (conversation_id,)).fetchall()
+            tree = self._connection.execute(_TREE, (conversation_id,)).fetchall()
+            pieces = {
+                row[0]: self._pieces(row[0]) for row in rows if row[4] == AnswerState.INTERRUPTED
+            }
+        places = _places(tree)
+        try:
+            return [
+                _message(row, places.get(row[0], (1, 1)), *pieces.get(row[0], _NO_PIECES))
+                for row in rows
+            ]
+        except ValueError as error:  # an unknown role or state
+            raise damaged(self.path, str(error)) from error
+
+    def set_leaf(self, conversation_id: int, message_id: int | None) -> None:
+        """End the branch on show at this message, so that the next one follows it; None: at the
+        very beginning. What followed before stays as another version."""
+        with self._writing():
+            if message_id is not None:
+                self._require(message_id, conversation_id)
+            self._set_leaf(conversation_id, message_id)
+
+    def show_version(self, message_id: int, step: int) -> None:
+        """Show the sibling `step` places on, with the newest branch below it."""
+        with self._writing():
+            conversation_id, parent_id = self._require(message_id)
+            siblings = self._children(conversation_id, parent_id)
+            place = siblings.index(message_id) + step
+            if not 0 <= place < len(siblings):
+                raise LookupError(f"message {message_id} has no version {step:+d} from it")
+            self._set_leaf(conversation_id, self._newest_below(siblings[place]))
+
+    def delete_message(self, message_id: int) -> UndoToken:
+        """Hide a message and everything below it until `close` purges it, or the token is used.
+
+        Where the branch on show went through it, the version before it, else the one after it
+        takes its place; without another version the branch ends at its parent.
+        """
+        with self._writing():
+            conversation_id, parent_id = self._require(message_id)
+            leaf = self._leaf(conversation_id)
+            siblings = self._children(conversation_id, parent_id)
+            self._connection.execute(
+                f"{_BELOW} UPDATE message SET deleted_by = ?"  # noqa: S608 - fixed parts
+                " WHERE id IN below AND deleted_by IS NULL",
+                (message_id, message_id),
+            )
+            if leaf is None or self._deleted_by(leaf) != message_id:
+                leaf = None
+            else:
+                place = siblings.index(message_id)
+                others = siblings[:place][-1:] or siblings[place + 1 :][:1]
+                follower = self._newest_below(others[0]) if others else parent_id
+                self._set_leaf(conversation_id, follower)
+        return UndoToken(conversation_id, message_id, leaf)
+
+    def undelete(self, token: UndoToken) -> None:
+        """Bring back what a deletion hid, complete and in its old place, and show it."""
+        with self._writing():
+            if token.message_id is None:
+                self._change(
+                    "UPDATE conversation SET deleted_at = NULL WHERE id = ?",
+                    (token.conversation_id,),
+                )
+            else:
+                self._undelete_message(token, token.message_id)
+
+    def _undelete_message(self, token: UndoToken, message_id: int) -> None:
+        # Where something above was deleted later, the message now goes with that.
+        restored = self._connection.execute(
+            "UPDATE message SET deleted_by = (SELECT above.deleted_by FROM message above"
+            " JOIN message top ON above.id = top.parent_id WHERE top.id = :top)"
+            " WHERE deleted_by = :top",
+            {"top": message_id},
+        )
+        if not restored.rowcount:
+            raise LookupError(f"message {message_id} was not deleted, or is gone")
+        if token.leaf is not None and self._deleted_by(message_id) is None:
+            # The leaf of then may still be hidden by another deletion.
+            visible = token.leaf if self._deleted_by(token.leaf) is None else message_id
+            self._set_leaf(token.conversation_id, self._newest_below(visible))
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _require(self, message_id: int, conversation_id: int | None = None) -> tuple[int, int]:
+        """Conversation and parent of a message that is not deleted; LookupError without one."""
+        row = self._connection.execute(
+            "SELECT conversation_id, parent_id FROM message"
+            " WHERE id = ? AND deleted_by IS NULL AND conversation_id = ifnull(?, conversation_id)",
+            (message_id, conversation_id),
+        ).fetchone()
+        if row is None:
+            raise LookupError(f"no message with id {message_id}")
+        found: tuple[int, int] = row
+        return found
+
+    def _children(self, conversation_id: int, parent_id: int | None) -> list[int]:
+        rows = self._connection.execute(
+            "SELECT id FROM message WHERE conversation_id = ? AND deleted_by IS NULL"
+            " AND parent_id IS ? ORDER BY id",
+            (conversation_id, parent_id),
+        )
+        return [row[0] for row in rows]
+
+    def _newest_below(self, message_id: int) -> int:
+        found: int = self._connection.execute(
+            f"{_BELOW} SELECT max(id) FROM message"  # noqa: S608 - fixed parts
+            " WHERE id IN below AND deleted_by IS NULL",
+            (message_id,),
+        ).fetchone()[0]
+        return found
+
+    def _leaf(self, conversation_id: int) -> int | None:
+        found: int | None = self._connection.execute(
+            "SELECT active_leaf FROM conversation WHERE id = ?", (conversation_id,)
+        ).fetchone()[0]
+        return found
+
+    def _set_leaf(self, conversation_id: int, message_id: int | None) -> None:
+        self._change(
+            "UPDATE conversation SET active_leaf = ? WHERE id = ?", (message_id, conversation_id)
+        )
+
+    def _deleted_by(self, message_id: int) -> int | None:
+        found: int | None = self._connection.execute(
+            "SELECT deleted_by FROM message WHERE id = ?", (message_id,)
+        ).fetchone()[0]
+        return found
+
+    def _pieces(self, message_id: int) -> tuple[str, bytes, bytes]:
+        """Text, token ids and marks that an unfinished answer has received."""
+        rows = self._connection.execute(
+            "SELECT text, token_ids, ifnull(marks, x'') FROM answer_piece"
+            " WHERE message_id = ? ORDER BY id",
+            (message_id,),
+        ).fetchall()
+        return (
+            "".join(r[0] for r in rows),
+            b"".join(r[1] for r in rows),
+            b"".join(r[2] for r in rows),
+        )
+
+
+_NO_PIECES = ("", b"", b"")
+
+
+def _places(tree: list[tuple[int, int | None]]) -> dict[int, tuple[int, int]]:
+    """Which version each message is, and of how many."""
+    families: dict[int | None, list[int]] = {}
+    for message_id, parent_id in tree:
+        families.setdefault(parent_id, []).append(message_id)
+    return {
+        message_id: (place, len(family))
+        for family in families.values()
+        for place, message_id in enumerate(family, start=1)
+    }
+
+
+def _message(
+    row: tuple[Any, ...], place: tuple[int, int], text: str, ids: bytes, marks: bytes
+) -> StoredMessage:
+    """A row of `_BRANCH`; ValueError where damage left words that mean nothing."""
+    blob, packed = row[3], row[9]
+    return StoredMessage(
+        id=row[0],
+        role=Role(row[1]),
+        text=row[2] + text,
+        token_ids=None if blob is None else unpack_ids(blob + ids),
+        state=AnswerState(row[4]),
+        stats=unpack_stats(row[5]),
+        sampling=unpack_sampling(row[6]),
+        model=row[7],
+        signature=row[8],
+        marks=None if packed is None else TokenMarks(packed + marks),
+        parent_id=row[10],
+        version=place[0],
+        versions=place[1],
+        created_at=row[11],
+    )

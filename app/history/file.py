@@ -1,0 +1,40 @@
+"""The open file that the rooms of the store share: its connection, its lock, its transactions."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from app.history.database import transaction, translated
+from app.history.lock import FileLock
+from app.history.search import SearchIndex
+
+
+class HistoryFile:
+    """One history, open in this process alone and used from one thread."""
+
+    _index: SearchIndex
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: FileLock) -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with translated(self.path), transaction(self._connection):
+            yield
+
+    def _change(self, statement: str, arguments: tuple[object, ...]) -> None:
+        """Change exactly one row."""
+        if self._connection.execute(statement, arguments).rowcount != 1:
+            raise LookupError(f"no such row for {arguments}")
+
+    def _insert(self, statement: str, arguments: tuple[object, ...]) -> int:
+        """Add exactly one row; its id."""
+        cursor = self._connection.execute(statement, arguments)
+        if cursor.rowcount != 1 or cursor.lastrowid is None:
+            raise LookupError(f"nothing to add a row to for {arguments}")
+        return cursor.lastrowid
