@@ -23,9 +23,11 @@ from app.main_window import MainWindow, Services
 from app.paths import Paths
 from app.safe_mode import NOTICE, LoadMark, enter_safe_mode
 from app.settings import Settings, SettingsStore
+from app.settings.language import speak
 from app.theme.theme import Theme
 from engine.errors import UserFixable
 from engine.events import Failed, PlanReady, Unloaded
+from engine.language import tr
 
 _log = logging.getLogger(__name__)
 
@@ -56,9 +58,15 @@ class _FirstPaint(QObject):
 class Assembly:
     """Window and services of one run. `close` saves and frees everything, in the right order."""
 
-    def __init__(self, paths: Paths, theme: Theme, factory: EngineFactory = real_engine) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        theme: Theme,
+        factory: EngineFactory = real_engine,
+        settings: SettingsStore | None = None,
+    ) -> None:
         self.paths = paths
-        self.settings = SettingsStore(paths.settings)
+        self.settings = settings or SettingsStore(paths.settings)
         self._theme = theme
         self._look(self.settings.value)
         self.settings.changed.connect(self._look)
@@ -172,21 +180,25 @@ def run(
     paths: Paths,
     factory: EngineFactory = real_engine,
     painted: Callable[[Assembly], None] | None = None,
+    language: str = "",
 ) -> int:
     """Open the window and stay until it is closed; the exit code.
 
     `painted` is called once the window is on the screen and its engine has been told to start.
+    `language` is spoken instead of the one in the settings.
     """
     application = make_application()
     errors = _Errors()
     crash_log = start_logging(paths, errors.arrived.emit)
+    settings = SettingsStore(paths.settings)
+    speak(application, language or settings.value.language)
     instance = SingleInstance(paths.lock)
     if not instance.claim():
         if instance.ask_other_to_rise():
             return 0
-        sys.stderr.write("Duotail is already running but does not answer; end it first.\n")
+        sys.stderr.write(tr("Duotail is already running but does not answer; end it first.") + "\n")
         return 1
-    assembly = Assembly(paths, Theme(application), factory)
+    assembly = Assembly(paths, Theme(application), factory, settings)
     errors.arrived.connect(assembly.show_unexpected)
     instance.raise_asked.connect(assembly.window.come_forward)
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from app.paths import find_paths
+from engine.language import LANGUAGES
 
 COMMANDS = ("chat", "bench", "plan", "models", "train-draft")
 
@@ -30,10 +31,10 @@ def main(argv: list[str] | None = None) -> int:
     if options.screenshot is not None:
         from app.screenshots import take_screenshots
 
-        return take_screenshots(options.screenshot)
+        return take_screenshots(options.screenshot, options.language)
     from app.application import run
 
-    return run(paths)
+    return run(paths, language=options.language)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,5 +57,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         type=Path,
         help="draw every page and state into PNG files in DIR and exit",
+    )
+    parser.add_argument(
+        "--language",
+        metavar="CODE",
+        default="",
+        help="speak this language, whatever the settings say: " + ", ".join(LANGUAGES),
     )
     return parser

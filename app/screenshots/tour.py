@@ -16,7 +16,9 @@ from PySide6.QtWidgets import QWidget
 from app.application import make_application
 from app.screenshots import scenes
 from app.screenshots.stage import Stage, settle
+from app.settings.language import speak
 from app.theme.theme import Theme, ThemeChoice
+from engine.language import ENGLISH
 
 _log = logging.getLogger(__name__)
 
@@ -43,11 +45,13 @@ class Camera:
                 _log.error("%s could not be written", target)
 
 
-def take_screenshots(folder: Path) -> int:
-    """Write the pictures into `folder`; the exit code."""
+def take_screenshots(folder: Path, language: str = "") -> int:
+    """Write the pictures into `folder`, with texts in `language`; the exit code."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     folder.mkdir(parents=True, exist_ok=True)
-    theme = Theme(make_application())
+    application = make_application()
+    speak(application, language or ENGLISH)
+    theme = Theme(application)
     for size in _SIZES:
         for choice in _LOOKS:
             camera = Camera(folder, f"{choice}-{size.width()}x{size.height()}")
