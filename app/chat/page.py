@@ -100,7 +100,7 @@ class ChatPage(QWidget):
         session = self._session
         session.opened.connect(self._show_conversation)
         session.message_added.connect(self._add_message)
-        session.branch_changed.connect(self._change_branch)
+        session.branch_changed.connect(self.transcript.replace_from)
         session.answer_resumed.connect(self._resume)
         session.live_text.connect(self._append)
         session.answer_finished.connect(self._finish)
@@ -155,12 +155,6 @@ class ChatPage(QWidget):
         answer = self.transcript.last_answer()
         if answer is not None and self._session.shows_live:
             answer.begin()
-
-    def _change_branch(self, _first: int, messages: Sequence[StoredMessage]) -> None:
-        kept = {message.id for message in messages}
-        for bubble in list(self.transcript.bubbles):
-            if bubble.message.id not in kept:
-                self.transcript.drop(bubble.message.id)
 
     def _add_message(self, message: StoredMessage) -> None:
         self._stack.setCurrentWidget(self.transcript)

@@ -1,26 +1,40 @@
-"""The scrolling column of messages. It stays where the reader is, and follows only at the end."""
+"""The messages of a conversation, as a column that stays where the reader is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QResizeEvent
+from PySide6.QtWidgets import QWidget
 
-from app.chat.message_view import AnswerMessage, Bubble, UserMessage
+from app.chat.column import Column
+from app.chat.message_view import (
+    BUBBLE_EDGE,
+    FOOTER,
+    GAP,
+    AnswerMessage,
+    Bubble,
+    UserMessage,
+)
 from app.history import StoredMessage
 from app.theme.icons import IconButton
-from app.theme.tokens import COLUMN
+from app.theme.theme import current, ui_font
 from engine.request import Role
 
-_PAGE = 24
-"""Messages that are laid out at once; earlier ones follow when the reader scrolls up to them."""
-_NEAR = 8
-_MARGIN = 24
+_SCROLL_KEYS = {
+    Qt.Key.Key_Up,
+    Qt.Key.Key_Down,
+    Qt.Key.Key_PageUp,
+    Qt.Key.Key_PageDown,
+    Qt.Key.Key_Home,
+    Qt.Key.Key_End,
+    Qt.Key.Key_Space,
+}
 
 
-class Transcript(QScrollArea):
+class Transcript(Column):
     """Shows the messages of one conversation."""
 
     continue_asked = Signal()
@@ -30,161 +44,142 @@ class Transcript(QScrollArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Conversation")
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._page = QWidget(self)
-        self._page.setProperty("look", "page")
-        self._column = QVBoxLayout(self._page)
-        self._column.setContentsMargins(_MARGIN, 28, _MARGIN, 28)
-        self._column.setSpacing(26)
-        self._column.addStretch(1)
-        self.setWidget(self._page)
-        self._earlier: list[StoredMessage] = []
-        self._bubbles: list[Bubble] = []
-        self._following = True
-        self._from_bottom: int | None = None
-        bar = self.verticalScrollBar()
-        bar.rangeChanged.connect(self._range_changed)
-        bar.valueChanged.connect(self._scrolled)
-        bar.actionTriggered.connect(lambda _: QTimer.singleShot(0, self, self._decide))
+        self._messages: list[StoredMessage] = []
         self._to_end = IconButton("down", "Jump to the end", self, shortcut="Ctrl+End")
         self._to_end.setProperty("look", "floating")
         self._to_end.setFixedSize(QSize(36, 36))
         self._to_end.clicked.connect(self.jump_to_end)
         self._to_end.hide()
-
-    @property
-    def following(self) -> bool:
-        """Whether the view moves along with new text."""
-        return self._following
+        self.following_changed.connect(lambda following: self._to_end.setVisible(not following))
 
     @property
     def bubbles(self) -> Sequence[Bubble]:
-        """The messages that are laid out, oldest first."""
-        return self._bubbles
+        """The messages that are widgets now, oldest first."""
+        return [row for _, row in self.live_rows if isinstance(row, UserMessage | AnswerMessage)]
 
     def show_messages(self, messages: Sequence[StoredMessage]) -> None:
         """Show a conversation from its end."""
-        for bubble in self._bubbles:
-            self._column.removeWidget(bubble)
-            bubble.hide()
-            bubble.deleteLater()
-        self._bubbles = []
-        self._earlier = list(messages[:-_PAGE])
-        for message in messages[-_PAGE:]:
-            self._add(message)
-        self.jump_to_end()
+        self._messages = list(messages)
+        self.reset_rows()
+
+    def replace_from(self, index: int, messages: Sequence[StoredMessage]) -> None:
+        """From message `index` on these are the messages now; the view stays where it is."""
+        old, self._messages = self._messages, list(messages)
+        while index < min(len(old), len(messages)) and old[index] == messages[index]:
+            index += 1
+        self.replace_rows(index)
+        self._mark_last()
 
     def add(self, message: StoredMessage) -> Bubble:
         """Append a message and go to it."""
-        bubble = self._add(message)
+        self._messages.append(message)
+        self.add_rows()
+        self._mark_last()
         self.jump_to_end()
-        return bubble
+        return self._last_bubble()
 
     def drop(self, message_id: int) -> None:
-        """Remove a message."""
-        for bubble in [each for each in self._bubbles if each.message.id == message_id]:
-            self._bubbles.remove(bubble)
-            self._column.removeWidget(bubble)
-            bubble.hide()
-            bubble.deleteLater()
-        self._mark_last()
+        """Remove the last message, if it is this one."""
+        if self._messages and self._messages[-1].id == message_id:
+            self.replace_from(len(self._messages) - 1, self._messages[:-1])
 
     def last_answer(self) -> AnswerMessage | None:
         """The answer at the end, if there is one."""
-        last = self._bubbles[-1] if self._bubbles else None
-        return last if isinstance(last, AnswerMessage) else None
+        if not self._messages or self._messages[-1].role is not Role.ASSISTANT:
+            return None
+        bubble = self._last_bubble()
+        return bubble if isinstance(bubble, AnswerMessage) else None
 
-    def jump_to_end(self) -> None:
-        """Show the newest text, and follow it."""
-        self._following = True
-        self._to_end.hide()
-        bar = self.verticalScrollBar()
-        bar.setValue(bar.maximum())
+    # -- rows ----------------------------------------------------------------------------------
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Keep the column readable: centred, not too wide."""
-        super().resizeEvent(event)
-        side = max(_MARGIN, (self.width() - COLUMN) // 2)
-        # The scroll bar takes its room from the right margin: the column stays where it is.
-        bar = self.width() - self.viewport().width()
-        self._column.setContentsMargins(side, 28, side - bar, 28)
-        for bubble in self._bubbles:
-            bubble.fit(self._width())
-        x = (self.width() - self._to_end.width()) // 2
-        self._to_end.move(x, self.height() - self._to_end.height() - 12)
-
-    def _width(self) -> int:
-        return min(COLUMN, self.width() - 2 * _MARGIN)
-
-    def _add(self, message: StoredMessage) -> Bubble:
-        bubble = self._make(message)
-        before = self._bubbles[-1].focus_chain[-1] if self._bubbles else self
-        self._bubbles.append(bubble)
-        self._column.insertWidget(self._column.count() - 1, bubble)
-        _chain(before, bubble)
-        self._mark_last()
-        return bubble
-
-    def _make(self, message: StoredMessage) -> Bubble:
+    def make_row(self, index: int) -> Bubble:
+        """The widget of a message."""
+        message = self._messages[index]
         bubble: Bubble
         if message.role is Role.ASSISTANT:
-            bubble = AnswerMessage(message, self._page)
+            bubble = AnswerMessage(message, self.viewport())
+            bubble.set_last(last=index == len(self._messages) - 1)
             bubble.continue_asked.connect(self.continue_asked)
             bubble.regenerate_asked.connect(self.regenerate_asked)
         else:
-            bubble = UserMessage(message, self._page)
+            bubble = UserMessage(message, self.viewport())
         bubble.text.link_clicked.connect(self.link_clicked)
-        bubble.fit(self._width())
+        bubble.text.installEventFilter(self)
         return bubble
 
-    def _mark_last(self) -> None:
-        for bubble in self._bubbles[-3:]:
-            if isinstance(bubble, AnswerMessage):
-                bubble.set_last(last=bubble is self._bubbles[-1])
+    def estimates(self, first: int, width: int) -> Iterable[int]:
+        """Heights by counting characters and lines."""
+        metrics = QFontMetricsF(ui_font())
+        per_line = max(int(width / metrics.averageCharWidth()), 8)
+        line = int(metrics.height() * 1.4)
+        user, answer = GAP + 2 * BUBBLE_EDGE, GAP + FOOTER
+        return [
+            (answer if message.role is Role.ASSISTANT else user)
+            + line * (1 + len(message.text) // per_line + message.text.count("\n"))
+            for message in self._messages[first:]
+        ]
 
-    def _range_changed(self, _lowest: int, highest: int) -> None:
-        bar = self.verticalScrollBar()
-        if self._from_bottom is not None:
-            bar.setValue(highest - self._from_bottom)
-            self._from_bottom = None
-        elif self._following:
-            bar.setValue(highest)
-
-    def _scrolled(self, value: int) -> None:
-        bar = self.verticalScrollBar()
-        if value >= bar.maximum() - _NEAR:
-            self._following = True
-        self._to_end.setVisible(not self._following)
-        if value < 200 and self._earlier and not self._following:
-            QTimer.singleShot(0, self, self._show_earlier)
-
-    def _decide(self) -> None:
-        """After the reader moved the view: follow only from the very end."""
-        bar = self.verticalScrollBar()
-        self._following = bar.value() >= bar.maximum() - _NEAR
-        self._to_end.setVisible(not self._following)
-
-    def _show_earlier(self) -> None:
-        """Lay out some more messages above, without moving those in sight."""
-        if not self._earlier:
+    def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
+        """Bars in place of lines."""
+        tokens = current()
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(tokens.hover))
+        area.setHeight(area.height() - GAP)
+        if self._messages[index].role is not Role.ASSISTANT:
+            painter.setBrush(QColor(tokens.bubble))
+            area.setLeft(area.right() - area.width() // 2)
+            painter.drawRoundedRect(area, 14, 14)
             return
+        visible = area.intersected(self.viewport().rect())
+        first = max(visible.top() - area.top(), 0) // 26
+        for number in range(first, first + visible.height() // 26 + 1):
+            share = (1.0, 0.94, 0.97, 0.6)[number % 4]
+            bar = QRect(area.left(), area.top() + 26 * number + 6, int(area.width() * share), 10)
+            if bar.bottom() < area.bottom():
+                painter.drawRoundedRect(bar, 5, 5)
+
+    def _last_bubble(self) -> Bubble:
+        return cast("Bubble", self.row(len(self._messages) - 1))
+
+    def _mark_last(self) -> None:
+        for index, row in self.live_rows[-3:]:
+            if isinstance(row, AnswerMessage):
+                row.set_last(last=index == len(self._messages) - 1)
+
+    # -- events --------------------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The button floats above the end."""
+        super().resizeEvent(event)
+        x = (self.width() - self._to_end.width()) // 2
+        self._to_end.move(x, self.height() - self._to_end.height() - 12)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Texts write themselves anew when the font changes."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.PaletteChange):
+            self.reflow()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Keys that scroll do so wherever in the conversation the focus is."""
+        if isinstance(event, QKeyEvent) and event.type() is QEvent.Type.KeyPress:
+            shift = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+            if event.key() in _SCROLL_KEYS and not shift:
+                self.keyPressEvent(event)
+                return True
+        return super().eventFilter(watched, event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Home and End lead to the ends of the conversation."""
         bar = self.verticalScrollBar()
-        page, self._earlier = self._earlier[-_PAGE:], self._earlier[:-_PAGE]
-        self._from_bottom = bar.maximum() - bar.value()
-        before: QWidget = self
-        for index, message in enumerate(page):
-            bubble = self._make(message)
-            self._bubbles.insert(index, bubble)
-            self._column.insertWidget(index, bubble)
-            before = _chain(before, bubble)
-
-
-def _chain(before: QWidget, bubble: Bubble) -> QWidget:
-    """Let Tab go from `before` into the message; the last stop in it."""
-    for widget in bubble.focus_chain:
-        QWidget.setTabOrder(before, widget)
-        before = widget
-    return before
+        actions = {
+            Qt.Key.Key_Home: bar.SliderAction.SliderToMinimum,
+            Qt.Key.Key_End: bar.SliderAction.SliderToMaximum,
+            Qt.Key.Key_Space: bar.SliderAction.SliderPageStepAdd,
+        }
+        action = actions.get(Qt.Key(event.key()))
+        if action is None:
+            super().keyPressEvent(event)
+        else:
+            bar.triggerAction(action)

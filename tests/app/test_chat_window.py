@@ -342,9 +342,10 @@ def test_a_long_conversation_opens_with_its_end(desk: Desk) -> None:
     for _ in range(200):
         bar.triggerAction(bar.SliderAction.SliderPageStepSub)
         QApplication.processEvents()
-        if transcript.bubbles[0].message.text.startswith("Message 0 "):
+        if bar.value() == 0:
             break
-    assert len(transcript.bubbles) == 60
+    assert transcript.bubbles[0].message.text.startswith("Message 0 ")
+    assert len(transcript.bubbles) < 60
 
 
 def test_a_link_is_opened_only_after_its_address_was_shown(
