@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator
 from time import perf_counter
 
@@ -9,7 +10,7 @@ from engine.decode.decoding import Decoding, Round
 from engine.decode.loops import autoregressive, serial
 from engine.decode.sampler import Sampler
 from engine.decode.tally import Tally
-from engine.errors import Cancelled, UserFixable
+from engine.errors import Cancelled, ContextFull, UserFixable
 from engine.events import (
     Event,
     Finished,
@@ -18,12 +19,27 @@ from engine.events import (
     RoundFinished,
     TextDelta,
 )
+from engine.language import tr
 from engine.loading import LoadedPair
-from engine.model.chat_template import answer_ids
-from engine.model.text_stream import Released, TextStream
+from engine.model.chat_template import ChatTemplate, Prompt
+from engine.model.text_stream import NOTHING, Released, TextStream
+from engine.model.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
 
 Emit = Callable[[Event], None]
+
+
+def read(request: ChatRequest, template: ChatTemplate, tokenizer: Tokenizer) -> Prompt:
+    """What a request has the model read.
+
+    Raises:
+        UserFixable: the template does not take the conversation.
+    """
+    messages = request.messages
+    continued = bool(messages) and messages[-1].role is Role.ASSISTANT
+    return template.prompt(
+        messages, tokenizer, continue_answer=continued, thinking=request.thinking
+    )
 
 
 class Answer:
@@ -56,6 +72,7 @@ class Answer:
         self._stream = TextStream(pair.tokenizer, (*request.stop, *pair.template.stop))
         self._text: list[str] = []
         self._ids: list[int] = []
+        self._opening: tuple[int, ...] = ()
 
     def write(self) -> None:
         """Run to the end, emitting progress, text, rounds and `Finished`.
@@ -71,9 +88,9 @@ class Answer:
                 self._progress(processed)
             first = True
             for index, done in enumerate(rounds):
-                counted = self._take(done)
+                counted, released = self._take(done)
                 self._tally.add(done, counted, first=first)
-                self._announce(decoding, index, done, counted)
+                self._announce(decoding, index, done, counted, released)
                 first = False
                 if self._stream.stopped:
                     break
@@ -90,44 +107,50 @@ class Answer:
 
     def _prepare(self) -> Decoding:
         pair, request = self._pair, self._request
-        prompt, answer_start = self._prompt()
+        prompt = self._prompt()
         context = pair.plan.context
-        if len(prompt) >= context:
-            raise UserFixable(
-                f"This conversation is {len(prompt)} tokens long, and the context holds {context}.",
-                "Shorten the message, start a new chat or load the model with a longer context.",
+        if len(prompt.ids) >= context:
+            raise ContextFull(
+                tr(
+                    "This conversation is {needed} tokens long, and the context holds {context}."
+                ).format(needed=len(prompt.ids), context=context),
+                tr(
+                    "Shorten the message, start a new chat or load the model with a longer context."
+                ),
+                len(prompt.ids),
+                context,
             )
         decoding = Decoding(
             pair.target,
-            pair.states.take(prompt),
-            prompt,
-            Sampler(request.sampling, answer_start, share_noise=self._share_noise),
+            pair.states.take(prompt.ids),
+            prompt.ids,
+            Sampler(request.sampling, prompt.answer_start, share_noise=self._share_noise),
             stop_ids=pair.tokenizer.eos_ids,
             max_tokens=request.max_tokens,
             cancelled=self._cancelled,
         )
-        self._tally.prompt_tokens, self._tally.reused = len(prompt), decoding.reused
+        self._tally.prompt_tokens, self._tally.reused = len(prompt.ids), decoding.reused
         return decoding
 
-    def _prompt(self) -> tuple[list[int], int]:
-        """Token ids of the conversation, and where the answer begins in them."""
-        request, tokenizer = self._request, self._pair.tokenizer
-        messages = request.messages
+    def _prompt(self) -> Prompt:
+        """The conversation as the model reads it; makes the text stream go on from there."""
+        pair, messages = self._pair, self._request.messages
         continued = bool(messages) and messages[-1].role is Role.ASSISTANT
         if not continued and not (messages and messages[-1].text.strip()):
-            raise UserFixable("The message is empty.", "Write something and send it again.")
-        prompt = self._pair.template.render_ids(messages, tokenizer, continue_answer=continued)
-        if max(prompt) >= self._pair.target.config.vocab_size:
+            raise UserFixable(tr("The message is empty."), tr("Write something and send it again."))
+        prompt = read(self._request, pair.template, pair.tokenizer)
+        largest, known = max(prompt.ids), pair.target.config.vocab_size
+        if largest >= known:
             raise UserFixable(
-                "The model's tokenizer and its weights do not belong together.",
-                "Download the model again, or choose another one.",
-                f"token id {max(prompt)}, vocabulary {self._pair.target.config.vocab_size}",
+                tr("The model's tokenizer and its weights do not belong together."),
+                tr("Download the model again, or choose another one."),
+                f"token id {largest}, vocabulary {known}",
             )
-        if not continued:
-            return prompt, len(prompt)
-        begun = answer_ids(messages[-1], tokenizer)
-        self._stream.resume(begun)
-        return prompt, len(prompt) - len(begun)
+        if continued and (messages[-1].text or len(prompt.begun) > prompt.opening):
+            self._stream.resume(prompt.begun, messages[-1].text)
+        else:
+            self._opening = prompt.begun
+        return prompt
 
     def _rounds(self, decoding: Decoding) -> Iterator[Round]:
         if self._pair.drafter is None:
@@ -138,23 +161,38 @@ class Answer:
         total, reused = self._tally.prompt_tokens, self._tally.reused
         self._emit(PrefillProgress(perf_counter(), self._request.id, processed, total, reused))
 
-    def _take(self, done: Round) -> int:
+    def _take(self, done: Round) -> tuple[int, Released]:
         """Turn the round's tokens into text; how many of them belong to the answer."""
         tokens = done.tokens
         if tokens[-1] in self._pair.tokenizer.eos_ids:  # nothing follows such a token
             tokens = tokens[:-1]
+        opened = self._open()
         before = self._stream.pushed
-        self._show(self._stream.push_all(tokens, min(done.accepted, len(tokens))))
+        released = self._stream.push_all(tokens, min(done.accepted, len(tokens)))
         counted = self._stream.pushed - before
         self._ids += tokens[:counted]
-        return counted
+        if opened.spans:
+            released = opened + released
+        self._show(released)
+        return counted, released
+
+    def _open(self) -> Released:
+        """Once: what the template has begun the answer with."""
+        opening, self._opening = self._opening, ()
+        self._ids += opening
+        return self._stream.open(opening) if opening else NOTHING
 
     def _show(self, released: Released) -> None:
         if released.spans:
             self._text.append(released.text)
             self._emit(TextDelta(perf_counter(), self._request.id, released.text, released.spans))
 
-    def _announce(self, decoding: Decoding, index: int, done: Round, counted: int) -> None:
+    def _announce(
+        self, decoding: Decoding, index: int, done: Round, counted: int, released: Released
+    ) -> None:
+        stream, spans = self._stream, released.spans
+        ghost = self._ghost(done) if done.rejected else ""
+        own_shown = spans and counted == len(done.tokens) and not stream.undecided
         self._emit(
             RoundFinished(
                 at=perf_counter(),
@@ -168,8 +206,24 @@ class Answer:
                 drafted_by_depth=done.offered_by_depth[:counted],
                 accepted_by_depth=done.accepted_by_depth[:counted],
                 context_used=len(decoding.tokens),
+                rejected=ghost,
+                text_start=spans[0].start if spans else stream.position,
+                text_end=stream.position,
+                rejected_at=spans[-1].start if own_shown else stream.position,
             )
         )
+
+    def _ghost(self, done: Round) -> str:
+        """What the draft would have written where the target wrote its own last token."""
+        tokens, tokenizer = done.rejected, self._pair.tokenizer
+        text = b"".join(map(tokenizer.token_bytes, tokens))
+        if text.isascii():
+            return text.decode("ascii")
+        # It may complete a character that the tokens before have begun.
+        before = self._ids[-4:] if done.tokens[-1] in tokenizer.eos_ids else self._ids[-5:-1]
+        utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        utf8.decode(b"".join(map(tokenizer.token_bytes, before)))
+        return utf8.decode(text)
 
     def _reason(self, decoding: Decoding) -> FinishReason:
         ended = decoding.committed and decoding.tokens[-1] in self._pair.tokenizer.eos_ids
@@ -182,7 +236,8 @@ class Answer:
         return FinishReason.CONTEXT
 
     def _finish(self, reason: FinishReason) -> None:
-        self._show(self._stream.finish())
+        final = reason is FinishReason.STOP
+        self._show(self._stream.finish() if final else self._stream.suspend())
         ids = None if self._stream.cut_token else tuple(self._ids[: self._stream.kept])
         fallback = self._pair.controller.fallback_reason if self._tally.plain_rounds else None
         self._emit(

@@ -26,6 +26,23 @@ class Absent(UserFixable):
     """Something optional is not here: a graphics card, a peer to compare with."""
 
 
+class NotPossible(UserFixable):
+    """A wish that cannot be met with this model; another wish can."""
+
+
+class OutOfMemory(UserFixable):
+    """There is less memory than is needed."""
+
+
+class ContextFull(UserFixable):
+    """A conversation of `needed` tokens, where the context holds `available`."""
+
+    def __init__(self, cause: str, remedy: str, needed: int, available: int) -> None:
+        super().__init__(cause, remedy)
+        self.needed = needed
+        self.available = available
+
+
 class Cancelled(Exception):
     """Work was stopped by the user before it was done; not an error."""
 

@@ -152,7 +152,9 @@ class RoundFinished:
     """Text of the likeliest drafted continuation that the target did not take."""
     text_start: int = 0
     text_end: int = 0
-    """The stretch of the answer this round wrote, as far as it has been released."""
+    """The stretch of the answer released with this round: that of its TextDelta, if it had one."""
+    rejected_at: int = 0
+    """Offset in the answer of the token the target wrote instead of `rejected`."""
 
 
 @dataclass(frozen=True, slots=True)

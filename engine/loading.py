@@ -22,7 +22,7 @@ from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
 from engine.draft.lookup import LookupDrafter
 from engine.draft.standalone import StandaloneDrafter
-from engine.errors import Cancelled, UserFixable
+from engine.errors import Cancelled, NotPossible
 from engine.events import PlanSummary
 from engine.hub.local import ModelFolder
 from engine.model.chat_template import ChatTemplate
@@ -123,6 +123,7 @@ def check(command: Load, memory_available: int) -> CheckedPair:
     wish = Wish(command.mode, command.context, lookup, forced)
     facts = draft.facts if draft else None
     summary = plan(target.facts, facts, wish, memory_available, signature="")
+    summary = replace(summary, can_think=template.can_think)
     return CheckedPair(
         command=command,
         target=target,
@@ -204,7 +205,7 @@ def _check_vocabulary(target: Checked, tokenizer: Tokenizer, draft: Checked) -> 
     theirs = Tokenizer.open(draft.folder.path)
     if tokenizer.vocabulary == theirs.vocabulary:
         return
-    raise UserFixable(
+    raise NotPossible(
         f"{draft.folder.name} cannot draft for {target.folder.name}: "
         "the two models have different vocabularies.",
         "Choose a draft of the same model family, or the lookup draft.",

@@ -13,14 +13,14 @@ A load that fails or is cancelled leaves the present model in place, unless memo
 both and the files looked usable: then the present one had to go first. Answers that wait are
 written by whatever model is loaded when their turn comes. Stop with an id also takes an answer out
 of the queue; without an id it stops everything. Every Load ends in a PlanReady or an Unloaded that
-names what is in memory now, unless a newer Load or Unload takes its place in the queue.
+names what is in memory now, unless a newer Load or Unload takes its place in the queue. Count is
+answered beside all this, at once, by the model in memory.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ from time import perf_counter
 
 from engine.answering import Answer
 from engine.commands import Command, Count, Generate, Load, Stop, Unload
-from engine.errors import Cancelled, InvalidLogits, UserFixable
+from engine.counting import TokenCounter
+from engine.errors import Cancelled
 from engine.events import (
     AnswerStats,
     DeviceSample,
@@ -40,9 +41,11 @@ from engine.events import (
     PlanReady,
     Unloaded,
 )
+from engine.failures import failed
 from engine.hardware.memory import give_memory_back
 from engine.hardware.monitor import DeviceMonitor
 from engine.hardware.probe import probe_host
+from engine.language import tr
 from engine.loading import LoadedPair, check, load
 
 _log = logging.getLogger(__name__)
@@ -72,17 +75,19 @@ class Engine:
         self._cancel = threading.Event()
         self._closed = False
         self._pair: LoadedPair | None = None
+        self._counter = TokenCounter(self._emit, lambda: self._pair)
         self._monitor = DeviceMonitor(self._emit_sample) if sample_devices else None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
     def submit(self, command: Command) -> None:
         """Hand over a command; never blocks. What becomes of it comes as events."""
+        if isinstance(command, Count):
+            self._counter.ask(command.request)
+            return
         dropped: list[Generate] = []
         with self._wake:
             if self._closed:
-                return
-            if isinstance(command, Count):
                 return
             if isinstance(command, Stop):
                 dropped = self._stop(command.request_id)
@@ -106,6 +111,7 @@ class Engine:
             self._wake.notify()
         if self._monitor is not None:
             self._monitor.close()
+        self._counter.close(timeout)
         self._thread.join(timeout)
 
     def _stop(self, request_id: str | None) -> list[Generate]:
@@ -152,11 +158,11 @@ class Engine:
                 case _Announce():
                     self._announce_model()
         except BaseException as error:  # noqa: BLE001 - a Failed event, never a dead thread
-            self._emit(_failed(error, None))
+            self._emit(failed(error, None))
 
     def _load(self, command: Load) -> None:
         try:
-            self._emit(LoadProgress(perf_counter(), "Checking the files", 0.0))
+            self._emit(LoadProgress(perf_counter(), tr("Checking the files"), 0.0))
             available = probe_host().memory_available
             checked = check(command, available + (self._pair.nbytes if self._pair else 0))
             if self._cancel.is_set():
@@ -169,7 +175,7 @@ class Engine:
             if self._model_change_waits():
                 return
         except BaseException as error:  # noqa: BLE001 - reported in words
-            self._emit(_failed(error, None))
+            self._emit(failed(error, None, loading=True))
         self._announce_model()
 
     def _model_change_waits(self) -> bool:
@@ -196,8 +202,8 @@ class Engine:
                 Failed(
                     perf_counter(),
                     work.request.id,
-                    "No model is loaded.",
-                    "Load a model and send the message again.",
+                    tr("No model is loaded."),
+                    tr("Load a model and send the message again."),
                 )
             )
             self._close_answer(work, FinishReason.ERROR)
@@ -206,7 +212,7 @@ class Engine:
         try:
             answer.write()
         except BaseException as error:  # noqa: BLE001 - reported in words
-            self._emit(_failed(error, work.request.id))
+            self._emit(failed(error, work.request.id))
             answer.give_up()
 
     def _close_answer(self, work: Generate, reason: FinishReason) -> None:
@@ -223,35 +229,3 @@ class Engine:
             self._listener(event)
         except Exception:  # noqa: BLE001 - a listener's mistake must not end the engine
             _log.exception("an event listener failed on %s", type(event).__name__)
-
-
-def _failed(error: BaseException, request_id: str | None) -> Failed:
-    """The error in plain words."""
-    now = perf_counter()
-    details = "".join(traceback.format_exception(error))
-    if isinstance(error, UserFixable):
-        return Failed(now, request_id, error.cause, error.remedy, error.details)
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-        return Failed(
-            now,
-            request_id,
-            "There is not enough free memory for this.",
-            "Close other programs, choose a shorter context or a smaller model.",
-            details,
-        )
-    if isinstance(error, InvalidLogits):
-        return Failed(
-            now,
-            request_id,
-            "The model's output is not a number: its weights are damaged or do not fit.",
-            "Download the model again, or choose another one.",
-            details,
-        )
-    return Failed(
-        now,
-        request_id,
-        "Something went wrong inside Duotail.",
-        "Try again; if it happens once more, please report it with the details.",
-        details,
-        bug=True,
-    )

@@ -35,7 +35,7 @@ def read_passages(
             _conversation(line, number, path) for number, line in lines if line.strip()
         ]
         whole = [
-            template.render_ids(turns, tokenizer, continue_answer=True) for turns in conversations
+            template.prompt(turns, tokenizer, continue_answer=True).ids for turns in conversations
         ]
     else:
         start = [tokenizer.bos_id] if tokenizer.adds_bos and tokenizer.bos_id is not None else []

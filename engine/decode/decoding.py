@@ -32,6 +32,8 @@ class Round:
     verify: Interval
     offered_by_depth: tuple[int, ...] = ()
     accepted_by_depth: tuple[int, ...] = ()
+    rejected: tuple[int, ...] = ()
+    """The likeliest drafted tokens in the place of the last one."""
 
 
 class Decoding:
@@ -123,6 +125,11 @@ class Decoding:
             verify=Interval(start, perf_counter()),
             offered_by_depth=verified.offered_by_depth,
             accepted_by_depth=verified.accepted_by_depth,
+            rejected=(
+                tree.likeliest_below(verified.path[-1])
+                if verified.offered > verified.accepted
+                else ()
+            ),
         )
 
     def _commit(self, tree: TokenTree, limit: int) -> Verified:

@@ -85,6 +85,16 @@ class TokenTree:
             below[self.parents[node]][self.tokens[node]] = node
         return below
 
+    def likeliest_below(self, node: int) -> tuple[int, ...]:
+        """The tokens below `node` when the best child is taken at every step."""
+        tokens: list[int] = []
+        try:
+            while True:
+                node = self.parents.index(node, node + 1)  # ranked: the first child is the best
+                tokens.append(self.tokens[node])
+        except ValueError:
+            return tuple(tokens)
+
     def best(self, most: int) -> TokenTree:
         """The `most` best drafted nodes."""
         if most >= self.drafted:

@@ -1,11 +1,22 @@
-"""Conversations to token ids, through the model's own chat template."""
+"""Conversations to token ids, through the model's own chat template.
+
+Thinking. A template may have a switch for it, and a prompt may end inside a think block that the
+template itself has opened. That opening (`<think>` and the blanks behind it) is part of the answer:
+it is shown and stored in front of what the model writes, text and ids alike. So what is stored says
+by itself which part is thought, "continue" puts back exactly the ids that were there, and a request
+that goes on with an answer finds its opening in it and not in the template.
+
+Past thoughts are kept or dropped as the template says: an answer with a closed think block goes as
+text to a template that knows `</think>`. All others go in by their ids.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from engine.errors import UserFixable
@@ -14,6 +25,29 @@ from engine.model.template_sandbox import SandboxedTemplate, TemplateFailure
 from engine.model.template_source import FALLBACK_STOP, read_template, template_text
 from engine.model.tokenizer import PROBE, Tokenizer
 from engine.request import Message, Role
+
+THINK, THOUGHT = "<think>", "</think>"
+_OPENED = re.compile(r"<think>\s*\Z")
+_SWITCHES = ("enable_thinking", "thinking")
+"""Names of the variable that templates ask whether to think (Qwen3 and most; DeepSeek, Granite)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the model reads before it writes.
+
+    `ids` ends with `begun`: the part of the answer that is there already. Its first `opening` ids
+    are the template's, the others those of the answer to be continued.
+    """
+
+    ids: list[int]
+    begun: tuple[int, ...] = ()
+    opening: int = 0
+
+    @property
+    def answer_start(self) -> int:
+        """Where the model's own tokens begin."""
+        return len(self.ids) - len(self.begun) + self.opening
 
 
 class ChatTemplate:
@@ -26,6 +60,7 @@ class ChatTemplate:
     def __init__(self, template: SandboxedTemplate, stop: tuple[str, ...] = ()) -> None:
         self._template = template
         self._knows_system: bool | None = None
+        self._thinking_switch = self._find_switch()
         self.stop = stop
 
     @classmethod
@@ -33,35 +68,77 @@ class ChatTemplate:
         """Read the folder's template; without one, a plain "User: ... Assistant:" serves."""
         return cls(read_template(folder), FALLBACK_STOP if template_text(folder) is None else ())
 
-    def render_ids(
-        self, messages: Sequence[Message], tokenizer: Tokenizer, *, continue_answer: bool
-    ) -> list[int]:
-        """Ids of the prompt for the next answer.
+    @property
+    def can_think(self) -> bool:
+        """Whether thinking can be switched on and off."""
+        return self._thinking_switch is not None
+
+    def _find_switch(self) -> str | None:
+        """The variable that makes a difference to the prompt."""
+        question = [{"role": "user", "content": "a"}]
+        for name in _SWITCHES:
+            try:
+                on, off = (
+                    self._template.render(question, add_generation_prompt=True, switches={name: on})
+                    for on in (True, False)
+                )
+            except (TemplateFailure, UserFixable):
+                continue
+            if on != off:
+                return name
+        return None
+
+    def prompt(
+        self,
+        messages: Sequence[Message],
+        tokenizer: Tokenizer,
+        *,
+        continue_answer: bool,
+        thinking: bool | None = None,
+    ) -> Prompt:
+        """The prompt for the next answer.
 
         With `continue_answer` the last message is an unfinished answer and ends the prompt.
-        Raises `UserFixable`, with the template's own words, for a conversation it does not take.
+        `thinking` is for templates that leave the choice; an answer that began with a thought goes
+        on as one. Raises `UserFixable`, with the template's own words, for a conversation it does
+        not take.
         """
         if not continue_answer:
-            return self._prompt_ids(messages, tokenizer)
+            return self._opened(messages, tokenizer, thinking)
         if not messages or messages[-1].role is not Role.ASSISTANT:
             raise ValueError("there is no answer to continue")
-        begun = messages[-1]
-        return self._prompt_ids(messages[:-1], tokenizer) + answer_ids(begun, tokenizer)
+        answer = messages[-1]
+        fresh = self._opened(messages[:-1], tokenizer, answer.text.startswith(THINK) or thinking)
+        opening, begun = fresh.begun, answer_ids(answer, tokenizer)
+        if not begun:
+            return fresh
+        opened = tokenizer.decode(opening)
+        if begun[: len(opening)] != list(opening) and answer.text.startswith(opened):
+            begun = [*opening, *tokenizer.encode_text(answer.text[len(opened) :])]
+        before = fresh.ids[: len(fresh.ids) - len(opening)]
+        own_opening = len(opening) if begun[: len(opening)] == list(opening) else 0
+        return Prompt(before + begun, tuple(begun), own_opening)
 
-    def _prompt_ids(self, messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
+    def _opened(
+        self, messages: Sequence[Message], tokenizer: Tokenizer, thinking: bool | None
+    ) -> Prompt:
+        """The prompt for a new answer, `begun` by the template alone."""
         turns = self._fold_system(messages)
+        switches = {}
+        if self._thinking_switch is not None and thinking is not None:
+            switches[self._thinking_switch] = thinking
         try:
-            ids = self._turn_ids(turns, tokenizer)
+            ids, opening = self._turn_ids(turns, tokenizer, switches)
         except TemplateFailure as failure:
             try:
-                ids = self._turn_ids(_merge(turns), tokenizer)
+                ids, opening = self._turn_ids(_merge(turns), tokenizer, switches)
             except TemplateFailure:
                 raise UserFixable(
                     "The model's chat template does not accept this conversation.",
                     "Start a new conversation, or choose another model.",
                     str(failure),
                 ) from failure
-        return _one_bos(ids, tokenizer)
+        return Prompt(_one_bos(ids, tokenizer), opening, len(opening))
 
     def _fold_system(self, messages: Sequence[Message]) -> list[Message]:
         """Put a leading system text before the first question if the template has no place."""
@@ -85,11 +162,15 @@ class ChatTemplate:
                 self._knows_system = False
         return self._knows_system
 
-    def _turn_ids(self, turns: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
+    def _turn_ids(
+        self, turns: Sequence[Message], tokenizer: Tokenizer, switches: Mapping[str, bool]
+    ) -> tuple[list[int], tuple[int, ...]]:
         """Render with a mark for each answer whose ids are known, and put the ids in there.
 
-        An answer whose mark does not come out exactly once goes in as text instead.
+        An answer whose mark does not come out exactly once goes in as text instead. With the ids
+        come those at their end that open a think block.
         """
+        render = partial(self._template.render, switches=switches)
         texts = [turn.text for turn in turns]
         disguise = Disguise(tokenizer.control_tokens, [*texts, self._template.source])
         marks: dict[str, Sequence[int]] = {}
@@ -100,46 +181,59 @@ class ChatTemplate:
             hidden = disguise.hide_answer(turn.text) if answer else disguise.hide(turn.text)
             plain.append({"role": turn.role.value, "content": hidden})
             marked.append(plain[-1])
-            if answer and turn.token_ids and _says(turn, tokenizer):
+            if answer and self._goes_in_by_ids(turn, tokenizer):
                 mark = disguise.mark()
-                marks[mark] = turn.token_ids
+                marks[mark] = turn.token_ids or ()
                 marked[-1] = {"role": turn.role.value, "content": mark}
-        text = self._template.render(marked, add_generation_prompt=True)
+        text = render(marked, add_generation_prompt=True)
         lost = _not_once(marks, text)
         if lost:
             marked = [
                 as_text if as_mark["content"] in lost else as_mark
                 for as_mark, as_text in zip(marked, plain, strict=True)
             ]
-            text = self._template.render(marked, add_generation_prompt=True)
+            text = render(marked, add_generation_prompt=True)
             marks = {mark: ids for mark, ids in marks.items() if mark not in lost}
-        if marks:
-            text = self._as_prompted(text, marked, marks)
-        return tokenizer.encode_rendered(text, restore=disguise.restore, splices=marks)
-
-    def _as_prompted(
-        self, text: str, turns: Sequence[dict[str, str]], marks: dict[str, Sequence[int]]
-    ) -> str:
-        """Before each marked answer, the blanks that stood at the end of its own prompt.
-
-        Templates like Llama 2's put a blank before past answers that the prompt did not have;
-        the answer's ids already hold it.
-        """
-        without = self._template.render(turns, add_generation_prompt=False)
-        if not text.startswith(without):
-            return text
-        opening = text[len(without) :]
-        ending = opening if opening.strip() else text
-        blanks = ending[len(ending.rstrip()) :]
-        pieces = _any_of(marks).split(text)
-        for index, before in enumerate(pieces[:-1]):
-            if before.rstrip().endswith(opening.rstrip()):
-                pieces[index] = before.rstrip() + blanks
-        return "".join(
-            part
-            for pair in zip(pieces, [*_any_of(marks).findall(text), ""], strict=True)
-            for part in pair
+        if not marks and not _OPENED.search(text):
+            return tokenizer.encode_rendered(text, restore=disguise.restore), ()
+        unprompted = render(marked, add_generation_prompt=False)
+        header = text[len(unprompted) :] if text.startswith(unprompted) else None
+        opened = _OPENED.search(header) if header else None
+        opening = opened[0] if opened else ""
+        if marks and header is not None:
+            text = _as_prompted(text, header.removesuffix(opening), marks)
+        # A mark that stands for nothing: what is behind it has ids of its own.
+        cut, end = disguise.mark(), len(text) - len(opening)
+        marks[cut] = ()
+        return (
+            tokenizer.encode_rendered(
+                text[:end] + cut + text[end:], restore=disguise.restore, splices=marks
+            ),
+            tuple(tokenizer.encode_rendered(cut + opening, splices={cut: ()})),
         )
+
+    def _goes_in_by_ids(self, answer: Message, tokenizer: Tokenizer) -> bool:
+        thought = THOUGHT in answer.text and THOUGHT in self._template.source
+        return bool(answer.token_ids) and not thought and _says(answer, tokenizer)
+
+
+def _as_prompted(text: str, header: str, marks: Mapping[str, Sequence[int]]) -> str:
+    """Before each marked answer, the blanks that stood at the end of its own prompt.
+
+    Templates like Llama 2's put a blank before past answers that the prompt did not have; the
+    answer's ids already hold it. `header` is what the template puts before a new answer.
+    """
+    ending = header if header.strip() else text
+    blanks = ending[len(ending.rstrip()) :]
+    pieces = _any_of(marks).split(text)
+    for index, before in enumerate(pieces[:-1]):
+        if before.rstrip().endswith(header.rstrip()):
+            pieces[index] = before.rstrip() + blanks
+    return "".join(
+        part
+        for pair in zip(pieces, [*_any_of(marks).findall(text), ""], strict=True)
+        for part in pair
+    )
 
 
 def answer_ids(answer: Message, tokenizer: Tokenizer) -> list[int]:
@@ -150,8 +244,12 @@ def answer_ids(answer: Message, tokenizer: Tokenizer) -> list[int]:
 
 
 def _says(answer: Message, tokenizer: Tokenizer) -> bool:
-    """Whether the ids are the text's: those of another model, or of a text edited since, lie."""
-    return tokenizer.decode(answer.token_ids or ()) == answer.text
+    """Whether the ids are the text's: those of another model, or of a text edited since, lie.
+
+    Half a character at the end need not be in the text: it is shown with its other half.
+    """
+    said, whole = tokenizer.decode_both(answer.token_ids or ())
+    return answer.text in (said, whole)
 
 
 def _any_of(marks: Iterable[str]) -> re.Pattern[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -145,7 +146,7 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
             optimized=False,  # constant folding would run operators before there is a budget
             extensions=["jinja2.ext.loopcontrols", _Generation],
         )
-        self.budget = Budget(MAX_SOURCE)
+        self._local = threading.local()
         self.globals.pop("lipsum", None)
         self.filters["tojson"] = _tojson
         for name in DROPPED_FILTERS:
@@ -153,6 +154,16 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
         for name, function in list(self.filters.items()):
             self.filters[name] = self._guarded(name, function)
         self.filters.update(_watch=self._watch, _concat=self._concat, _emit=self._emit)
+
+    @property
+    def budget(self) -> Budget:
+        """What the rendering in this thread may still use."""
+        budget: Budget | None = getattr(self._local, "budget", None)
+        return Budget(MAX_SOURCE) if budget is None else budget
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        self._local.budget = budget
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
@@ -312,8 +323,17 @@ class SandboxedTemplate:
                 f"{type(error).__name__}: {error}",
             ) from error
 
-    def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool) -> str:
-        """The conversation as text. `TemplateFailure` carries what the template objects to."""
+    def render(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        add_generation_prompt: bool,
+        switches: Mapping[str, bool] | None = None,
+    ) -> str:
+        """The conversation as text; any thread may ask.
+
+        `switches` are further variables. `TemplateFailure` carries what the template objects to.
+        """
         size = sum(len(message["content"]) for message in messages)
         self._environment.budget = Budget(MAX_SOURCE + 4 * size)
         try:
@@ -323,6 +343,7 @@ class SandboxedTemplate:
                 documents=None,
                 add_generation_prompt=add_generation_prompt,
                 **self._names,
+                **(switches or {}),
             )
         except UserFixable:
             raise

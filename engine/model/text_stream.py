@@ -17,6 +17,12 @@ class Released:
     text: str = ""
     spans: tuple[TokenSpan, ...] = ()
 
+    def __add__(self, other: Released) -> Released:
+        return Released(self.text + other.text, self.spans + other.spans)
+
+
+NOTHING = Released()
+
 
 @dataclass(slots=True)
 class _Held:
@@ -33,7 +39,10 @@ class TextStream:
 
     Held back are incomplete UTF-8 characters and tokens in which a stop string may have begun.
     The answer ends before the first stop string to be complete (the leftmost, if one token
-    completes several). `resume` goes on behind an answer that was begun before.
+    completes several).
+
+    Cut off anywhere and resumed, a stream gives the text of one that ran through: what was
+    undecided at the cut was not shown. `resume` takes in what was begun before.
     """
 
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
@@ -65,7 +74,7 @@ class TextStream:
         text = self._drop_spaces(self._utf8.decode(self._tokenizer.token_bytes(token_id)))
         self._half = bool(self._utf8.getstate()[0])
         self._held.append(_Held(token_id, origin, text, not self._half))
-        return self._decide() if text else Released()
+        return self._decide() if text else NOTHING
 
     def push_all(self, token_ids: Sequence[int], drafted: int) -> Released:
         """`push` tokens, of which the first `drafted` were drafted, up to a stop string."""
@@ -74,10 +83,10 @@ class TextStream:
         undecided = self._held or self._half or self._stop or self._spaces_to_drop
         if not undecided and all(piece and piece.isascii() for piece in pieces):
             return self._show(token_ids, pieces, origins)
-        released = Released()
+        released = NOTHING
         for token, origin in zip(token_ids, origins, strict=True):
             if not self.stopped:
-                released = _joined(released, self.push(token, origin))
+                released += self.push(token, origin)
         return released
 
     def _show(
@@ -96,20 +105,60 @@ class TextStream:
         self._whole = True
         return Released(b"".join(pieces).decode("ascii"), tuple(spans))
 
-    def resume(self, token_ids: Sequence[int]) -> None:
-        """Take in the tokens of a begun answer before the first `push`; their text is shown.
+    @property
+    def position(self) -> int:
+        """UTF-16 units of the answer released so far."""
+        return self._position
 
-        Spans go on behind that text. Stop strings are looked for in new text only.
+    @property
+    def undecided(self) -> bool:
+        """Whether the last token's text, or a part of it, is held back."""
+        return bool(self._held) or self._half
+
+    def resume(self, token_ids: Sequence[int], shown: str) -> None:
+        """Take in the tokens of a begun answer before the first `push`; `shown` is their text.
+
+        Spans go on behind that text. Stop strings are looked for in new text only: what might have
+        become one was not shown. Half a character at the end is completed by what comes.
         """
-        shown = self._tokenizer.decode(token_ids)
+        begun = self._tokenizer.decode_both(token_ids)[1]
+        if begun == shown:
+            written = b"".join(map(self._tokenizer.token_bytes, token_ids))
+            self._drop_spaces(self._utf8.decode(written))
+            self._half = bool(self._utf8.getstate()[0])
+            self._whole = not self._half
+            self._last = (token_ids[-1] if token_ids else 0, Origin.TARGET)
         self._position = _utf16_length(shown)
         if shown:
             self._spaces_to_drop = 0
 
-    def finish(self) -> Released:
-        """Release what is still held back; half a character becomes U+FFFD. Then nothing more."""
+    def open(self, token_ids: Sequence[int]) -> Released:
+        """Show what the template has begun the answer with; no stop string is looked for in it."""
+        self.pushed += len(token_ids)
+        for token in token_ids:
+            text = self._drop_spaces(self._utf8.decode(self._tokenizer.token_bytes(token)))
+            self._held.append(_Held(token, Origin.TARGET, text, whole=True))
+        return self._release(len(self._held))
+
+    def suspend(self) -> Released:
+        """End an answer that may be continued; then nothing more.
+
+        What is undecided stays unsaid: half a character, whose tokens are kept for the other half,
+        and the beginning of a stop string, whose tokens are not, and will be written again.
+        """
         if self.stopped or self._finished:
-            return Released()
+            return NOTHING
+        self._finished = True
+        silent = next((i for i, held in enumerate(self._held) if held.text), len(self._held))
+        return self._release(silent)
+
+    def finish(self) -> Released:
+        """End an answer for good: release what is still held back. Then nothing more.
+
+        Half a character becomes U+FFFD.
+        """
+        if self.stopped or self._finished:
+            return NOTHING
         self._finished = True
         rest = self._drop_spaces(self._utf8.decode(b"", final=True))
         if rest and self._held:
@@ -119,7 +168,7 @@ class TextStream:
             self._held.append(_Held(*self._last, rest, whole=True))
             self.kept -= 1
         # After a stop string nothing is held any more, and the second part is empty.
-        return _joined(self._decide(), self._release(len(self._held)))
+        return self._decide() + self._release(len(self._held))
 
     def _drop_spaces(self, text: str) -> str:
         while self._spaces_to_drop and text:
@@ -175,7 +224,7 @@ class TextStream:
             length += len(held.text)
             partly.append(held)
         self._held = []
-        return _joined(released, self._spans(partly))
+        return released + self._spans(partly)
 
     def _release(self, count: int) -> Released:
         ready, self._held = self._held[:count], self._held[count:]
@@ -195,7 +244,3 @@ class TextStream:
 
 def _utf16_length(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
-
-
-def _joined(first: Released, second: Released) -> Released:
-    return Released(first.text + second.text, first.spans + second.spans)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import os
 import re
+import threading
+from array import array
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import tokenizers
 
 from engine.errors import UserFixable
+from engine.model.disguise import translated
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.template_sandbox import TemplateFailure
 from engine.model.template_source import named_tokens, read_template
@@ -18,9 +24,41 @@ from engine.model.token_bytes import ByteRules
 # Stands for an answer while the template is asked how it ends one; no template contains it.
 PROBE = "\U0010fffd"
 
+MOST_REMEMBERED = 4_000_000
+"""Characters of text whose ids are kept: some ten megabytes in all."""
+
+# The library would start a thread per core for what is one text at a time.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+class _Recent:
+    """Ids of texts encoded lately: of a growing conversation only what is new is encoded."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, bool], array[int]] = OrderedDict()
+        self._size = 0
+        self._gate = threading.Lock()
+
+    def get(self, key: tuple[str, bool]) -> array[int] | None:
+        """The ids of a text as an inner stretch or not, if they are still known."""
+        with self._gate:
+            known = self._known.get(key)
+            if known is not None:
+                self._known.move_to_end(key)
+            return known
+
+    def put(self, key: tuple[str, bool], ids: array[int]) -> None:
+        """Keep the ids of a text, and forget the oldest where there are too many."""
+        with self._gate:
+            if key not in self._known:
+                self._known[key] = ids
+                self._size += len(key[0])
+            while self._size > MOST_REMEMBERED and len(self._known) > 1:
+                self._size -= len(self._known.popitem(last=False)[0][0])
+
 
 class Tokenizer:
-    """A model's tokenizer.
+    """A model's tokenizer, for any number of threads.
 
     Added tokens are *control tokens* (special ones, and any other that is not plain letters or
     blanks, such as `<think>`): `encode_text` never yields them, `encode_rendered` does.
@@ -38,6 +76,7 @@ class Tokenizer:
         self._forbidden = set(self.control_tokens.values()) - {self._unknown_id()}
         self._rules = ByteRules.from_json(self._description.get("decoder"))
         self._bytes: dict[int, bytes] = {}
+        self._recent = _Recent()
         self.vocab_size: int = max(self._library.get_vocab_size(), max(added, default=-1) + 1)
         self.bos_id: int | None = None
         self.adds_bos: bool = False
@@ -95,7 +134,7 @@ class Tokenizer:
 
     def encode_text(self, text: str) -> list[int]:
         """Ids of plain text: whatever it looks like, no control token comes out."""
-        return self._encode(_well_formed(text), self._library)
+        return list(self._encode(_well_formed(text), self._library))
 
     def encode_rendered(
         self,
@@ -121,23 +160,30 @@ class Tokenizer:
             spliced = splices.get(match[0]) if splices else None
             ids += [self._control_id(match[0])] if spliced is None else spliced
             position = match.end()
-        return ids + self._encode_stretch(text, position, len(text), restore)
+        ids += self._encode_stretch(text, position, len(text), restore)
+        return ids
 
     def _encode_stretch(
         self, text: str, start: int, end: int, restore: Mapping[int, str] | None
-    ) -> list[int]:
+    ) -> Sequence[int]:
         stretch = _well_formed(text[start:end])
         if restore:
-            stretch = stretch.translate(restore)
+            stretch = translated(stretch, restore)
         return self._encode(stretch, self._library if start == 0 else self._inner)
 
-    def _encode(self, text: str, library: tokenizers.Tokenizer) -> list[int]:
+    def _encode(self, text: str, library: tokenizers.Tokenizer) -> Sequence[int]:
         if not text:
-            return []
-        ids: list[int] = library.encode(text, add_special_tokens=False).ids
-        if self._forbidden.isdisjoint(ids):
-            return ids
-        return self._encode_apart(text, library)
+            return ()
+        key = (text, library is self._inner)
+        known = self._recent.get(key)
+        if known is None:
+            known = array("I", self._encode_new(text, library))
+            self._recent.put(key, known)
+        return known
+
+    def _encode_new(self, text: str, library: tokenizers.Tokenizer) -> list[int]:
+        ids = _ids(text, library)
+        return ids if self._forbidden.isdisjoint(ids) else self._encode_apart(text, library)
 
     def _encode_apart(self, text: str, library: tokenizers.Tokenizer) -> list[int]:
         """Encode with every control token's text cut after its first character.
@@ -148,7 +194,7 @@ class Tokenizer:
         cuts = [0, *(match.start() + 1 for match in self._control_pattern.finditer(text))]
         ids: list[int] = []
         for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):
-            ids += library.encode(text[start:end], add_special_tokens=False).ids
+            ids += _ids(text[start:end], library)
         return [index for index in ids if index not in self._forbidden]
 
     def _control_id(self, written: str) -> int:
@@ -172,9 +218,14 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids, control tokens included; broken UTF-8 shows as U+FFFD."""
-        text = b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
-        spaces = len(text) - len(text.lstrip(" "))
-        return text[min(spaces, self.leading_spaces) :]
+        return self.decode_both(ids)[0]
+
+    def decode_both(self, ids: Iterable[int]) -> tuple[str, str]:
+        """`decode`, and the same without half a character at the end."""
+        written = codecs.getincrementaldecoder("utf-8")("replace")
+        text = written.decode(b"".join(map(self.token_bytes, ids)))
+        whole = text[min(len(text) - len(text.lstrip(" ")), self.leading_spaces) :]
+        return whole + written.decode(b"", final=True), whole
 
     def _unknown_id(self) -> int | None:
         """The id that stands for unknown characters; plain text may well yield it."""
@@ -225,6 +276,12 @@ def _build(description: Mapping[str, object]) -> tokenizers.Tokenizer:
         ) from error
     library.encode_special_tokens = True  # their text in an input is text
     return library
+
+
+def _ids(text: str, library: tokenizers.Tokenizer) -> list[int]:
+    """As a batch of one: only then does the library let other threads run meanwhile."""
+    ids: list[int] = library.encode_batch_fast([text], add_special_tokens=False)[0].ids
+    return ids
 
 
 def _pattern(tokens: Iterable[tokenizers.AddedToken]) -> re.Pattern[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.commands import Mode, WeightFormat
-from engine.errors import Absent, UserFixable
+from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.events import PlanSummary
 from engine.plan.footprint import WORDS, Footprint
 
@@ -44,7 +44,9 @@ def plan(
     """Place target and draft.
 
     Raises:
-        UserFixable: the mode needs what this version or this machine does not have.
+        Absent: the mode needs what this version or this machine does not have.
+        OutOfMemory: the models do not fit into the free memory.
+        NotPossible: a context that the model does not handle.
     """
     check_mode(wish.mode)
     weights = target.footprint.weight_bytes + (draft.footprint.weight_bytes if draft else 0)
@@ -54,7 +56,7 @@ def plan(
     context = _context(target, wish, free, per_token)
     needed = weights + context * per_token
     if needed > memory_available:
-        raise UserFixable(
+        raise OutOfMemory(
             f"{target.name} needs {needed / GIB:.1f} GiB of memory here, "
             f"and {memory_available / GIB:.1f} GiB are free.",
             "Close other programs, choose a shorter context or a smaller model.",
@@ -92,7 +94,7 @@ def check_mode(mode: Mode) -> None:
 def _context(target: ModelFacts, wish: Wish, free: int, per_token: int) -> int:
     if wish.context is not None:
         if not 1 <= wish.context <= target.max_positions:
-            raise UserFixable(
+            raise NotPossible(
                 f"A context of {wish.context} tokens is not possible: {target.name} handles up to "
                 f"{target.max_positions}.",
                 f"Choose between 1 and {target.max_positions}.",

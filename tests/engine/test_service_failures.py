@@ -22,6 +22,7 @@ from engine.decode.decoding import Decoding
 from engine.events import (
     Event,
     Failed,
+    FailureKind,
     Finished,
     FinishReason,
     LoadProgress,
@@ -100,7 +101,7 @@ def test_out_of_memory_is_said_plainly(ready: Session, monkeypatch: pytest.Monke
     monkeypatch.setattr(Decoding, "verify", no_memory)
     ready.ask("Hello")
     failed = ready.wait(Failed)
-    assert not failed.bug
+    assert (failed.bug, failed.kind) == (False, FailureKind.OUT_OF_MEMORY)
     assert "memory" in failed.cause
     assert "smaller model" in failed.remedy
 
@@ -179,6 +180,7 @@ def check_refused(ready: Session, folder: Path, words: str) -> None:
     failed = ready.wait(Failed, after=after)
     assert words in failed.cause
     assert (failed.request_id, failed.bug) == (None, False)
+    assert failed.kind is FailureKind.MODEL_UNUSABLE
     assert ready.ask("Hello", max_tokens=3).reason is FinishReason.LENGTH
 
 

@@ -109,13 +109,15 @@ def double_bos() -> None:
     """The template writes the first token, and the tokenizer writes it again."""
     from engine.model.chat_template import ChatTemplate
 
-    honest = ChatTemplate.render_ids
+    honest = ChatTemplate.prompt
 
-    def render_ids(self: Any, messages: Any, tokenizer: Any, **options: Any) -> list[int]:
-        ids = honest(self, messages, tokenizer, **options)
-        return ids if tokenizer.bos_id is None else [tokenizer.bos_id, *ids]
+    def prompt(self: Any, messages: Any, tokenizer: Any, **options: Any) -> Any:
+        right = honest(self, messages, tokenizer, **options)
+        if tokenizer.bos_id is None:
+            return right
+        return replace(right, ids=[tokenizer.bos_id, *right.ids])
 
-    ChatTemplate.render_ids = render_ids  # type: ignore[method-assign]
+    ChatTemplate.prompt = prompt  # type: ignore[method-assign]
 
 
 def stop_string_across_rounds_missed() -> None:

@@ -74,7 +74,7 @@ def with_template(
 def prompt(
     pair: tuple[ChatTemplate, Tokenizer], *messages: Message, continue_answer: bool = False
 ) -> list[int]:
-    return pair[0].render_ids(messages, pair[1], continue_answer=continue_answer)
+    return pair[0].prompt(messages, pair[1], continue_answer=continue_answer).ids
 
 
 def theirs(folder: Path, template: str | None, messages: list[Message]) -> list[int]:

@@ -208,11 +208,10 @@ def test_a_begun_answer_goes_on_behind_its_text(tokenizer: Tokenizer) -> None:
     whole = "hello 🦙 the dog"
     ids = tokenizer.encode_text(whole)
     for begun in range(len(ids)):
-        shown = tokenizer.decode(ids[:begun])
-        if not whole.startswith(shown):
-            continue  # ends within a character
+        shown = tokenizer.decode_both(ids[:begun])[1]
         text_stream = TextStream(tokenizer)
-        text_stream.resume(ids[:begun])
+        text_stream.resume(ids[:begun], shown)
+        assert text_stream.position == len(shown.encode("utf-16-le")) // 2
         parts = [text_stream.push(i, Origin.TARGET) for i in ids[begun:]]
         parts.append(text_stream.finish())
         assert shown + "".join(part.text for part in parts) == whole
@@ -220,6 +219,45 @@ def test_a_begun_answer_goes_on_behind_its_text(tokenizer: Tokenizer) -> None:
         assert spans[0].start == len(shown.encode("utf-16-le")) // 2
         assert spans[-1].end == len(whole) + 1
         assert text_stream.kept == len(ids) - begun
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_cut_anywhere_and_resumed_it_is_the_uninterrupted_text(
+    tokenizer: Tokenizer, data: st.DataObject
+) -> None:
+    """Even inside a character, or inside what might have become a stop string."""
+    ids = data.draw(some_ids(tokenizer))
+    stops = data.draw(st.lists(st.sampled_from(["the", "o t", "🦙", "日本", "語🦙"]), max_size=2))
+    whole = stream(tokenizer, ids, stops)
+    text, kept, spans, ended = "", [], [], False
+    for cut in sorted(data.draw(st.lists(st.integers(0, len(ids)), max_size=3))):
+        part = TextStream(tokenizer, stops)
+        part.resume(kept, text)
+        released = part.push_all(ids[len(kept) : cut], 0) + part.suspend()
+        text, ended = text + released.text, part.stopped
+        spans += released.spans
+        if ended:
+            break
+        kept = [*kept, *ids[len(kept) :][: part.kept]]
+        assert [span.token_id for span in spans] == kept
+        assert text == tokenizer.decode_both(kept)[1]
+        assert whole.text.startswith(text)
+    if not ended:
+        last = TextStream(tokenizer, stops)
+        last.resume(kept, text)
+        text += last.push_all(ids[len(kept) :], 0).text + last.finish().text
+    assert text == whole.text
+
+
+def test_half_a_character_shown_by_an_older_version_is_not_shown_again(
+    tokenizer: Tokenizer,
+) -> None:
+    clef = [i for i in tokenizer.encode_text("𝄞") if tokenizer.token_bytes(i) != b" "]
+    text_stream = TextStream(tokenizer)
+    text_stream.resume(clef[:-1], "\ufffd")
+    after = tokenizer.encode_text("a")[-1]
+    assert (text_stream.push(after, Origin.TARGET) + text_stream.finish()).text == "a"
 
 
 def test_a_stop_string_that_begins_in_a_tokens_last_half_character(
