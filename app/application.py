@@ -162,7 +162,7 @@ def performance_panel(bridge: EngineBridge, session: ChatSession) -> QWidget:
 
     panel = PerformancePanel()
     session.asked.connect(panel.asked)
-    bridge.received.connect(panel.handle)
+    bridge.frame.connect(panel.handle_all)
     return panel
 
 

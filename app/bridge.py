@@ -8,15 +8,16 @@ import threading
 import time
 import traceback
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.status import EngineStatus, Phase
 from engine.commands import Command, Load
-from engine.events import DeviceSample, Event, Failed
+from engine.events import DeviceSample, Event, Failed, RoundFinished, TextDelta
 
 _log = logging.getLogger(__name__)
 
@@ -70,11 +71,12 @@ def share_the_interpreter() -> None:
 class EngineBridge(QObject):
     """Owns the engine, hands its events to Qt's thread once a frame, and keeps its status.
 
-    Callbacks of `subscribe` and the signals run in the thread the bridge was made in.
+    Callbacks of `subscribe` and the signals run in the thread the bridge was made in. Text that
+    came within one frame is handed out in one piece.
     """
 
-    received = Signal(object)
-    """Every event, in order."""
+    frame = Signal(object)
+    """All events of a frame, in order, as `joined` leaves them: a tuple."""
     status_changed = Signal(object)
     """The new `EngineStatus`."""
 
@@ -85,6 +87,7 @@ class EngineBridge(QObject):
         self._waiting: list[Command] = []
         self._gate = threading.Lock()
         self._events: deque[Event | _Sent] = deque()
+        self._due: deque[Event | _Sent] = deque()
         self._subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
         self._closed = False
         self._last_activity = time.perf_counter()
@@ -129,23 +132,35 @@ class EngineBridge(QObject):
             engine, self._engine = self._engine, None
         if engine is not None:
             engine.close(timeout)
-        while self._events:
-            self._dispatch(self._events.popleft())
+        self._due.extend(joined(self._arrived()))
+        while self._due:
+            self._dispatch(self._due.popleft())
 
     def drain(self) -> None:
         """Hand out what has come in since the last frame."""
         started = time.perf_counter()
-        while self._events:
-            event = self._events.popleft()
+        self._due.extend(joined(self._arrived()))
+        handed: list[Event] = []
+        while self._due:
+            event = self._due.popleft()
             if not isinstance(event, DeviceSample):
                 self._last_activity = started
             self._dispatch(event)
+            if not isinstance(event, _Sent):
+                handed.append(event)
             if time.perf_counter() - started > _DRAIN_BUDGET_S:
                 break
+        if handed:
+            self._call(self.frame.emit, tuple(handed))
         idle = started - self._last_activity > _IDLE_AFTER_S and not self.status.busy
         interval = _IDLE_MS if idle else _FRAME_MS
         if self._timer.interval() != interval:
             self._timer.setInterval(interval)
+
+    def _arrived(self) -> Iterator[Event | _Sent]:
+        """What is there now; the engine goes on meanwhile."""
+        for _ in range(len(self._events)):
+            yield self._events.popleft()
 
     def _note(self, command: Command) -> None:
         """Follow a command that was sent."""
@@ -186,21 +201,58 @@ class EngineBridge(QObject):
             if broken
             else self.status.after(event)
         )
-        callbacks = [*self._subscribers[type(event)], self.received.emit]
-        for callback in callbacks:
-            try:
-                callback(event)
-            except Exception:  # noqa: BLE001 - one bad reader must not silence the others
-                sys.excepthook(*sys.exc_info())
+        for callback in self._subscribers.get(type(event), ()):
+            self._call(callback, event)
+
+    @staticmethod
+    def _call(callback: Callable[[E], object], argument: E) -> None:
+        try:
+            callback(argument)
+        except Exception:  # noqa: BLE001 - one bad reader must not silence the others
+            sys.excepthook(*sys.exc_info())
 
     def _set_status(self, status: EngineStatus) -> None:
-        if status != self.status:
+        if status is not self.status and status != self.status:
             self.status = status
             self.status_changed.emit(status)
 
     def _wake(self) -> None:
         self._last_activity = time.perf_counter()
         self._timer.setInterval(_FRAME_MS)
+
+
+def joined(events: Iterable[Event | _Sent]) -> Iterator[Event | _Sent]:
+    """The same events with the pieces of an answer's text put together.
+
+    A piece is put to the first one of its stretch, so rounds come after the text they wrote. A
+    round whose draft was refused ends the stretch: what was refused belongs behind just that text.
+    """
+    text: list[TextDelta] = []
+    rounds: list[RoundFinished] = []
+    for event in events:
+        own = not text or not isinstance(event, TextDelta) or event.request_id == text[0].request_id
+        if isinstance(event, TextDelta) and own:
+            text.append(event)
+        elif isinstance(event, RoundFinished) and text and not event.rejected:
+            rounds.append(event)
+        else:
+            yield from _stretch(text, rounds)
+            text, rounds = [], []
+            if isinstance(event, TextDelta):
+                text.append(event)
+            else:
+                yield event
+    yield from _stretch(text, rounds)
+
+
+def _stretch(text: list[TextDelta], rounds: list[RoundFinished]) -> Iterator[Event]:
+    if len(text) > 1:
+        spans = tuple(chain.from_iterable(piece.spans for piece in text))
+        whole = "".join(piece.text for piece in text)
+        yield TextDelta(text[-1].at, text[0].request_id, whole, spans)
+    else:
+        yield from text
+    yield from rounds
 
 
 _START_MARK = "The engine did not start:\n"

@@ -51,6 +51,10 @@ class Measurement:
         self._window_s = process_age()
         self._probe = Probe(assembly.window)
         self._clocks = Clocks()
+        self._answering = QEventLoop()
+        assembly.session.answer_finished.connect(lambda _: self._answering.exit(0))
+        self._patience = QTimer(singleShot=True, interval=int(1000 * _PATIENCE_S))
+        self._patience.timeout.connect(lambda: self._answering.exit(1))
 
     def take(self, wishes: Wishes) -> UiReport:
         """Everything that is wished for.
@@ -150,7 +154,10 @@ class Measurement:
         session = self._assembly.session
         session.open(None)
         session.send(QUESTION)
-        until(lambda: session.live is None)
+        # No timer looks whether it is over: it would be part of what is measured.
+        self._patience.start()
+        if self._answering.exec():
+            raise TimeoutError("the answer does not come to its end")
 
     def _open(self, messages: int) -> Opening:
         """A long conversation, until the window has painted its end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -84,12 +85,18 @@ class PerformancePanel(QWidget):
         """Everything painted, from top to bottom."""
         return [*self._answer_views, *self._lane_views.values()]
 
-    def handle(self, event: Event) -> None:
-        """Take one of the engine's events in; cheap, drawing comes later."""
-        changed = self.model.handle(event)
+    def handle_all(self, events: Iterable[Event]) -> None:
+        """Take the engine's events in; cheap, drawing comes later."""
+        changed = self._changed
+        for event in events:
+            changed |= self.model.handle(event)
         if changed:
-            self._changed |= changed
+            self._changed = changed
             self._schedule()
+
+    def handle(self, event: Event) -> None:
+        """Take one event in."""
+        self.handle_all((event,))
 
     def asked(self, at: float) -> None:
         """Note when the user pressed send, on the events' clock, for the time to first token."""

@@ -20,10 +20,14 @@ from engine.events import (
     Failed,
     Finished,
     FinishReason,
+    Interval,
     LoadProgress,
+    Origin,
     PlanReady,
     PrefillProgress,
+    RoundFinished,
     TextDelta,
+    TokenSpan,
     Unloaded,
 )
 from engine.request import ChatRequest, Message, Role
@@ -59,6 +63,60 @@ def test_events_arrive_in_order_in_the_window_s_thread(qtbot: QtBot) -> None:
     assert bridge.status.phase is Phase.READY
     assert bridge.last_load == LOAD
     bridge.close()
+
+
+def test_text_of_one_frame_comes_in_one_piece(qtbot: QtBot) -> None:
+    engine: list[Callable[[Event], None]] = []
+
+    def silent(emit: Callable[[Event], None]) -> EngineLike:
+        engine.append(emit)
+        return FakeEngine(lambda _event: None, Script())
+
+    bridge = EngineBridge(silent)
+    seen: list[object] = []
+    frames: list[tuple[Event, ...]] = []
+    for kind in (TextDelta, RoundFinished, Finished):
+        bridge.subscribe(kind, seen.append)
+    bridge.frame.connect(frames.append)
+    bridge.start()
+    qtbot.waitUntil(lambda: bool(engine))
+    for event in (
+        _text("one ", 0),
+        _round(1),
+        _text("two ", 4),
+        _round(2, rejected="too"),
+        _text("three", 8),
+        _round(3),
+        _text("four", 0, "b"),
+        _finished(),
+    ):
+        engine[0](event)
+    bridge.drain()
+    assert [event.text if isinstance(event, TextDelta) else type(event) for event in seen] == [
+        "one two ",
+        RoundFinished,
+        RoundFinished,
+        "three",
+        RoundFinished,
+        "four",
+        Finished,
+    ]
+    whole = seen[0]
+    assert isinstance(whole, TextDelta)
+    assert [(span.start, span.end) for span in whole.spans] == [(0, 4), (4, 8)]
+    assert [event.index for event in seen if isinstance(event, RoundFinished)] == [1, 2, 3]
+    assert frames == [tuple(seen)]
+    bridge.close()
+
+
+def _text(text: str, start: int, request_id: str = "a") -> TextDelta:
+    span = TokenSpan(7, start, start + len(text), Origin.TARGET)
+    return TextDelta(0.0, request_id, text, (span,))
+
+
+def _round(index: int, rejected: str = "") -> RoundFinished:
+    work = Interval(0.0, 1.0)
+    return RoundFinished(1.0, "a", index, None, work, 0, 0, 1, rejected=rejected)
 
 
 def test_commands_sent_while_the_engine_starts_wait_for_it(qtbot: QtBot) -> None:
