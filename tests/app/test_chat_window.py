@@ -344,7 +344,7 @@ def test_a_long_conversation_opens_with_its_end(desk: Desk) -> None:
         QApplication.processEvents()
         if bar.value() == 0:
             break
-    assert transcript.bubbles[0].message.text.startswith("Message 0 ")
+    desk.bot.waitUntil(lambda: transcript.bubbles[0].message.text.startswith("Message 0 "))
     assert len(transcript.bubbles) < 60
 
 
