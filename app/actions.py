@@ -61,6 +61,7 @@ class WindowActions(QObject):
             _Row(tr("Show or hide the conversations"), "Ctrl+B", self.toggle_sidebar),
             _Row(tr("Show or hide the performance panel"), "Ctrl+P", self.toggle_performance),
             _Row(tr("Light, dark or as the system"), "Ctrl+Shift+L", self.next_theme),
+            _Row(tr("Settings"), "Ctrl+,", window.settings_asked.emit),
             _Row(tr("All commands"), "Ctrl+Shift+P", self.show_palette),
             _Row(tr("Keyboard shortcuts"), "F1", self.show_shortcuts),
             _Row(tr("About Duotail"), "", self.show_about),

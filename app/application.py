@@ -6,7 +6,6 @@ import logging
 import signal
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,12 +15,15 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.bridge import EngineBridge, EngineFactory, real_engine
 from app.chat.session import ChatSession
 from app.history import HistoryStore, set_aside
+from app.housekeeping import Housekeeping
 from app.instance import SingleInstance
 from app.library.choice import ModelChoice
 from app.logs import start_logging
 from app.main_window import MainWindow, Services
+from app.moving import settle_data
 from app.paths import Paths
-from app.safe_mode import NOTICE, LoadMark, enter_safe_mode
+from app.restart import start_again
+from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
 from app.settings import Settings, SettingsStore
 from app.settings.language import speak
 from app.theme.theme import Theme
@@ -77,6 +79,10 @@ class Assembly:
         self.models = ModelChoice(self.bridge, self.settings)
         services = Services(self.bridge, self.session, self.settings, theme, self.models, panel)
         self.window = MainWindow(services)
+        self.house = Housekeeping(
+            paths, self.settings, theme, self.session, self.window.chat.banners
+        )
+        self.window.settings_asked.connect(self.house.show_settings)
         self.window.open_last()
         if self.trouble is not None:
             self._tell_of_history(self.trouble)
@@ -87,9 +93,9 @@ class Assembly:
         `bundled` is called in the engine's starting thread.
         """
         mark = LoadMark(self.paths.load_mark)
-        if mark.left_behind:
+        if mark.left_behind or safe_mode_asked():
             enter_safe_mode()
-            self.window.chat.banners.show_notice(NOTICE)
+            self.window.chat.banners.show_notice(tr(CRASHED if mark.left_behind else ASKED_FOR))
         for answer in (PlanReady, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
         mark.set()
@@ -103,17 +109,6 @@ class Assembly:
         self.session.shut_down()
         self.settings.flush()
         self.store.close()
-
-    def show_unexpected(self, error: BaseException) -> None:
-        """Tell of an error that nobody foresaw."""
-        details = "".join(traceback.format_exception(error))
-        self.window.chat.show_trouble(
-            UserFixable(
-                "Something went wrong inside Duotail.",
-                "Your conversations are safe. If it happens again, please report it.",
-                details,
-            )
-        )
 
     def _look(self, settings: Settings) -> None:
         self._theme.apply(
@@ -188,10 +183,11 @@ def run(
     `language` is spoken instead of the one in the settings.
     """
     application = make_application()
-    errors = _Errors()
-    crash_log = start_logging(paths, errors.arrived.emit)
     settings = SettingsStore(paths.settings)
     speak(application, language or settings.value.language)
+    paths, trouble = settle_data(paths)
+    errors = _Errors()
+    crash_log = start_logging(paths, errors.arrived.emit)
     instance = SingleInstance(paths.lock)
     if not instance.claim():
         if instance.ask_other_to_rise():
@@ -199,7 +195,10 @@ def run(
         sys.stderr.write(tr("Duotail is already running but does not answer; end it first.") + "\n")
         return 1
     assembly = Assembly(paths, Theme(application), factory, settings)
-    errors.arrived.connect(assembly.show_unexpected)
+    errors.arrived.connect(assembly.house.tell_of_error)
+    assembly.house.tell_of_last_crash()
+    if trouble is not None:
+        assembly.window.chat.show_trouble(trouble)
     instance.raise_asked.connect(assembly.window.come_forward)
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show()
@@ -212,6 +211,8 @@ def run(
     instance.release()
     if crash_log is not None:
         crash_log.flush()
+    if assembly.house.restart is not None:
+        start_again(safe=assembly.house.restart)
     return code
 
 

@@ -14,8 +14,10 @@ from typing import TextIO
 from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 
 from app.paths import Paths
+from app.reports.wording import safe_traceback
 
 _log = logging.getLogger("duotail")
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _LEVELS = {
     QtMsgType.QtDebugMsg: logging.DEBUG,
     QtMsgType.QtInfoMsg: logging.INFO,
@@ -23,6 +25,26 @@ _LEVELS = {
     QtMsgType.QtCriticalMsg: logging.ERROR,
     QtMsgType.QtFatalMsg: logging.CRITICAL,
 }
+
+
+class _Discreet(logging.Formatter):
+    """Writes tracebacks without messages that could quote a conversation."""
+
+    def formatException(  # noqa: N802
+        self,
+        ei: tuple[type[BaseException], BaseException, TracebackType | None]
+        | tuple[None, None, None],
+    ) -> str:
+        """The place, the kind, and the message where it tells of code."""
+        return "" if ei[1] is None else safe_traceback(ei[1])
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As always, but not with a traceback that another handler has formatted."""
+        kept, record.exc_text = record.exc_text, None
+        try:
+            return super().format(record)
+        finally:
+            record.exc_text = kept
 
 
 def start_logging(paths: Paths, on_error: Callable[[BaseException], None]) -> TextIO | None:
@@ -39,7 +61,7 @@ def start_logging(paths: Paths, on_error: Callable[[BaseException], None]) -> Te
         handler = RotatingFileHandler(
             paths.log, maxBytes=1_000_000, backupCount=1, encoding="utf-8"
         )
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler.setFormatter(_Discreet(_FORMAT))
         root.addHandler(handler)
         crash_file = paths.crash_log.open("a", encoding="utf-8")
         faulthandler.enable(crash_file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QCloseEvent, QResizeEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter, QWidget
 
@@ -47,6 +47,8 @@ class Services:
 class MainWindow(QMainWindow):
     """The one window."""
 
+    settings_asked = Signal()
+
     def __init__(self, services: Services) -> None:
         super().__init__()
         self._services = services
@@ -81,7 +83,8 @@ class MainWindow(QMainWindow):
         """Show the conversation that was open when Duotail was closed."""
         session, settings = self._services.session, self._services.settings
         session.conversations.refresh()
-        session.open(session.conversations.get(settings.value.last_conversation))
+        last = settings.value.last_conversation if settings.value.reopen_last else None
+        session.open(session.conversations.get(last))
         if settings.trouble is not None:
             self.chat.show_trouble(settings.trouble)
 

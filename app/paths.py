@@ -8,6 +8,8 @@ from pathlib import Path
 
 from platformdirs import PlatformDirs
 
+from app.data_folder import read_pointer
+
 _DIRS = PlatformDirs("Duotail", appauthor=False)
 
 
@@ -17,6 +19,8 @@ class Paths:
 
     data: Path
     config: Path
+    pointer: Path | None = None
+    """The file that says where the data are; None where an option or the environment does."""
 
     @property
     def history(self) -> Path:
@@ -39,6 +43,11 @@ class Paths:
         return self.data / "crash.log"
 
     @property
+    def reports(self) -> Path:
+        """Crash reports, a few text files."""
+        return self.data / "reports"
+
+    @property
     def load_mark(self) -> Path:
         """There while a model loads; left behind by a crash."""
         return self.data / "loading"
@@ -50,14 +59,19 @@ class Paths:
 
 
 def find_paths(data_dir: str | None = None) -> Paths:
-    """The folders in use: the option, then the environment, then the system's own places.
+    """The folders in use: the option, then the environment, then the user's or the system's own.
 
-    With a data folder of the user's choice the settings lie in it too, unless
-    DUOTAIL_CONFIG_DIR says otherwise: a portable installation is one folder.
+    With a data folder from the option or the environment the settings lie in it too, unless
+    DUOTAIL_CONFIG_DIR says otherwise: a portable installation is one folder. A folder chosen in
+    the window holds the data only.
     """
     chosen = data_dir or os.environ.get("DUOTAIL_DATA_DIR")
     config = None if data_dir else os.environ.get("DUOTAIL_CONFIG_DIR")
-    data = Path(chosen).expanduser().absolute() if chosen else Path(_DIRS.user_data_path)
-    if config:
-        return Paths(data, Path(config).expanduser().absolute())
-    return Paths(data, data if chosen else Path(_DIRS.user_config_path))
+    own_config = Path(config).expanduser().absolute() if config else None
+    if chosen:
+        data = Path(chosen).expanduser().absolute()
+        return Paths(data, own_config or data)
+    own_config = own_config or Path(_DIRS.user_config_path)
+    pointer = own_config / "data-folder.toml"
+    moved = read_pointer(pointer).folder
+    return Paths(Path(moved) if moved else Path(_DIRS.user_data_path), own_config, pointer)

@@ -13,14 +13,22 @@ from pathlib import Path
 
 import psutil
 
+from engine.language import later
+
 _log = logging.getLogger(__name__)
 
 SAFE_ISA = "portable"
+_SAFE_MODE = "DUOTAIL_SAFE_MODE"
+_ASKED, _IN_FORCE = "asked", "in force"
 
-NOTICE = (
+CRASHED = later(
     "Duotail ended unexpectedly while it loaded the model. It now runs in safe mode, which is "
     "slower; the next start will be a normal one."
 )
+ASKED_FOR = later(
+    "Duotail runs in safe mode, which is slower. The next start will be a normal one."
+)
+"""What the user is told, texts for `tr`."""
 
 
 class LoadMark:
@@ -54,6 +62,20 @@ class LoadMark:
             _log.warning("the mark cannot be removed: %s", error)
 
 
+def safe_mode_asked() -> bool:
+    """Whether this start was asked to be careful."""
+    return os.environ.get(_SAFE_MODE) == _ASKED
+
+
 def enter_safe_mode() -> None:
     """Make the engine of this process use what every processor has."""
+    os.environ[_SAFE_MODE] = _IN_FORCE
     os.environ["DUOTAIL_ISA"] = SAFE_ISA
+
+
+def environment_for(*, safe: bool) -> dict[str, str]:
+    """The environment of a process that is started by this one, careful or normal."""
+    environment = dict(os.environ)
+    if environment.pop(_SAFE_MODE, "") == _IN_FORCE:
+        del environment["DUOTAIL_ISA"]
+    return environment | ({_SAFE_MODE: _ASKED} if safe else {})

@@ -27,6 +27,7 @@ _USER_DIRS = {
 def pytest_configure(config: pytest.Config) -> None:
     """Set the environment before Qt or a hub library can read it."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    os.environ.update(LC_ALL="C.UTF-8", LANGUAGE="en")  # tests read the texts in English
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     home = tempfile.TemporaryDirectory(prefix="duotail-tests-", ignore_cleanup_errors=True)

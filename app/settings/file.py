@@ -13,7 +13,7 @@ from typing import Any
 
 from app.settings.model import DEFAULTS, SPECS, Settings
 from app.settings.presets import BUILT_IN, Presets
-from app.settings.toml import dumps
+from app.toml import dumps
 from engine.errors import UserFixable
 from engine.language import later, tr
 

@@ -8,6 +8,8 @@ from PySide6.QtWidgets import QApplication
 from app.settings.model import SYSTEM
 from engine import language
 
+_NAME = "Qt's own texts"
+
 
 def chosen(code: str) -> str:
     """The code of the language to speak: `code` itself, or the system's where it says so."""
@@ -29,7 +31,11 @@ def speak(application: QApplication, code: str) -> None:
         if locale.textDirection() is Qt.LayoutDirection.RightToLeft
         else Qt.LayoutDirection.LeftToRight
     )
+    for old in application.findChildren(QTranslator, _NAME):
+        application.removeTranslator(old)
+        old.deleteLater()
     translator = QTranslator(application)
+    translator.setObjectName(_NAME)
     folder = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
     if translator.load(locale, "qtbase", "_", folder):
         application.installTranslator(translator)

@@ -11,20 +11,80 @@ from app.history.records import ChatSetup
 from app.settings.kinds import Kind, Number, Switch, Whole, Word
 from engine.language import later, tr
 
-KINDS: dict[str, Kind] = {
-    "system_prompt": Word(longest=100_000),
-    "temperature": Number(0, 2),
-    "top_k": Whole(0, 1000),
-    "top_p": Number(0.01, 1, 0.05),
-    "min_p": Number(0, 1, 0.01),
-    "repetition_penalty": Number(0.5, 2, 0.05),
-    "presence_penalty": Number(-2, 2),
-    "frequency_penalty": Number(-2, 2),
-    "seed": Whole(0, 2**63 - 1),
-    "max_tokens": Whole(1, 2**31 - 1),
-    "thinking": Switch(),
+
+@dataclass(frozen=True, slots=True)
+class PresetField:
+    """A part of a setup: what it can hold, and texts for `tr`."""
+
+    kind: Kind
+    label: str
+    about: str
+    unset: str = ""
+    """What no value means, where it may have none."""
+
+
+FIELDS: dict[str, PresetField] = {
+    "system_prompt": PresetField(
+        Word(longest=100_000),
+        later("System prompt"),
+        later("Said to the model before everything else: who it is, how it shall answer."),
+    ),
+    "temperature": PresetField(
+        Number(0, 2),
+        later("Temperature"),
+        later("How freely words are chosen. 0 always takes the most likely one."),
+    ),
+    "top_k": PresetField(
+        Whole(0, 1000),
+        later("Most likely words (top-k)"),
+        later("Chooses among so many of the most likely words; 0 among all."),
+    ),
+    "top_p": PresetField(
+        Number(0.01, 1, 0.05),
+        later("Share of probability (top-p)"),
+        later("Chooses among the most likely words that together reach this share; 1 is all."),
+    ),
+    "min_p": PresetField(
+        Number(0, 1, 0.01),
+        later("Least probability (min-p)"),
+        later("Leaves out words this much less likely than the most likely one; 0 none."),
+    ),
+    "repetition_penalty": PresetField(
+        Number(0.5, 2, 0.05),
+        later("Repetition penalty"),
+        later("Above 1, words of the conversation become less likely."),
+    ),
+    "presence_penalty": PresetField(
+        Number(-2, 2),
+        later("Presence penalty"),
+        later("Above 0, words that the answer already has become less likely."),
+    ),
+    "frequency_penalty": PresetField(
+        Number(-2, 2),
+        later("Frequency penalty"),
+        later("Above 0, words become less likely with every time the answer has had them."),
+    ),
+    "seed": PresetField(
+        Whole(0, 2**63 - 1),
+        later("Seed"),
+        later("The same seed and question give the same answer."),
+        later("A new one each time"),
+    ),
+    "max_tokens": PresetField(
+        Whole(1, 2**31 - 1),
+        later("Longest answer, in tokens"),
+        later("A token is a word or a part of one."),
+        later("No limit"),
+    ),
+    "thinking": PresetField(
+        Switch(),
+        later("Thinking"),
+        later("Whether a model that can think first shall do so."),
+        later("As the model does"),
+    ),
 }
-"""What each field of a preset's setup can hold."""
+"""Everything that a preset sets."""
+KINDS = {name: part.kind for name, part in FIELDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +144,16 @@ def _from_table(table: Mapping[str, object]) -> Preset | None:
     if not name:
         return None
     values: dict[str, Any] = {}
-    for key, kind in KINDS.items():
+    for key, part in FIELDS.items():
         if key in table:
             with contextlib.suppress(ValueError):
-                values[key] = kind.read(table[key])
-    rest = tuple((key, value) for key, value in table.items() if key not in {"name", *KINDS})
+                values[key] = part.kind.read(table[key])
+    rest = tuple((key, value) for key, value in table.items() if key not in {"name", *FIELDS})
     return Preset(name, ChatSetup(**values), rest)
 
 
 def _to_table(preset: Preset) -> dict[str, object]:
     values = asdict(preset.setup)
     default = asdict(ChatSetup())
-    own = {name: values[name] for name in KINDS if values[name] != default[name]}
+    own = {name: values[name] for name in FIELDS if values[name] != default[name]}
     return {"name": preset.name} | own | dict(preset.rest)

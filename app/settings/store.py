@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.settings.file import load, save
-from app.settings.model import DEFAULTS
+from app.settings.model import DEFAULTS, SPECS
 from engine.errors import UserFixable
 
 _SAVE_AFTER_MS = 400
@@ -45,6 +45,12 @@ class SettingsStore(QObject):
     def reset(self, name: str) -> None:
         """Set one field back to its default."""
         self.change(**{name: getattr(DEFAULTS, name)})
+
+    def reset_all(self) -> None:
+        """Set everything that the page shows back to its default."""
+        self.change(
+            **{name: getattr(DEFAULTS, name) for name, spec in SPECS.items() if spec.section}
+        )
 
     def flush(self) -> None:
         """Save now what is not saved yet."""

@@ -84,21 +84,21 @@ QDialogButtonBox, QMessageBox { dialogbuttonbox-buttons-have-icons: 0; }
 """
 
 _FIELDS = """
-QLineEdit, QPlainTextEdit, QComboBox, QAbstractSpinBox { background: $surface; color: $text;
+QLineEdit, QPlainTextEdit, QComboBox { background: $surface; color: $text;
     border: 1px solid $border_strong; border-radius: ${radius}px; padding: 6px 8px;
     selection-background-color: $accent; selection-color: $on_accent; }
 QLineEdit { border-color: $border; }
-QLineEdit:focus, QPlainTextEdit:focus, QComboBox:focus, QAbstractSpinBox:focus {
+QLineEdit:focus, QPlainTextEdit:focus, QComboBox:focus {
     border: 2px solid $accent; padding: 5px 7px; }
 QFrame[look="card"] QPlainTextEdit:focus { border: none; padding: 0; }
-QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus { border: none; padding: 0;
-    background: transparent; }
+QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus { border: none; padding: 4px 6px; }
 QComboBox::drop-down { border: none; width: 24px; subcontrol-origin: padding;
     subcontrol-position: right center; }
 QComboBox::down-arrow { image: url("$chevron"); width: 14px; height: 14px; }
 QComboBox QAbstractItemView { background: $surface; border: 1px solid $border_strong;
     selection-background-color: $selected; selection-color: $text; outline: none; }
 QCheckBox { spacing: 8px; border: 2px solid transparent; border-radius: 6px; padding: 2px; }
+QCheckBox[look="bare"] { spacing: 0; }
 QCheckBox:focus { border-color: $accent; }
 QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted;
     border-radius: 4px; background: $surface; }

@@ -55,6 +55,7 @@ class Theme(QObject):
         super().__init__(application)
         self._application = application
         self._choice = ThemeChoice.SYSTEM
+        self._applied = False
         self.tokens = LIGHT
         _InForce.font_scale, _InForce.reduced_motion = 1.0, False
         application.setStyle("Fusion")
@@ -86,8 +87,8 @@ class Theme(QObject):
             _InForce.font_scale = font_scale
         if larger:
             self._application.setFont(ui_font())
-        if larger or choice is not self._choice or not self._application.styleSheet():
-            self._choice = choice
+        if larger or choice is not self._choice or not self._applied:
+            self._choice, self._applied = choice, True
             hints = self._application.styleHints()
             if hasattr(hints, "setColorScheme"):
                 hints.setColorScheme(_SCHEMES[choice])
@@ -172,14 +173,17 @@ def palette(tokens: Tokens) -> QPalette:
     return result
 
 
-def ui_font() -> QFont:
-    """The font of the interface and of running text: the system's, else a clean fallback."""
+def ui_font(scale: float | None = None) -> QFont:
+    """The font of the interface and of running text: the system's, else a clean fallback.
+
+    Its size is the system's times `scale`, by default the one in force.
+    """
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     available = set(QFontDatabase.families())
     if font.family() not in available or font.family().lower() in _NO_FAMILIES:
         present = [family for family in _UI_FAMILIES if family in available]
         font.setFamilies([*present, "sans-serif"])
-    font.setPointSizeF(max(font.pointSizeF(), 10.0) * _InForce.font_scale)
+    font.setPointSizeF(max(font.pointSizeF(), 10.0) * (scale or _InForce.font_scale))
     return font
 
 

@@ -16,9 +16,9 @@ from app.paths import find_paths
 from app.settings import Preset, Settings, SettingsStore
 from app.settings.file import VERSION, load, save
 from app.settings.model import SPECS
-from app.settings.presets import BUILT_IN, KINDS
-from app.settings.toml import dumps
+from app.settings.presets import BUILT_IN, FIELDS
 from app.theme.theme import ThemeChoice
+from app.toml import dumps
 from engine.errors import UserFixable
 
 _EVERYTHING = Settings(
@@ -202,7 +202,7 @@ def test_every_default_is_a_value_that_its_kind_accepts() -> None:
 
 
 def test_a_preset_can_hold_everything_that_a_setup_has() -> None:
-    assert {"preset", *KINDS} == set(ChatSetup.__slots__)
+    assert {"preset", *FIELDS} == set(ChatSetup.__slots__)
     assert all(preset.in_use().preset == preset.name for preset in BUILT_IN)
 
 
