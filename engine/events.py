@@ -65,6 +65,8 @@ class PlanSummary:
     kv_bytes: int = 0
     can_think: bool = False
     """Whether the model's template knows how to switch thinking on and off."""
+    context_limit: int = 0
+    """The longest context the model itself can handle; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)

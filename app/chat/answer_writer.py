@@ -7,10 +7,17 @@ from dataclasses import dataclass, field, replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.bridge import EngineBridge
-from app.history import AnswerState, Conversation, HistoryStore, StoredMessage
+from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
-from engine.events import Failed, Finished, FinishReason, RoundFinished, TextDelta
+from engine.events import (
+    Failed,
+    Finished,
+    FinishReason,
+    RoundFinished,
+    TextDelta,
+    TokenSpan,
+)
 from engine.request import ChatRequest
 
 _STORE_EVERY_MS = 100
@@ -31,7 +38,9 @@ class LiveAnswer:
     base: StoredMessage
     text: list[str] = field(default_factory=list)
     unsaved_text: list[str] = field(default_factory=list)
-    unsaved_ids: list[int] = field(default_factory=list)
+    spans: list[TokenSpan] = field(default_factory=list)
+    saved: int = 0
+    """How many of the spans the history has."""
     saving: bool = True
 
     @property
@@ -49,12 +58,12 @@ class AnswerWriter(QObject):
 
     arrived = Signal(object)
     """A `TextDelta` of the live answer."""
-    round_done = Signal(object)
-    """A `RoundFinished` of the live answer."""
+    refused = Signal(int, str)
+    """Where in the answer the target refused a drafted continuation, and its text."""
     ended = Signal(object, object)
     """The `LiveAnswer` that was, and the `StoredMessage` it has become; before it is stored."""
-    stored = Signal()
-    """The history holds the whole answer."""
+    stored = Signal(object)
+    """The `Conversation` whose answer the history now holds to its end."""
     failed = Signal(object)
     """A `Failed` of the live answer; `ended` follows."""
     problem = Signal(object)
@@ -97,15 +106,16 @@ class AnswerWriter(QObject):
         live = self.live
         if live is None or not live.unsaved_text or not live.saving:
             return
-        text = "".join(live.unsaved_text)
+        text, spans = "".join(live.unsaved_text), live.spans[live.saved :]
         live.saving = False  # trouble is told once, not ten times a second
         try:
-            self._store.append_to_answer(live.base.id, text, live.unsaved_ids, None)
+            ids = [span.token_id for span in spans]
+            self._store.append_to_answer(live.base.id, text, ids, TokenMarks.of(spans))
         except UserFixable as error:
             self.problem.emit(error)
             return
         live.unsaved_text.clear()
-        live.unsaved_ids.clear()
+        live.saved += len(spans)
         live.saving = True
 
     def shut_down(self) -> None:
@@ -122,12 +132,12 @@ class AnswerWriter(QObject):
         if live is not None:
             live.text.append(event.text)
             live.unsaved_text.append(event.text)
-            live.unsaved_ids.extend(span.token_id for span in event.spans)
+            live.spans.extend(event.spans)
             self.arrived.emit(event)
 
     def _round_done(self, event: RoundFinished) -> None:
-        if self._mine(event.request_id) is not None:
-            self.round_done.emit(event)
+        if event.rejected and self._mine(event.request_id) is not None:
+            self.refused.emit(event.rejected_at, event.rejected)
 
     def _failed(self, event: Failed) -> None:
         if self._mine(event.request_id) is not None:
@@ -139,28 +149,31 @@ class AnswerWriter(QObject):
             return
         self.live = None
         self._saver.stop()
-        message = _ended(live.base, event)
+        message = _ended(live, event)
         self.ended.emit(live, message)
         try:
             self._store.finish_answer(
                 message.id,
                 text=message.text,
                 token_ids=message.token_ids,
-                marks=None,
                 state=message.state,
                 stats=message.stats,
                 signature=message.signature,
+                marks=message.marks,
             )
         except UserFixable as error:
             self.problem.emit(error)
-        self.stored.emit()
+        self.stored.emit(live.conversation)
 
 
-def _ended(base: StoredMessage, event: Finished) -> StoredMessage:
+def _ended(live: LiveAnswer, event: Finished) -> StoredMessage:
     """The whole answer: what it had before, and what this request added."""
-    ids = None
+    base = live.base
+    ids, marks = None, None
     if event.token_ids is not None and base.token_ids is not None:
         ids = (*base.token_ids, *event.token_ids)
+    if base.marks is not None:
+        marks = base.marks + TokenMarks.of(live.spans)
     return replace(
         base,
         text=base.text + event.text,
@@ -168,4 +181,5 @@ def _ended(base: StoredMessage, event: Finished) -> StoredMessage:
         state=_STATES.get(event.reason, AnswerState.COMPLETE),
         stats=event.stats if event.stats.committed else base.stats,
         signature=event.signature,
+        marks=marks,
     )

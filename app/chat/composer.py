@@ -1,134 +1,77 @@
-"""Where the user writes: a field that grows, the sampling button, send and stop."""
+"""Where the user writes: files that go along, a field that grows, the setup, the meter, send."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QPlainTextEdit,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
-from app.chat.writer import prose_size
-from app.status import EngineStatus, Phase
+from app.chat.attachment_chips import AttachmentChips
+from app.chat.composer_state import ComposerState
+from app.chat.context_meter import ContextMeter
+from app.chat.message_field import MessageField
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
+from engine.language import later, tr
 
-_MOST_LINES = 9
-_HINT = "Enter sends, Shift+Enter makes a new line"
-
-
-@dataclass(frozen=True, slots=True)
-class ComposerState:
-    """What the composer allows; `reason` says in words why not, or what will happen."""
-
-    can_send: bool
-    can_stop: bool
-    reason: str = ""
-
-
-def composer_state(status: EngineStatus, *, answering: bool, elsewhere: str = "") -> ComposerState:
-    """What is possible now.
-
-    Args:
-        status: the engine's.
-        answering: whether an answer is being written in any conversation.
-        elsewhere: title of the other conversation it is written in, or "".
-    """
-    if answering and elsewhere:
-        return ComposerState(False, True, f"An answer is being written in \u201c{elsewhere}\u201d")
-    if answering:
-        return ComposerState(False, status.phase is not Phase.STOPPING, "")
-    match status.phase:
-        case Phase.BROKEN:
-            return ComposerState(False, False, "The engine did not start, so nothing can answer")
-        case Phase.NO_MODEL:
-            return ComposerState(False, False, "No model is loaded, so nothing can answer")
-        case Phase.PREPARING | Phase.LOADING:
-            return ComposerState(True, False, "The answer begins as soon as the model is ready")
-    return ComposerState(True, False)
-
-
-class _Field(QPlainTextEdit):
-    """A plain text field that sends with Enter."""
-
-    submitted = Signal()
-    focused = Signal(bool)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        enter = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}
-        with_shift = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
-        if enter and not with_shift:
-            self.submitted.emit()
-        else:
-            super().keyPressEvent(event)
-
-    def event(self, event: QEvent) -> bool:
-        """Leave Ctrl+K to the window: Qt would delete to the end of the line with it."""
-        if event.type() is QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
-            control = event.modifiers() == Qt.KeyboardModifier.ControlModifier
-            if control and event.key() == Qt.Key.Key_K:
-                event.ignore()
-                return False
-        return super().event(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusInEvent(event)
-        self.focused.emit(True)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        super().focusOutEvent(event)
-        self.focused.emit(False)
+_HINT = later("Enter sends, Shift+Enter makes a new line")
+_ROOM_FOR_WORDS = 480
 
 
 class Composer(QFrame):
     """The card at the bottom of the chat."""
 
-    sent = Signal(str)
+    send_asked = Signal()
     stop_asked = Signal()
-    sampling_asked = Signal()
+    setup_asked = Signal()
+    files_asked = Signal()
+    thinking_chosen = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("look", "card")
-        self.field = _Field(self)
-        self.field.setAccessibleName("Message")
-        self.field.setPlaceholderText("Ask something")
-        self.field.setTabChangesFocus(True)
-        self.field.setFrameShape(QFrame.Shape.NoFrame)
-        self.field.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        self.field.document().setDocumentMargin(2)
-        font = self.field.font()
-        font.setPointSizeF(prose_size())
-        self.field.setFont(font)
-        self.sampling = QToolButton(self)
-        self.sampling.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.sampling.setProperty("look", "quiet")
-        self.sampling.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.sampling.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.sampling.setIconSize(QSize(16, 16))
-        self.sampling.clicked.connect(self.sampling_asked)
+        self.chips = AttachmentChips(self)
+        self.field = MessageField(self)
+        self.field.setAccessibleName(tr("Message"))
+        self.field.setPlaceholderText(tr("Ask something"))
+        self.attach_button = IconButton("clip", tr("Attach text files"), self, shortcut="Ctrl+O")
+        self.setup_button = self._quiet("sliders")
+        self.think_button = self._quiet("bulb")
+        self.think_button.setText(tr("Think"))
+        self.think_button.setCheckable(True)
+        self.think_button.setAccessibleName(tr("Think before answering"))
+        self.think_button.setToolTip(tr("The model thinks before it answers"))
+        self.think_button.hide()
         self._hint = ElidedLabel(self)
         self._hint.setProperty("look", "muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.send_button = self._round("send", "Send the message")
-        self.stop_button = self._round("stop", "Stop the answer (Esc)")
+        self.meter = ContextMeter(self)
+        self.send_button = self._round("send", tr("Send the message"))
+        self.stop_button = self._round("stop", tr("Stop the answer (Esc)"))
         self._state = ComposerState(True, False)
+        self._setup_words = ("", "")
         self._arrange()
-        self.field.textChanged.connect(self._text_changed)
+        self.field.textChanged.connect(self._update_buttons)
         self.field.submitted.connect(self.send)
         self.field.focused.connect(self._show_focus)
         self.send_button.clicked.connect(self.send)
         self.stop_button.clicked.connect(self.stop_asked)
-        self.set_sampling(0.0, None)
-        self._text_changed()
+        self.setup_button.clicked.connect(self.setup_asked)
+        self.attach_button.clicked.connect(self.files_asked)
+        self.think_button.clicked.connect(self.thinking_chosen)
+        self.show_setup("")
+        self._update_buttons()
+
+    def _quiet(self, icon_name: str) -> QToolButton:
+        button = QToolButton(self)
+        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        button.setProperty("look", "quiet")
+        button.setProperty("icon_name", icon_name)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.setCursor(Qt.CursorShape.PointingHandCursor)
+        button.setIconSize(QSize(16, 16))
+        return button
 
     def _round(self, icon_name: str, name: str) -> IconButton:
         button = IconButton(icon_name, name, self)
@@ -139,14 +82,19 @@ class Composer(QFrame):
     def _arrange(self) -> None:
         row = QHBoxLayout()
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
-        row.addWidget(self.sampling)
+        row.setSpacing(6)
+        row.addWidget(self.attach_button)
+        row.addWidget(self.setup_button)
+        row.addWidget(self.think_button)
         row.addWidget(self._hint, 1)
+        row.addWidget(self.meter)
+        row.addSpacing(4)
         row.addWidget(self.send_button)
         row.addWidget(self.stop_button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(14, 12, 10, 10)
         layout.setSpacing(6)
+        layout.addWidget(self.chips)
         layout.addWidget(self.field)
         layout.addLayout(row)
 
@@ -155,21 +103,24 @@ class Composer(QFrame):
         self._state = state
         self._update_buttons()
 
-    def set_sampling(self, temperature: float, seed: int | None) -> None:
-        """Show how answers are drawn."""
-        text = f"Temperature {temperature:g}"
-        if temperature and seed is not None:
-            text += f", seed {seed}"
-        self.sampling.setText(text)
-        self.sampling.setAccessibleName(f"How answers are drawn: {text}")
-        self.sampling.setToolTip("How answers are drawn (Ctrl+T)")
+    def show_setup(self, words: str, short: str = "") -> None:
+        """Say how answers are drawn; `short` is for narrow windows."""
+        self._setup_words = (words, short or words)
+        self.setup_button.setToolTip(f"{words}\n{tr('How answers are drawn (Ctrl+T)')}")
+        self.setup_button.setAccessibleName(
+            tr("How answers are drawn: {words}").format(words=words)
+        )
+        self._fit_words()
+
+    def show_thinking(self, *, possible: bool, on: bool) -> None:
+        """Offer the choice whether the model thinks first, where there is one."""
+        self.think_button.setVisible(possible)
+        self.think_button.setChecked(on)
+        self._colour_icons()
 
     def set_text(self, text: str) -> None:
         """Put `text` into the field, the cursor behind it."""
-        self.field.setPlainText(text)
-        cursor = self.field.textCursor()
-        cursor.movePosition(cursor.MoveOperation.End)
-        self.field.setTextCursor(cursor)
+        self.field.set_text(text)
         self.field.setFocus()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
@@ -179,45 +130,60 @@ class Composer(QFrame):
             self._update_buttons()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """A narrower field needs more lines."""
+        """A narrow one has no room for words on its buttons."""
         super().resizeEvent(event)
-        self._grow()
+        self._fit_words()
 
     def send(self) -> None:
-        """Send what is written, if that is possible now."""
-        text = self.field.toPlainText()
-        if self._state.can_send and text.strip():
-            self.field.clear()
-            self.sent.emit(text.strip("\n"))
+        """Ask to send what is written, if that is possible now."""
+        if self._state.can_send and self.has_something:
+            self.send_asked.emit()
 
-    def _text_changed(self) -> None:
-        self._grow()
+    @property
+    def has_something(self) -> bool:
+        """Whether there is anything to send."""
+        return self.field.has_words or bool(self.chips.chips)
+
+    def refresh(self) -> None:
+        """Files were added or taken away."""
         self._update_buttons()
 
-    def _grow(self) -> None:
-        """As high as the text, within limits."""
-        lines = 0
-        block = self.field.document().firstBlock()
-        while block.isValid() and lines < _MOST_LINES:
-            lines += max(block.layout().lineCount(), 1)
-            block = block.next()
-        height = self.field.fontMetrics().lineSpacing() * max(min(lines, _MOST_LINES), 1) + 8
-        self.field.setFixedHeight(height)
-
     def _update_buttons(self) -> None:
-        tokens = current()
         stopping = self._state.can_stop
-        ready = self._state.can_send and bool(self.field.toPlainText().strip())
+        ready = self._state.can_send and self.has_something
         self.send_button.setVisible(not stopping)
         self.stop_button.setVisible(stopping)
         self.send_button.setEnabled(ready)
         self.send_button.set_icon("send", "on_accent" if ready else "muted")
         self.stop_button.set_icon("stop", "on_accent")
-        self.sampling.setIcon(icon("sliders", tokens.muted))
-        self._hint.setText(self._state.reason or ("" if stopping else _HINT))
+        self._colour_icons()
         why = self._state.reason if not self._state.can_send else ""
-        self.send_button.setToolTip(why or "Send the message (Enter)")
+        self.send_button.setToolTip(why or tr("Send the message (Enter)"))
         self.send_button.setAccessibleDescription(why)
+        self._fit_words()
+
+    def _colour_icons(self) -> None:
+        tokens = current()
+        for button in (self.setup_button, self.think_button):
+            colour = tokens.accent if button.isChecked() else tokens.muted
+            button.setIcon(icon(str(button.property("icon_name")), colour))
+
+    def _fit_words(self) -> None:
+        """The hint is shown whole or not at all; what is wrong is always said."""
+        wide = self.width() >= _ROOM_FOR_WORDS
+        room = self.width() // 3 if wide else self.width() // 4
+        metrics = self.setup_button.fontMetrics()
+        self.setup_button.setText(
+            metrics.elidedText(self._setup_words[not wide], Qt.TextElideMode.ElideRight, room)
+        )
+        text_beside = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+        self.think_button.setToolButtonStyle(
+            text_beside if wide else Qt.ToolButtonStyle.ToolButtonIconOnly
+        )
+        hint = tr(_HINT)
+        fits = self._hint.fontMetrics().horizontalAdvance(hint) <= self._hint.width()
+        idle = "" if self._state.can_stop or not fits else hint
+        self._hint.setText(self._state.reason or idle)
 
     def _show_focus(self, focused: bool) -> None:
         self.setProperty("focused", "true" if focused else "false")

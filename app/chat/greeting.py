@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
@@ -29,6 +30,7 @@ _EXAMPLES = (
     "How does speculative decoding work?",
     "What does the word brave mean?",
 )
+_ROOM_FOR_TWO = 600
 
 
 class Greeting(QWidget):
@@ -41,6 +43,7 @@ class Greeting(QWidget):
         super().__init__(parent)
         self._sample: DeviceSample | None = None
         self._status = EngineStatus()
+        self._columns = 0
         self._mark = QLabel(self)
         self._mark.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._title = QLabel(self)
@@ -76,14 +79,14 @@ class Greeting(QWidget):
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.setAutoDefault(False)
         button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        button.setMinimumWidth(1)
         button.clicked.connect(lambda: self.example_chosen.emit(text))
         return button
 
     def _arrange(self) -> None:
-        grid = QGridLayout()
-        grid.setSpacing(10)
-        for index, button in enumerate(self.examples):
-            grid.addWidget(button, index // 2, index % 2)
+        self._grid = QGridLayout()
+        self._grid.setSpacing(10)
+        self._show_examples(columns=2)
         column = QWidget(self)
         column.setMaximumWidth(COLUMN)
         inner = QVBoxLayout(column)
@@ -97,7 +100,7 @@ class Greeting(QWidget):
         inner.addSpacing(14)
         inner.addWidget(self._progress, 0, Qt.AlignmentFlag.AlignHCenter)
         inner.addSpacing(26)
-        inner.addLayout(grid)
+        inner.addLayout(self._grid)
         inner.addWidget(self.load_button, 0, Qt.AlignmentFlag.AlignHCenter)
         centre = QHBoxLayout()
         centre.addStretch(1)
@@ -108,6 +111,17 @@ class Greeting(QWidget):
         layout.addStretch(5)
         layout.addLayout(centre)
         layout.addStretch(6)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Narrow windows have room for one example beside the other no more."""
+        super().resizeEvent(event)
+        self._show_examples(columns=2 if self.width() >= _ROOM_FOR_TWO else 1)
+
+    def _show_examples(self, columns: int) -> None:
+        if self._columns != columns:
+            self._columns = columns
+            for index, button in enumerate(self.examples):
+                self._grid.addWidget(button, index // columns, index % columns)
 
     def set_status(self, status: EngineStatus) -> None:
         """Say who answers, or what is still going on."""

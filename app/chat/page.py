@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPoint, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QResizeEvent
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QMessageBox,
+    QScrollArea,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -16,16 +17,23 @@ from PySide6.QtWidgets import (
 
 from app.banner import BannerArea
 from app.bridge import EngineBridge
-from app.chat.composer import Composer, composer_state
+from app.chat.composer import Composer
+from app.chat.composer_state import composer_state
+from app.chat.context_card import ContextCard
+from app.chat.context_full import ContextChoices
+from app.chat.counting import TokenCounter
 from app.chat.greeting import Greeting
+from app.chat.message_field import local_files
 from app.chat.message_view import AnswerMessage
-from app.chat.sampling import SamplingPopover
+from app.chat.outgoing import Outgoing
 from app.chat.session import ChatSession
+from app.chat.setup_control import SetupControl
+from app.chat.setup_panel import SetupPanel
 from app.chat.status_line import StatusLine
 from app.chat.transcript import Transcript
-from app.conversations.library import Deletion
-from app.history import StoredMessage
-from app.settings import Settings, SettingsStore
+from app.conversations.library import Deletion, shown_title
+from app.history import StoredMessage, UndoToken
+from app.settings import SettingsStore
 from app.status import EngineStatus
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
@@ -53,28 +61,43 @@ class ChatPage(QWidget):
         super().__init__(parent)
         self._session = session
         self._bridge = bridge
-        self._settings = settings
         self.setProperty("look", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.sidebar_button = IconButton("sidebar", "Show or hide the conversations", self)
-        self.performance_button = IconButton("chart", "Show or hide the performance panel", self)
+        self.setAcceptDrops(True)
+        self.sidebar_button = IconButton("sidebar", tr("Show or hide the conversations"), self)
+        self.performance_button = IconButton(
+            "chart", tr("Show or hide the performance panel"), self
+        )
         self._title = ElidedLabel(self)
         self._title.setProperty("look", "title")
         self.greeting = Greeting(self)
         self.transcript = Transcript(self)
         self._stack = QStackedWidget(self)
-        self._stack.addWidget(self.greeting)
+        self._empty = QScrollArea(self)
+        self._empty.setWidgetResizable(True)
+        self._empty.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._empty.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._empty.setWidget(self.greeting)
+        self._stack.addWidget(self._empty)
         self._stack.addWidget(self.transcript)
         self.banners = BannerArea(self)
+        self.context_card = ContextCard(self)
         self.composer = Composer(self)
         self.status_line = StatusLine(self)
-        self.popover = SamplingPopover(self)
+        self.setup_panel = SetupPanel(self)
+        counter = TokenCounter(bridge, self)
+        self._choices = ContextChoices(self.context_card, session, bridge, counter)
+        self.outgoing = Outgoing(
+            self.composer, session, bridge, counter, session.drafts, self._choices
+        )
+        self._setup = SetupControl(
+            self.setup_panel, self.composer, session, settings, bridge, self.banners.show_notice
+        )
         self._arrange()
         self._connect_session()
         self._connect_widgets()
         bridge.status_changed.connect(self._show_status)
         bridge.subscribe(DeviceSample, self.greeting.set_sample)
-        self._show_settings(settings.value)
         self._show_status(bridge.status)
 
     def _arrange(self) -> None:
@@ -87,6 +110,7 @@ class ChatPage(QWidget):
         self._bottom = QVBoxLayout()
         self._bottom.setSpacing(10)
         self._bottom.addWidget(self.banners)
+        self._bottom.addWidget(self.context_card)
         self._bottom.addWidget(self.composer)
         self._bottom.addWidget(self.status_line)
         layout = QVBoxLayout(self)
@@ -100,12 +124,14 @@ class ChatPage(QWidget):
         session = self._session
         session.opened.connect(self._show_conversation)
         session.message_added.connect(self._add_message)
-        session.branch_changed.connect(self.transcript.replace_from)
+        session.branch_changed.connect(self._change_branch)
         session.answer_resumed.connect(self._resume)
         session.live_text.connect(self._append)
         session.answer_finished.connect(self._finish)
         session.changed.connect(self._update)
+        session.context_full.connect(self._offer_room)
         session.problem.connect(self.show_trouble)
+        session.ending.connect(self.outgoing.keep)
         session.deleted.connect(self._offer_undo)
 
     def _connect_widgets(self) -> None:
@@ -116,13 +142,9 @@ class ChatPage(QWidget):
         self.transcript.continue_asked.connect(self._session.continue_answer)
         self.transcript.regenerate_asked.connect(self._session.regenerate)
         self.transcript.link_clicked.connect(self._ask_to_open)
-        self.composer.sent.connect(self._send)
         self.composer.stop_asked.connect(self._session.stop)
-        self.composer.sampling_asked.connect(self.open_sampling)
-        self.popover.chosen.connect(
-            lambda temperature, seed: self._settings.change(temperature=temperature, seed=seed)
-        )
-        self._settings.changed.connect(self._show_settings)
+        self.outgoing.problem.connect(self.show_trouble)
+        self.outgoing.notice.connect(self.banners.show_notice)
 
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line above the messages, left of the last button."""
@@ -133,25 +155,39 @@ class ChatPage(QWidget):
         super().resizeEvent(event)
         side = max(24, (self.width() - COLUMN) // 2)
         self._bottom.setContentsMargins(side, 4, side, 10)
+        self.composer.field.set_most_height(self.height() // 5)
 
     def show_trouble(self, problem: UserFixable) -> None:
         """Tell of something that went wrong, with what can be done about it."""
         self.banners.show_trouble(problem)
 
-    def open_sampling(self) -> None:
-        """Open the panel for temperature and seed."""
-        settings = self._settings.value
-        self.popover.set_values(settings.temperature, settings.seed)
-        corner = self.composer.mapToGlobal(QPoint(0, -8))
-        self.popover.open_above(corner)
+    def open_setup(self) -> None:
+        """Open the panel that says how answers are drawn."""
+        self._setup.open()
 
-    def _send(self, text: str) -> None:
-        if not self._session.send(text):
-            self.composer.set_text(text)
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        """Files may be dropped anywhere on the chat."""
+        if local_files(event.mimeData()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        """Dropped files go along with the message."""
+        event.acceptProposedAction()
+        self.outgoing.attach(local_files(event.mimeData()))
+        self.composer.field.setFocus()
 
     def _show_conversation(self, messages: Sequence[StoredMessage]) -> None:
         self.transcript.show_messages(messages)
-        self._stack.setCurrentWidget(self.transcript if messages else self.greeting)
+        self._stack.setCurrentWidget(self.transcript if messages else self._empty)
+        self._go_on_live()
+
+    def _change_branch(self, first: int, messages: Sequence[StoredMessage]) -> None:
+        self.transcript.replace_from(first, messages)
+        self._stack.setCurrentWidget(self.transcript if messages else self._empty)
+        self._go_on_live()
+
+    def _go_on_live(self) -> None:
+        """The answer at the end may be the one being written."""
         answer = self.transcript.last_answer()
         if answer is not None and self._session.shows_live:
             answer.begin()
@@ -178,7 +214,11 @@ class ChatPage(QWidget):
         if answer is not None:
             answer.finish(message)
 
-    def _offer_undo(self, what: str, token: Deletion) -> None:
+    def _offer_room(self, needed: int | None, answered: bool) -> None:
+        """An answer found no room: the user chooses how it goes on."""
+        self._choices.open(needed, (), self._session.continue_answer, answered=answered)
+
+    def _offer_undo(self, what: str, token: Deletion | UndoToken) -> None:
         self.banners.show_notice(what, (tr("Undo"), lambda: self._session.undelete(token)))
 
     def _show_status(self, status: EngineStatus) -> None:
@@ -189,9 +229,6 @@ class ChatPage(QWidget):
             answer.say(status.words)
         self._update()
 
-    def _show_settings(self, settings: Settings) -> None:
-        self.composer.set_sampling(settings.temperature, settings.seed)
-
     def _update(self) -> None:
         live = self._session.live
         elsewhere = live.conversation.title if live and not self._session.shows_live else ""
@@ -201,20 +238,20 @@ class ChatPage(QWidget):
 
     def _show_title(self) -> None:
         current = self._session.current
-        self._title.setText(current.title if current else "New chat")
+        self._title.setText(shown_title(current) if current else tr("New chat"))
 
     def _ask_to_open(self, address: str) -> None:
         """Open a link only when the reader has seen where it leads."""
         url = QUrl(address)
         box = QMessageBox(self)
-        box.setWindowTitle("Open this address?")
+        box.setWindowTitle(tr("Open this address?"))
         box.setTextFormat(Qt.TextFormat.PlainText)
         if url.scheme().lower() not in {"http", "https", "mailto"}:
-            box.setText("This link does not lead to a web page, so it is not opened.")
+            box.setText(tr("This link does not lead to a web page, so it is not opened."))
             box.setInformativeText(address)
             box.setStandardButtons(QMessageBox.StandardButton.Close)
         else:
-            box.setText("Open this address in your browser?")
+            box.setText(tr("Open this address in your browser?"))
             box.setInformativeText(address)
             box.setStandardButtons(
                 QMessageBox.StandardButton.Open | QMessageBox.StandardButton.Cancel

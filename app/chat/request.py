@@ -20,12 +20,20 @@ def chat_request(
     """The request for the answer to `messages`, or for the rest of the answer that ends them."""
     return ChatRequest(
         request_id,
-        request_messages(messages, setup),
+        request_messages(seen(messages, setup), setup),
         sampling,
         max_tokens=setup.max_tokens,
         clicked_at=clicked_at,
         thinking=setup.thinking,
     )
+
+
+def seen(messages: Sequence[StoredMessage], setup: ChatSetup) -> Sequence[StoredMessage]:
+    """The messages without those that were left out to make room."""
+    for index, message in enumerate(messages):
+        if message.id == setup.seen_after:
+            return messages[index + 1 :]
+    return messages
 
 
 def request_messages(messages: Sequence[StoredMessage], setup: ChatSetup) -> tuple[Message, ...]:

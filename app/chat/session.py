@@ -6,18 +6,29 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
 from app.bridge import EngineBridge
 from app.chat.answer_writer import AnswerWriter, LiveAnswer
+from app.chat.branch import Branch
+from app.chat.drafts import Drafts
 from app.chat.request import chat_request, unfinished
 from app.chat.titles import title_of
 from app.conversations.library import ConversationList, Deletion
-from app.history import ChatSetup, Conversation, HistoryStore, StoredMessage
+from app.history import (
+    AnswerState,
+    ChatSetup,
+    Conversation,
+    HistoryStore,
+    StoredMessage,
+    UndoToken,
+)
 from app.settings import SettingsStore
 from engine.errors import UserFixable
-from engine.events import Origin, RoundFinished, TextDelta
+from engine.events import Failed, FailureKind, TextDelta
+from engine.language import tr, tr_count
 from engine.request import Role, SamplingParams
 
 
@@ -46,10 +57,14 @@ class ChatSession(QObject):
     """Which conversation is open, its title or setup, or whether an answer is being written."""
     asked = Signal(float)
     """When the user asked for the answer that begins now, on the events' clock."""
+    context_full = Signal(object, bool)
+    """Tokens that were needed (None: not known), and whether an answer filled the context."""
     problem = Signal(object)
     """A `UserFixable`."""
     deleted = Signal(str, object)
     """What was deleted, as a sentence, and the token for `undelete`."""
+    ending = Signal()
+    """The window closes: what is unsent must be kept now."""
 
     def __init__(
         self,
@@ -62,24 +77,35 @@ class ChatSession(QObject):
         self._store = store
         self._bridge = bridge
         self._settings = settings
-        self.conversations = ConversationList(store, self)
-        self._own_token_at = 0
+        self._new_setup: ChatSetup | None = None
+        """What was chosen for the chat that has not begun."""
         self.current: Conversation | None = None
-        self.messages: list[StoredMessage] = []
+        self.conversations = ConversationList(store, self)
+        self.drafts = Drafts(store.path.parent / "drafts", self)
+        self.branch = Branch(store, self)
         self.writer = AnswerWriter(store, bridge, self)
+        self._connect()
+
+    def _connect(self) -> None:
+        self.branch.changed.connect(self.branch_changed)
+        self.branch.added.connect(self.message_added)
         self.writer.arrived.connect(self._text_arrived)
-        self.writer.round_done.connect(self._round_done)
+        self.writer.refused.connect(self._refused)
         self.writer.ended.connect(self._ended)
         self.writer.stored.connect(self._stored)
-        self.writer.failed.connect(
-            lambda event: self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
-        )
+        self.writer.failed.connect(self._failed)
         self.writer.problem.connect(self.problem)
+        self.conversations.refreshed.connect(self._tidy_drafts)
         self.conversations.changed.connect(self._listed)
         self.conversations.removed.connect(self._gone)
         self.conversations.restored.connect(lambda back: self.open(back[0]))
         self.conversations.deleted.connect(self.deleted)
         self.conversations.problem.connect(self.problem)
+
+    @property
+    def messages(self) -> list[StoredMessage]:
+        """The messages on show."""
+        return self.branch.messages
 
     @property
     def live(self) -> LiveAnswer | None:
@@ -89,31 +115,52 @@ class ChatSession(QObject):
     @property
     def shows_live(self) -> bool:
         """Whether the answer being written ends the branch on show."""
-        live = self.live
-        return live is not None and bool(self.messages) and self.messages[-1].id == live.base.id
+        return self.branch.ends_with(self.live)
 
     @property
     def setup(self) -> ChatSetup:
         """What goes along with the messages of the conversation on show."""
-        settings = self._settings.value
-        return ChatSetup(temperature=settings.temperature, seed=settings.seed)
+        if self.current is not None:
+            return self.current.setup
+        return self._settings.value.new_setup() if self._new_setup is None else self._new_setup
 
     # -- conversations ---------------------------------------------------------------------
 
     def open(self, conversation: Conversation | None) -> None:
         """Show a conversation; None starts a new one, which is stored with its first message."""
-        messages: list[StoredMessage] = []
-        if conversation is not None:
-            with self._reporting():
-                messages = self._branch(conversation)
-        self.current, self.messages = conversation, messages
+        with self._reporting():
+            try:
+                self.branch.read(conversation, self.live)
+            except UserFixable:
+                self.branch.messages = []
+                raise
+        self.current = conversation
+        self._new_setup = None
         self._remember(conversation)
-        self.opened.emit(messages)
+        self.opened.emit(self.messages)
         self.changed.emit()
 
-    def undelete(self, token: Deletion) -> None:
+    def set_setup(self, setup: ChatSetup) -> None:
+        """Let answers be drawn like this from now on."""
+        if setup == self.setup:
+            return
+        if self.current is None:
+            self._new_setup = setup
+            self.changed.emit()
+            return
+        with self._reporting():
+            self._store.set_setup(self.current.id, setup)
+            self.conversations.put(replace(self.current, setup=setup))
+
+    def undelete(self, token: Deletion | UndoToken) -> None:
         """Bring back what `deleted` told of."""
-        self.conversations.restore(token)
+        if isinstance(token, Deletion):
+            self.conversations.restore(token)
+            return
+        with self._reporting():
+            self._store.undelete(token)
+            if self.current is not None and self.current.id == token.conversation_id:
+                self._show_again()
 
     def _listed(self, conversation: Conversation) -> None:
         """The list has a newer state of a conversation."""
@@ -128,7 +175,7 @@ class ChatSession(QObject):
         if self.current is not None and self.current.id in ids:
             self.open(None)
 
-    # -- answers ---------------------------------------------------------------------------
+    # -- what is said ----------------------------------------------------------------------
 
     def send(self, text: str) -> bool:
         """Send a message; whether it was taken."""
@@ -139,17 +186,51 @@ class ChatSession(QObject):
         with self._reporting():
             conversation = self.current
             if conversation is None:
-                conversation = self._store.create_conversation(title_of(text))
-                self.conversations.put(conversation)
-            message = self._store.add_user_message(conversation.id, text)
-            self.current = conversation
-            self.messages.append(message)
-            self.message_added.emit(message)
-            self._remember(conversation)
-            self._answer(clicked_at)
-            self.conversations.touch(conversation)
+                conversation = self._begin_conversation(title_of(text))
+            self.branch.say(conversation, text)
             taken = True
-        return taken  # noqa: RET504 - the context above swallows errors
+            self._remember(conversation)
+            self._answer(conversation, clicked_at)
+        return taken
+
+    def edit(self, message_id: int, text: str) -> bool:
+        """Say something else in place of a message; the old branch stays. Whether it was taken."""
+        conversation, index = self.current, self.branch.index(message_id)
+        if conversation is None or index is None or not text.strip() or self._is_busy():
+            return False
+        clicked_at = time.perf_counter()
+        taken = False
+        with self._reporting():
+            old = self.messages[index].text
+            self.branch.cut(conversation, index)
+            self.branch.say(conversation, text)
+            taken = True
+            if index == 0 and conversation.title == title_of(old):  # nobody has renamed it
+                self.conversations.rename(conversation.id, title_of(text))
+            self._answer(conversation, clicked_at)
+        return taken
+
+    def delete_message(self, message_id: int) -> None:
+        """Delete a message and what follows it; `deleted` says how to take it back."""
+        index = self.branch.index(message_id)
+        if index is None:
+            return
+        if self.shows_live:
+            self.stop()
+        with self._reporting():
+            count = len(self.messages) - index
+            token = self.branch.delete(message_id)
+            self._show_again()
+            words = tr_count("The message was deleted.", "{n} messages were deleted.", count)
+            self.deleted.emit(words, token)
+
+    def show_version(self, message_id: int, step: int) -> None:
+        """Show the version `step` places on, with what followed it."""
+        with self._reporting():
+            self.branch.step(message_id, step)
+            self._show_again()
+
+    # -- answers ---------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Stop the answer being written."""
@@ -165,89 +246,126 @@ class ChatSession(QObject):
         """Whether the last message shown can be answered (again)."""
         return self.live is None and bool(self.messages)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the last answer shown ended because the context was full."""
+        return bool(self.messages) and self.messages[-1].state is AnswerState.FULL
+
     def continue_answer(self) -> None:
-        """Go on with the last answer from where it stopped, with its own seed."""
-        if not self.can_continue or self.current is None:
+        """Go on with the last answer from where it stopped, with its own seed.
+
+        One that filled the context goes on too: the user has made room for it.
+        """
+        if self.current is None or not (self.can_continue or (self.is_full and not self.live)):
             return
         clicked_at = time.perf_counter()
         base = self.messages[-1]
         with self._reporting():
             self._store.resume_answer(base.id)
-            self._begin(base, base.sampling, clicked_at)
+            self._begin(self.current, base, base.sampling, clicked_at)
             self.answer_resumed.emit(base)
 
-    def regenerate(self) -> None:
-        """Write the last answer anew, or the one that is missing after a crash."""
-        if not self.can_regenerate or self.current is None:
+    def regenerate(self, message_id: int | None = None) -> None:
+        """Answer anew: a new version beside this answer, or beside the last one.
+
+        A question that was left without an answer, after a crash, gets one.
+        """
+        conversation, index = self.current, self.branch.index(message_id)
+        if conversation is None or index is None or self._is_busy():
             return
         clicked_at = time.perf_counter()
         with self._reporting():
-            last = self.messages[-1]
-            if last.role is Role.ASSISTANT:
-                self._store.set_leaf(self.current.id, last.parent_id)
-                self.messages.pop()
-                self.branch_changed.emit(len(self.messages), self.messages)
-            self._answer(clicked_at)
+            if self.messages[index].role is Role.USER:
+                index += 1
+            if index < len(self.messages):
+                self.branch.cut(conversation, index)
+            self._answer(conversation, clicked_at)
 
     def shut_down(self) -> None:
         """Before the history closes: save what has come; an open answer stays interrupted."""
+        self.ending.emit()
+        self.drafts.close()
         self.writer.shut_down()
 
-    def _answer(self, clicked_at: float) -> None:
-        """Ask for the answer to the last message."""
-        if self.current is None:
-            return
+    def _begin_conversation(self, title: str) -> Conversation:
+        """A new conversation with the setup that was chosen for it."""
         setup = self.setup
-        sampling = setup.sampling(secrets.randbits(32) if setup.seed is None else setup.seed)
-        message = self._store.begin_answer(
-            self.current.id, model=self._bridge.status.model_name, sampling=sampling
-        )
-        self.messages.append(message)
-        self._begin(message, sampling, clicked_at)
-        self.message_added.emit(message)
+        conversation = self._store.create_conversation(title)
+        if setup != conversation.setup:
+            self._store.set_setup(conversation.id, setup)
+            conversation = replace(conversation, setup=setup)
+        self.current = conversation
+        self.conversations.put(conversation)
+        return conversation
 
-    def _begin(self, base: StoredMessage, sampling: SamplingParams, clicked_at: float) -> None:
-        if self.current is None:
-            return
-        request = chat_request(
-            self.writer.next_id(base), self.messages, self.setup, sampling, clicked_at
-        )
+    def _answer(self, conversation: Conversation, clicked_at: float) -> None:
+        """Ask for the answer to the last message."""
+        seed = self.setup.seed
+        sampling = self.setup.sampling(secrets.randbits(32) if seed is None else seed)
+        model = self._bridge.status.model_name
+        message = self.branch.begin_answer(conversation, model, sampling)
+        self._begin(conversation, message, sampling, clicked_at)
+        self.message_added.emit(message)
+        self.conversations.touch(conversation)
+
+    def _begin(
+        self,
+        conversation: Conversation,
+        base: StoredMessage,
+        sampling: SamplingParams,
+        clicked_at: float,
+    ) -> None:
+        request_id = self.writer.next_id(base)
+        request = chat_request(request_id, self.messages, self.setup, sampling, clicked_at)
         self.asked.emit(clicked_at)
-        self.writer.begin(self.current, base, request)
+        self.writer.begin(conversation, base, request)
         self.changed.emit()
 
     # -- what the writer tells -------------------------------------------------------------
 
     def _text_arrived(self, event: TextDelta) -> None:
-        own = [span.start for span in event.spans if span.origin is Origin.TARGET]
-        self._own_token_at = own[-1] if own else self._own_token_at
         if self.shows_live:
             self.live_text.emit(event.text)
             self.live_spans.emit(event.spans)
 
-    def _round_done(self, event: RoundFinished) -> None:
-        """What the draft had instead of the target's own token, the last one of a round."""
-        if event.rejected and self.shows_live:
-            self.live_ghost.emit(max(self._own_token_at, event.text_start), event.rejected)
+    def _refused(self, at: int, text: str) -> None:
+        if self.shows_live:
+            self.live_ghost.emit(at, text)
+
+    def _failed(self, event: Failed) -> None:
+        if event.kind is FailureKind.CONTEXT_FULL and self.shows_live:
+            self.context_full.emit(event.needed, False)
+        else:
+            self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
 
     def _ended(self, live: LiveAnswer, message: StoredMessage) -> None:
-        self.conversations.touch(live.conversation)
-        if self.messages and self.messages[-1].id == live.base.id:
-            self.messages[-1] = message
+        if self.branch.ends_with(live):
+            self.branch.replace_last(message)
             self.answer_finished.emit(message)
 
-    def _stored(self) -> None:
+    def _stored(self, conversation: Conversation) -> None:
+        self.conversations.touch(conversation)
         self.changed.emit()
+        current = self.current
+        if self.is_full and current is not None and current.id == conversation.id:
+            self.context_full.emit(None, True)
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _branch(self, conversation: Conversation) -> list[StoredMessage]:
-        """The messages on the active branch, an answer in progress with all that has come."""
-        messages = self._store.messages(conversation.id)
-        live = self.live
-        if live is not None and messages and messages[-1].id == live.base.id:
-            messages[-1] = live.message
-        return messages
+    def _show_again(self) -> None:
+        if self.current is not None:
+            self.branch.show_again(self.current, self.live)
+            self.changed.emit()
+
+    def _is_busy(self) -> bool:
+        """One answer is written at a time; says so while there is one."""
+        if self.live is not None:
+            remedy = tr("Stop it, or wait until it is finished.")
+            self.problem.emit(UserFixable(tr("An answer is being written."), remedy))
+        return self.live is not None
+
+    def _tidy_drafts(self) -> None:
+        self.drafts.keep_only([each.id for each in self.conversations.newest_first()])
 
     def _remember(self, conversation: Conversation | None) -> None:
         """Save at once what is open: after a power cut the next start shows it again."""

@@ -54,6 +54,11 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 60 else f"{value / 60:.1f} min"
 
 
+def memory(size: int) -> str:
+    """Bytes in GiB, small sizes in MiB."""
+    return gib(size) if size >= 2**30 / 10 else f"{size / 2**20:.0f} MiB"
+
+
 def gib(size: int) -> str:
     """Bytes in GiB."""
     return f"{size / 2**30:.1f} GiB"

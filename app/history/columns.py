@@ -79,6 +79,7 @@ def unpack_setup(text: str | None) -> ChatSetup:
         ("seed", int),
         ("max_tokens", int),
         ("thinking", bool),
+        ("seen_after", int),
     )
     for name, kind in optional:
         if type(loaded.get(name)) is kind:

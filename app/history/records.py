@@ -46,6 +46,8 @@ class ChatSetup:
     seed: int | None = None
     max_tokens: int | None = None
     thinking: bool | None = None
+    seen_after: int | None = None
+    """Messages up to this one are left out to make room: the model does not see them."""
 
     def sampling(self, seed: int) -> SamplingParams:
         """How the answers are drawn, with this seed."""

@@ -9,6 +9,7 @@ from typing import Protocol
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QWidget
 
+from app.history import ChatSetup
 from app.screenshots.script import sample
 from app.screenshots.stage import Stage, settle
 from engine.errors import UserFixable
@@ -132,10 +133,10 @@ def narrow(stage: Stage, shoot: Shoot) -> None:
 def panels(stage: Stage, shoot: Shoot) -> None:
     """What opens above the window."""
     chat = stage.window.chat
-    stage.assembly.settings.change(temperature=0.7)
-    chat.open_sampling()
-    shoot("sampling", chat.popover)
-    chat.popover.hide()
+    stage.assembly.session.set_setup(ChatSetup(temperature=0.7))
+    chat.open_setup()
+    shoot("sampling", chat.setup_panel)
+    chat.setup_panel.hide()
     for name, opener in (
         ("shortcuts", stage.window.commands.show_shortcuts),
         ("about", stage.window.commands.show_about),

@@ -41,6 +41,9 @@ QFrame[look="banner"] { background: $danger_soft; border: 1px solid $danger;
     border-radius: ${radius}px; }
 QFrame[look="notice"] { background: $surface; border: 1px solid $border_strong;
     border-radius: ${radius}px; }
+QFrame[look="warning"] { background: $warning_soft; border: 1px solid $warning;
+    border-radius: ${radius}px; }
+QFrame[look="chip"] { background: $sunken; border: 1px solid $border; border-radius: ${radius}px; }
 QFrame[look="line"] { background: $border; border: none; }
 """
 

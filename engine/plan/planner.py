@@ -75,6 +75,7 @@ def plan(
         target_bytes=target.footprint.weight_bytes,
         draft_bytes=draft.footprint.weight_bytes if draft and drafting else 0,
         kv_bytes=context * per_token,
+        context_limit=target.max_positions,
     )
 
 

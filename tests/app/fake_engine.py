@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -19,6 +19,7 @@ from engine.events import (
     FinishReason,
     LoadProgress,
     PlanReady,
+    PlanSummary,
     PrefillProgress,
     Unloaded,
 )
@@ -41,6 +42,11 @@ class Script:
     reason: FinishReason = FinishReason.STOP
     requests: list[ChatRequest] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
+    plan: PlanSummary = PLAN
+
+    def count(self, request: ChatRequest) -> int:
+        """What `Count` is answered with: a token for each word."""
+        return sum(len(words(message.text)) for message in request.messages)
 
 
 class FakeEngine:
@@ -58,6 +64,9 @@ class FakeEngine:
         self._script.commands.append(command)
         if isinstance(command, Stop):
             self._stop.set()
+        elif isinstance(command, Count):
+            tokens, context = self._script.count(command.request), self._script.plan.context
+            self._emit(Counted(perf_counter(), command.request.id, tokens, context))
         else:
             self._queue.put(command)
 
@@ -70,14 +79,13 @@ class FakeEngine:
         self._emit(sample(0.0, 72.0))
         while (command := self._queue.get()) is not None:
             match command:
-                case Load(model=model):
+                case Load(model=model, context=context):
+                    if context is not None:
+                        self._script.plan = replace(self._script.plan, context=context)
                     self._load(model)
                 case Generate(request):
                     self._stop.clear()
                     self._generate(request)
-                case Count(request):
-                    tokens = sum(len(words(message.text)) for message in request.messages)
-                    self._emit(Counted(perf_counter(), request.id, tokens, PLAN.context))
                 case Unload():
                     self._emit(Unloaded(perf_counter()))
 
@@ -87,16 +95,13 @@ class FakeEngine:
             self._emit(Unloaded(perf_counter()))
             return
         self._emit(LoadProgress(perf_counter(), "Reading weights", 0.4))
-        self._emit(PlanReady(perf_counter(), model, MODEL_NAME, PLAN))
+        self._emit(PlanReady(perf_counter(), model, MODEL_NAME, self._script.plan))
 
     def _generate(self, request: ChatRequest) -> None:
         script = self._script
         script.requests.append(request)
         if script.fail_answer is not None:
-            failed = script.fail_answer
-            self._emit(
-                Failed(perf_counter(), request.id, failed.cause, failed.remedy, failed.details)
-            )
+            self._emit(replace(script.fail_answer, at=perf_counter(), request_id=request.id))
             self._finish(request, "", FinishReason.ERROR)
             return
         self._emit(PrefillProgress(perf_counter(), request.id, 12, 24, 0))

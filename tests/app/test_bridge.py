@@ -10,8 +10,7 @@ from fake_engine import PLAN, FakeEngine, Script
 from pytestqt.qtbot import QtBot
 
 from app.bridge import EngineBridge, EngineLike
-from app.chat.composer import composer_state
-from app.chat.titles import title_of
+from app.chat.composer_state import composer_state
 from app.status import EngineStatus, Phase
 from engine.commands import Generate, Load, Stop
 from engine.events import (
@@ -230,24 +229,3 @@ def test_whenever_sending_is_impossible_a_reason_or_a_stop_button_is_there(
         state = composer_state(EngineStatus(phase), answering=answering, elsewhere=elsewhere)
         stopping = answering and phase is Phase.STOPPING
         assert state.can_send or state.reason or state.can_stop or stopping
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("Hello", "Hello"),
-        ("\n\n  # **Plan** for `x`\nmore", "Plan for x"),
-        ("   ", "New chat"),
-        ("***\nreal words", "real words"),
-        ("a" * 100, "a" * 60 + "\u2026"),
-        ("snake_case stays readable", "snake case stays readable"),
-    ],
-)
-def test_titles(text: str, title: str) -> None:
-    assert title_of(text) == title
-
-
-def test_long_titles_end_at_a_word() -> None:
-    title = title_of("word " * 40)
-    assert title.endswith("word\u2026")
-    assert len(title) <= 61

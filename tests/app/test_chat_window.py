@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication, QLineEdit, QMessageBox, QPushButton, QWidget
 
-from app.history import AnswerState
+from app.history import AnswerState, ChatSetup
 from app.status import Phase
 from engine.commands import Stop
 from engine.errors import UserFixable
@@ -29,7 +29,7 @@ def test_a_message_is_answered_stored_and_titled(desk: Desk) -> None:
     assert "how can I help?" in answer.text.toPlainText()
     assert "**" not in answer.text.toPlainText()
     (conversation,) = desk.assembly.store.conversations()
-    assert conversation.title == "Hello there , my friend"
+    assert conversation.title == "Hello there, my friend"
     stored = desk.assembly.store.messages(conversation.id)
     assert [message.role for message in stored] == [Role.USER, Role.ASSISTANT]
     assert stored[1].state is AnswerState.COMPLETE
@@ -296,11 +296,11 @@ def test_keyboard_only(desk: Desk) -> None:
     bot.keyClick(window, Qt.Key.Key_P, control)
     assert window.performance.isVisible() != shown
     bot.keyClick(window, Qt.Key.Key_T, control)
-    assert desk.chat.popover.isVisible()
+    assert desk.chat.setup_panel.isVisible()
     for _ in range(4):
-        bot.keyClick(QApplication.focusWidget() or desk.chat.popover, Qt.Key.Key_Right)
-    assert desk.assembly.settings.value.temperature > 0
-    desk.chat.popover.hide()
+        bot.keyClick(QApplication.focusWidget() or desk.chat.setup_panel, Qt.Key.Key_Right)
+    assert desk.session.setup.temperature > 0
+    desk.chat.setup_panel.hide()
 
 
 def test_every_control_has_a_name(desk: Desk) -> None:
@@ -320,8 +320,8 @@ def test_every_control_has_a_name(desk: Desk) -> None:
 
 
 def test_temperature_and_seed_reach_the_engine(desk: Desk) -> None:
-    desk.assembly.settings.change(temperature=0.8, seed=7)
-    assert desk.chat.composer.sampling.text() == "Temperature 0.8, seed 7"
+    desk.session.set_setup(ChatSetup(temperature=0.8, seed=7))
+    assert desk.chat.composer.setup_button.text() == "Temperature 0.8 · seed 7"
     desk.type_and_send("Hello")
     desk.answered()
     sampling = desk.script.requests[0].sampling

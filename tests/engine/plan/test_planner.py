@@ -34,6 +34,7 @@ def wish(mode: Mode = Mode.AUTO, context: int | None = None, **more: bool) -> Wi
 def test_the_context_takes_a_share_of_what_is_free(free: int, context: int) -> None:
     made = plan(TARGET, None, ANYTHING, free, "s")
     assert made.context == context
+    assert made.context_limit == TARGET.max_positions
     assert made.kv_bytes == context * 64 * KIB
     assert made.target_bytes + made.kv_bytes <= free
     cut = any("cut to" in reason for reason in made.reasons)

@@ -1,0 +1,170 @@
+"""Text files that go along with a message: read, told apart from what is not text, put into it."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.language import tr
+
+MOST_BYTES = 2 * 2**20
+"""More than the context of any model that runs on a PC."""
+_MODELS = {".gguf", ".safetensors", ".ggml", ".bin", ".pth", ".pt", ".onnx"}
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_TEXTUAL_CONTROLS = b"\t\n\r\f\x1b"
+_CONTROLS = bytes(set(range(32)) - set(_TEXTUAL_CONTROLS))
+_OPENING = re.compile(r"`([^`\n]+)`:\n(`{3,})[^\n`]*\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A text under a name. `notice` says what the reader should know of how it was read."""
+
+    name: str
+    text: str
+    size: int
+    """In bytes, as it was on the drive."""
+    notice: str = ""
+
+
+def read_attachment(path: Path) -> Attachment:
+    """Read a text file of unknown encoding.
+
+    Raises:
+        UserFixable: it is no text, too large or cannot be read; in words for the user.
+    """
+    name = path.name
+    try:
+        about = path.stat()
+        if stat.S_ISDIR(about.st_mode):
+            raise _folder(path)
+        if path.suffix.lower() in _MODELS:
+            raise _model(name)
+        if not stat.S_ISREG(about.st_mode):
+            raise _no_text(name)
+        if about.st_size > MOST_BYTES:
+            raise _too_large(name, about.st_size)
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UserFixable(
+            tr("\u201c{name}\u201d could not be read.").format(name=name),
+            tr("Check that the file is still there and that you may open it."),
+            str(error),
+        ) from error
+    text, notice = _decoded(raw, name)
+    return Attachment(name, text, len(raw), notice)
+
+
+def pasted(text: str, number: int) -> Attachment:
+    """A long text from the clipboard."""
+    name = tr("Pasted text {number}").format(number=number)
+    return Attachment(name, _with_newlines(text), len(text.encode("utf-8", "replace")))
+
+
+def as_block(attachment: Attachment) -> str:
+    """The file as it stands in the message: its name, then its text in a fence."""
+    name = re.sub(r"[`\s]+", " ", attachment.name).strip() or "text"
+    longest = max((len(run) for run in re.findall(r"`{3,}", attachment.text)), default=2)
+    fence = "`" * (longest + 1)
+    suffix = Path(name).suffix[1:].lower()
+    language = suffix if re.fullmatch(r"[a-z0-9+#]{1,12}", suffix) else ""
+    text = attachment.text if attachment.text.endswith("\n") else attachment.text + "\n"
+    return f"`{name}`:\n{fence}{language}\n{text}{fence}\n"
+
+
+def with_attachments(attachments: Sequence[Attachment], text: str) -> str:
+    """The whole message: the files first, then what is said about them."""
+    blocks = [as_block(each) for each in attachments]
+    return "\n".join([*blocks, text]) if text.strip() else "\n".join(blocks)
+
+
+def without_attachments(message: str) -> tuple[str, list[str]]:
+    """What was said beside the files that open a message, and the files' names."""
+    names, start = [], 0
+    while (opening := _OPENING.match(message, start)) is not None:
+        closing = f"\n{opening[2]}\n"
+        end = message.find(closing, opening.end() - 1)
+        if end < 0:
+            break
+        names.append(opening[1])
+        start = end + len(closing)
+        while message.startswith("\n", start):
+            start += 1
+    return message[start:], names
+
+
+def size_words(size: int) -> str:
+    """A size in the units people know."""
+    if size < 1000:
+        return tr("{size} bytes").format(size=size)
+    if size < 1_000_000:
+        return tr("{size} kB").format(size=f"{size / 1000:.3g}")
+    return tr("{size} MB").format(size=f"{size / 1_000_000:.3g}")
+
+
+def _decoded(raw: bytes, name: str) -> tuple[str, str]:
+    """The text, and a notice where its encoding had to be guessed."""
+    for mark, encoding in _MARKS:
+        if raw.startswith(mark):
+            try:
+                return _with_newlines(raw.decode(encoding).lstrip("\ufeff")), ""
+            except UnicodeDecodeError as error:
+                raise _no_text(name) from error
+    controls = len(raw) - len(raw.translate(None, _CONTROLS))
+    if 0 in raw or controls > max(len(raw) // 200, 2):
+        raise _no_text(name)
+    try:
+        return _with_newlines(raw.decode("utf-8")), ""
+    except UnicodeDecodeError:
+        notice = tr(
+            "\u201c{name}\u201d does not say how its letters are written. It was read as Western "
+            "European (Latin-1): check accents and umlauts."
+        ).format(name=name)
+        return _with_newlines(raw.decode("latin-1")), notice
+
+
+def _with_newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+
+
+def _folder(path: Path) -> UserFixable:
+    if any(path.glob("*.safetensors")) or any(path.glob("*.gguf")):
+        return _model(path.name)
+    return UserFixable(
+        tr("\u201c{name}\u201d is a folder.").format(name=path.name),
+        tr("Attach the files in it that matter."),
+    )
+
+
+def _model(name: str) -> UserFixable:
+    return UserFixable(
+        tr("\u201c{name}\u201d is a model, not a text.").format(name=name),
+        tr("A message can only carry text files. A model has to be loaded instead."),
+    )
+
+
+def _no_text(name: str) -> UserFixable:
+    return UserFixable(
+        tr("\u201c{name}\u201d is not a text file.").format(name=name),
+        tr("Save it as plain text in the program it comes from, and attach that."),
+    )
+
+
+def _too_large(name: str, size: int) -> UserFixable:
+    return UserFixable(
+        tr("\u201c{name}\u201d is {size} large, and at most {most} can be attached.").format(
+            name=name, size=size_words(size), most=size_words(MOST_BYTES)
+        ),
+        tr("Attach the part of it that matters."),
+    )

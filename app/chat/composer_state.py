@@ -1,0 +1,42 @@
+"""What the composer allows at the moment, and why not more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.status import EngineStatus, Phase
+from engine.language import tr
+
+
+@dataclass(frozen=True, slots=True)
+class ComposerState:
+    """What the composer allows; `reason` says in words why not, or what will happen."""
+
+    can_send: bool
+    can_stop: bool
+    reason: str = ""
+
+
+def composer_state(status: EngineStatus, *, answering: bool, elsewhere: str = "") -> ComposerState:
+    """What is possible now.
+
+    Args:
+        status: the engine's.
+        answering: whether an answer is being written in any conversation.
+        elsewhere: title of the other conversation it is written in, or "".
+    """
+    if answering and elsewhere:
+        reason = tr("An answer is being written in \u201c{title}\u201d").format(title=elsewhere)
+        return ComposerState(False, True, reason)
+    if answering:
+        return ComposerState(False, status.phase is not Phase.STOPPING, "")
+    match status.phase:
+        case Phase.BROKEN:
+            reason = tr("The engine did not start, so nothing can answer")
+            return ComposerState(False, False, reason)
+        case Phase.NO_MODEL:
+            return ComposerState(False, False, tr("No model is loaded, so nothing can answer"))
+        case Phase.PREPARING | Phase.LOADING:
+            reason = tr("The answer begins as soon as the model is ready")
+            return ComposerState(True, False, reason)
+    return ComposerState(True, False)

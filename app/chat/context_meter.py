@@ -1,0 +1,118 @@
+"""How full the context is, in words over a thin bar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.theme.theme import current, ui_font
+from engine.language import tr
+
+_BAR = 3
+_TIGHT = 0.9
+"""From this share on there is little room for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Tokens of the conversation with what is typed, and how many the context holds."""
+
+    used: int
+    context: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for at least one token of an answer."""
+        return self.used < self.context
+
+    @property
+    def tight(self) -> bool:
+        """Whether an answer has little room."""
+        return self.used > self.context * _TIGHT
+
+
+class ContextMeter(QWidget):
+    """Shows a `Fill`; hidden while nothing is known."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._fill: Fill | None = None
+        font = ui_font()
+        font.setPointSizeF(font.pointSizeF() - 0.8)
+        self.setFont(font)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(tr("Context"))
+        self.show_fill(None)
+
+    @property
+    def fill(self) -> Fill | None:
+        """What is shown."""
+        return self._fill
+
+    @property
+    def text(self) -> str:
+        """The fill in words."""
+        if self._fill is None:
+            return ""
+        return tr("{used} of {context} tokens").format(
+            used=f"{self._fill.used:,}", context=f"{self._fill.context:,}"
+        )
+
+    def show_fill(self, fill: Fill | None) -> None:
+        """Show how full the context would be, or nothing."""
+        self._fill = fill
+        self.setVisible(fill is not None)
+        explained = self._explained()
+        self.setToolTip(explained)
+        self.setAccessibleDescription(f"{self.text}. {explained}" if fill else "")
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """As wide as its words."""
+        metrics = self.fontMetrics()
+        return QSize(metrics.horizontalAdvance(self.text) + 4, metrics.height() + _BAR + 4)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Take on another size of text."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.FontChange:
+            self.updateGeometry()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+        """Words, and the bar below them."""
+        fill = self._fill
+        if fill is None:
+            return
+        tokens = current()
+        role = "muted" if not fill.tight else "warning" if fill.fits else "danger"
+        colour = QColor(str(getattr(tokens, role)))
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(colour)
+        words = self.rect().adjusted(0, 0, 0, -_BAR - 3)
+        painter.drawText(words, Qt.AlignmentFlag.AlignCenter, self.text)
+        track = QRectF(1, self.height() - _BAR - 1, self.width() - 2, _BAR)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(tokens.border))
+        painter.drawRoundedRect(track, _BAR / 2, _BAR / 2)
+        share = min(fill.used / fill.context, 1.0) if fill.context else 1.0
+        filled = QRectF(track)
+        filled.setWidth(max(track.width() * share, float(_BAR) if fill.used else 0.0))
+        if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
+            filled.moveRight(track.right())
+        painter.setBrush(QColor(tokens.accent) if not fill.tight else colour)
+        painter.drawRoundedRect(filled, _BAR / 2, _BAR / 2)
+
+    def _explained(self) -> str:
+        fill = self._fill
+        if fill is None:
+            return ""
+        if not fill.fits:
+            return tr("The conversation does not fit into the context of this model any more.")
+        if fill.tight:
+            return tr("There is little room left for an answer.")
+        return tr("What the model would read: the conversation and what you are writing.")

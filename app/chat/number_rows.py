@@ -1,0 +1,152 @@
+"""Rows of numbers in the setup panel: a name, a field, a sentence that explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWidget
+
+from app.settings.kinds import Number
+from app.settings.presets import KINDS
+from engine.language import later, tr
+
+_LONGEST_ANSWER = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSpec:
+    """How one number of a `ChatSetup` is asked for; `KINDS` has its range. Texts are for `tr`."""
+
+    field: str
+    label: str
+    help: str
+    lowest_words: str = ""
+    """What the lowest value is called."""
+
+
+SPECS = (
+    NumberSpec(
+        "top_k",
+        later("Top-k"),
+        later("Only so many of the likeliest words are drawn from."),
+        later("all"),
+    ),
+    NumberSpec(
+        "top_p",
+        later("Top-p"),
+        later("Drawn from the likeliest words that together reach this share. 1 takes all."),
+    ),
+    NumberSpec(
+        "min_p",
+        later("Min-p"),
+        later("Leaves out words less likely than this share of the likeliest one."),
+        later("off"),
+    ),
+    NumberSpec(
+        "repetition_penalty",
+        later("Repetition penalty"),
+        later("Above 1, words that were said before become less likely."),
+    ),
+    NumberSpec(
+        "presence_penalty",
+        later("Presence penalty"),
+        later("Above 0, the answer avoids every word it has used already."),
+    ),
+    NumberSpec(
+        "frequency_penalty",
+        later("Frequency penalty"),
+        later("Above 0, the answer avoids words the more, the more often it has used them."),
+    ),
+    NumberSpec(
+        "max_tokens",
+        later("Longest answer"),
+        later("In tokens; four of them make about three words. \u201cContinue\u201d goes on."),
+        later("any length"),
+    ),
+)
+
+
+class _WholeBox(QSpinBox):
+    """The wheel scrolls the panel unless the field is in use."""
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+
+class _RealBox(QDoubleSpinBox):
+    """The wheel scrolls the panel unless the field is in use."""
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+
+class NumberRow(QWidget):
+    """One number with its name and what it does. `changed` comes from the user only."""
+
+    changed = Signal()
+
+    def __init__(self, spec: NumberSpec, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.spec = spec
+        self.box = _box(spec.field, self)
+        self.box.valueChanged.connect(lambda _: self.changed.emit())
+        self.box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.box.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
+        self.box.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.box.setFixedSize(104, 32)
+        self.box.setAccessibleName(tr(spec.label))
+        self.box.setAccessibleDescription(tr(spec.help))
+        if spec.lowest_words:
+            self.box.setSpecialValueText(tr(spec.lowest_words))
+        label = QLabel(tr(spec.label), self)
+        label.setBuddy(self.box)
+        explained = QLabel(tr(spec.help), self)
+        explained.setProperty("look", "small")
+        explained.setWordWrap(True)
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(16)
+        grid.setVerticalSpacing(0)
+        grid.addWidget(label, 0, 0)
+        grid.addWidget(explained, 1, 0)
+        grid.addWidget(self.box, 0, 1, 2, 1, Qt.AlignmentFlag.AlignVCenter)
+        grid.setColumnStretch(0, 1)
+
+    @property
+    def value(self) -> float | int | None:
+        """The number; None for an answer of any length."""
+        if isinstance(self.box, QDoubleSpinBox):
+            return round(self.box.value(), self.box.decimals())
+        return self.box.value() or (None if self.spec.field == "max_tokens" else 0)
+
+    def show_value(self, value: float | None) -> None:
+        """Show a number without telling that it changed."""
+        self.box.blockSignals(True)
+        if isinstance(self.box, QDoubleSpinBox):
+            self.box.setValue(float(value or 0))
+        else:
+            self.box.setValue(round(value or 0))
+        self.box.blockSignals(False)
+
+
+def _box(field: str, parent: QWidget) -> QSpinBox | QDoubleSpinBox:
+    kind = KINDS[field]
+    if isinstance(kind, Number):
+        real = _RealBox(parent)
+        real.setDecimals(2)
+        real.setRange(kind.lowest, kind.highest)
+        real.setSingleStep(kind.step)
+        return real
+    whole = _WholeBox(parent)
+    longest = field == "max_tokens"
+    whole.setRange(0, _LONGEST_ANSWER if longest else 1000)
+    whole.setSingleStep(100 if longest else 10)
+    return whole

@@ -1,0 +1,175 @@
+"""Choosing a preset, going back to it, keeping the present values as one."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.history import ChatSetup
+from app.settings import Preset, Settings
+from app.settings.presets import clean_name
+from app.theme.icons import IconButton
+from engine.language import tr
+
+
+class PresetBar(QWidget):
+    """The upper part of the setup panel."""
+
+    chosen = Signal(object)
+    """The `ChatSetup` of the preset that was chosen."""
+    reset_asked = Signal()
+    saved = Signal(str)
+    """The present values shall be kept under this name, also over what had it before."""
+    deleted = Signal(object)
+    """This `Preset` shall go."""
+    made_default = Signal(str)
+    """New conversations shall begin with the preset of this name."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._preset: Preset | None = None
+        self.box = QComboBox(self)
+        self.box.setAccessibleName(tr("Preset"))
+        self.box.activated.connect(self._activated)
+        self.reset_button = QPushButton(tr("Reset"), self)
+        self.reset_button.setToolTip(tr("Back to the values of the preset"))
+        self.reset_button.setAutoDefault(False)
+        self.reset_button.clicked.connect(self.reset_asked)
+        self.menu_button = IconButton("more", tr("Save, update or delete presets"), self)
+        self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._make_menu()
+        self._note = QLabel(self)
+        self._note.setProperty("look", "small")
+        self._note.setWordWrap(True)
+        self._naming = self._make_naming()
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addWidget(self.box, 1)
+        row.addWidget(self.reset_button)
+        row.addWidget(self.menu_button)
+        title = QLabel(tr("Preset"), self)
+        title.setProperty("look", "title")
+        title.setBuddy(self.box)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(6)
+        layout.addWidget(title)
+        layout.addLayout(row)
+        layout.addWidget(self._naming)
+        layout.addWidget(self._note)
+
+    @property
+    def note(self) -> str:
+        """What it says about the chosen preset."""
+        return self._note.text()
+
+    def show_presets(self, settings: Settings, setup: ChatSetup, *, changed: bool) -> None:
+        """Show the presets, the one in use, and whether the values still are its own."""
+        self._preset = settings.preset(setup.preset)
+        self.box.blockSignals(True)
+        self.box.clear()
+        if self._preset is None:
+            self.box.addItem(tr("None"))
+        for preset in settings.presets:
+            self.box.addItem(preset.label, preset)
+            if self._preset is not None and preset.name == self._preset.name:
+                self.box.setCurrentIndex(self.box.count() - 1)
+        self.box.blockSignals(False)
+        self.reset_button.setEnabled(changed)
+        label = "" if self._preset is None else self._preset.label
+        default = self._preset is not None and settings.default_preset == self._preset.name
+        self._update_action.setVisible(self._preset is not None)
+        self._update_action.setEnabled(changed)
+        self._update_action.setText(tr("Update \u201c{name}\u201d").format(name=label))
+        self._delete_action.setVisible(self._preset is not None)
+        self._delete_action.setText(tr("Delete \u201c{name}\u201d").format(name=label))
+        self._default_action.setVisible(self._preset is not None and not default)
+        self._default_action.setText(
+            tr("Begin new conversations with \u201c{name}\u201d").format(name=label)
+        )
+        self._note.setText(_note(label, changed=changed, default=default))
+
+    def _make_menu(self) -> None:
+        menu = QMenu(self)
+        self._save_action = QAction(tr("Save as preset\u2026"), menu)
+        self._save_action.triggered.connect(self._ask_name)
+        self._update_action = QAction(menu)
+        self._update_action.triggered.connect(self._update)
+        self._delete_action = QAction(menu)
+        self._delete_action.triggered.connect(lambda: self.deleted.emit(self._preset))
+        self._default_action = QAction(menu)
+        self._default_action.triggered.connect(self._make_default)
+        menu.addActions([self._save_action, self._update_action, self._default_action])
+        menu.addSeparator()
+        menu.addAction(self._delete_action)
+        self.menu_button.setMenu(menu)
+
+    def _make_naming(self) -> QWidget:
+        naming = QWidget(self)
+        self.name_field = QLineEdit(naming)
+        self.name_field.setPlaceholderText(tr("Name of the new preset"))
+        self.name_field.setAccessibleName(tr("Name of the new preset"))
+        self.name_field.returnPressed.connect(self._save)
+        self.save_button = QPushButton(tr("Save"), naming)
+        self.save_button.setProperty("look", "primary")
+        self.save_button.setAutoDefault(False)
+        self.save_button.clicked.connect(self._save)
+        cancel = QPushButton(tr("Cancel"), naming)
+        cancel.setAutoDefault(False)
+        cancel.clicked.connect(naming.hide)
+        row = QHBoxLayout(naming)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(8)
+        row.addWidget(self.name_field, 1)
+        row.addWidget(self.save_button)
+        row.addWidget(cancel)
+        naming.hide()
+        return naming
+
+    def _activated(self, index: int) -> None:
+        preset = self.box.itemData(index)
+        if isinstance(preset, Preset):
+            self.chosen.emit(preset.in_use())
+
+    def _ask_name(self) -> None:
+        self._naming.show()
+        self.name_field.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.name_field.selectAll()
+
+    def _save(self) -> None:
+        name = clean_name(self.name_field.text())
+        if name:
+            self._naming.hide()
+            self.name_field.clear()
+            self.saved.emit(name)
+
+    def _update(self) -> None:
+        if self._preset is not None:
+            self.saved.emit(self._preset.name)
+
+    def _make_default(self) -> None:
+        if self._preset is not None:
+            self.made_default.emit(self._preset.name)
+
+
+def _note(label: str, *, changed: bool, default: bool) -> str:
+    if not label:
+        return tr("These values belong to this conversation alone.")
+    if changed:
+        return tr("Changed since \u201c{name}\u201d was chosen. Reset goes back.").format(
+            name=label
+        )
+    if default:
+        return tr("New conversations begin with this preset.")
+    return tr("This conversation answers as \u201c{name}\u201d says.").format(name=label)
