@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gettext
 import re
+from collections.abc import Mapping
 from importlib.resources import as_file, files
 
 ENGLISH = "en"
@@ -36,6 +37,13 @@ def best(wanted: str) -> str:
     """The language for a system's locale such as "de_AT.UTF-8" or "zh-Hans-CN"."""
     first = re.split(r"[-_.@]", wanted)[0].lower()
     return next((code for code in LANGUAGES if code.split("_")[0] == first), ENGLISH)
+
+
+def of_environment(environment: Mapping[str, str]) -> str:
+    """The language that a terminal's environment asks for, in gettext's order of precedence."""
+    names = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+    wanted = next((environment[name] for name in names if environment.get(name)), ENGLISH)
+    return best(wanted.split(":")[0])
 
 
 def tr(text: str) -> str:

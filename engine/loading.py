@@ -25,6 +25,7 @@ from engine.draft.standalone import StandaloneDrafter
 from engine.errors import Cancelled, NotPossible
 from engine.events import PlanSummary
 from engine.hub.local import ModelFolder
+from engine.language import tr
 from engine.model.chat_template import ChatTemplate
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
@@ -150,7 +151,8 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
 
     vocab = checked.target.folder.config.vocab_size
 
-    def build(model: Checked, before: int, stage: str) -> Decoder:
+    def build(model: Checked, before: int) -> Decoder:
+        stage = tr("Loading {model}").format(model=model.folder.name)
         reader = _ProgressingWeights(
             model.weights, lambda done: progress(stage, (before + done) / total), cancelled
         )
@@ -158,19 +160,19 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
         with _cached(_SameVocabulary(reader, vocab), model, reader.skip) as weights:
             return Decoder.build(config, weights, cpu_backend(model.format))
 
-    target = build(checked.target, 0, f"Loading {checked.target.folder.name}")
+    target = build(checked.target, 0)
     left = checked.memory_available - checked.plan.target_bytes - checked.plan.draft_bytes
     kv_budget = int(max(left, 0) * KV_SHARE)
     states = StatePool(target, context, kv_budget)
     own_bytes = target.weight_bytes - target.mapped_bytes
     drafters: list[Drafter] = [LookupDrafter()] if checked.lookup else []
     if checked.draft is not None:
-        model = build(checked.draft, sizes[0], f"Loading {checked.draft.folder.name}")
+        model = build(checked.draft, sizes[0])
         own_bytes += model.weight_bytes - model.mapped_bytes
         draft_context = min(context, checked.draft.folder.config.max_positions)
         pool = StatePool(model, draft_context, kv_budget // 4)
         drafters.append(StandaloneDrafter(checked.draft.folder.name, model, pool))
-    progress("Warming up", 1.0)
+    progress(tr("Warming up"), 1.0)
     _warm_up(states)
     return LoadedPair(
         path=checked.command.model,
@@ -206,9 +208,10 @@ def _check_vocabulary(target: Checked, tokenizer: Tokenizer, draft: Checked) -> 
     if tokenizer.vocabulary == theirs.vocabulary:
         return
     raise NotPossible(
-        f"{draft.folder.name} cannot draft for {target.folder.name}: "
-        "the two models have different vocabularies.",
-        "Choose a draft of the same model family, or the lookup draft.",
+        tr("{draft} cannot draft for {target}: the two models have different vocabularies.").format(
+            draft=draft.folder.name, target=target.folder.name
+        ),
+        tr("Choose a draft of the same model family, or the lookup draft."),
     )
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf, isfinite
 
+from engine.language import tr
+
 
 class Role(StrEnum):
     """Who speaks in a conversation."""
@@ -49,14 +51,14 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         checks = (
-            (0 <= self.temperature < inf, "temperature must be 0 or more"),
-            (self.top_k >= 0, "top_k must be 0 (off) or more"),
-            (0 < self.top_p <= 1, "top_p must be above 0 and at most 1"),
-            (0 <= self.min_p <= 1, "min_p must lie between 0 and 1"),
-            (0 < self.repetition_penalty < inf, "repetition_penalty must be above 0"),
-            (isfinite(self.presence_penalty), "presence_penalty must be a number"),
-            (isfinite(self.frequency_penalty), "frequency_penalty must be a number"),
-            (0 <= self.seed < 2**64, "seed must be a whole number from 0 to 2^64 - 1"),
+            (0 <= self.temperature < inf, tr("temperature must be 0 or more")),
+            (self.top_k >= 0, tr("top_k must be 0 (off) or more")),
+            (0 < self.top_p <= 1, tr("top_p must be above 0 and at most 1")),
+            (0 <= self.min_p <= 1, tr("min_p must lie between 0 and 1")),
+            (0 < self.repetition_penalty < inf, tr("repetition_penalty must be above 0")),
+            (isfinite(self.presence_penalty), tr("presence_penalty must be a number")),
+            (isfinite(self.frequency_penalty), tr("frequency_penalty must be a number")),
+            (0 <= self.seed < 2**64, tr("seed must be a whole number from 0 to 2^64 - 1")),
         )
         for holds, sentence in checks:
             if not holds:

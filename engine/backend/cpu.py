@@ -6,6 +6,7 @@ from engine.backend.native.library import Format
 from engine.backend.segment import Backend
 from engine.commands import WeightFormat
 from engine.errors import Absent
+from engine.language import tr
 
 MOST_AT_EIGHT_BITS = 1_000_000_000
 """Weights up to which 8 bits are the default: small models lose more by 4 bits, and are fast."""
@@ -42,8 +43,10 @@ def choose_format(wish: WeightFormat, weights: int) -> WeightFormat:
         return WeightFormat.Q8 if weights <= MOST_AT_EIGHT_BITS else WeightFormat.Q4
     if wish is not WeightFormat.F32 and not native:
         raise Absent(
-            f"Weights in {wish} need Duotail's native CPU backend, which is not built here.",
-            "Install a C compiler and install Duotail again, or choose the format f32.",
+            tr(
+                "Weights in {wish} need Duotail's native CPU backend, which is not built here."
+            ).format(wish=wish),
+            tr("Install a C compiler and install Duotail again, or choose the format f32."),
         )
     return wish
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.chat_template import ChatTemplate
 from engine.model.tokenizer import Tokenizer
 from engine.request import Message, Role
@@ -27,7 +28,9 @@ def read_passages(
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserFixable(
-            f"The text in {path} cannot be read.", "Give a file in UTF-8.", str(error)
+            tr("The text in {path} cannot be read.").format(path=path),
+            tr("Give a file in UTF-8."),
+            str(error),
         ) from error
     if path.suffix == ".jsonl":
         lines = enumerate(text.split("\n"), 1)  # only a line feed ends a line of JSON Lines
@@ -42,7 +45,9 @@ def read_passages(
         whole = [start + tokenizer.encode_text(text)]
     pieces = [piece for ids in whole for piece in _cut(ids, window)]
     if not pieces:
-        raise UserFixable(f"{path} holds too little text.", "Give a longer one.")
+        raise UserFixable(
+            tr("{path} holds too little text.").format(path=path), tr("Give a longer one.")
+        )
     return pieces
 
 
@@ -62,9 +67,11 @@ def _conversation(line: str, number: int, path: Path) -> list[Message]:
             raise ValueError("a message is no text")
     except (ValueError, KeyError, TypeError) as error:
         raise UserFixable(
-            f"Line {number} of {path} is no conversation.",
-            'Each line needs {"messages": [{"role": "user", "content": text}, ...]} and ends with '
-            "an answer.",
+            tr("Line {number} of {path} is no conversation.").format(number=number, path=path),
+            tr(
+                'Each line needs {"messages": [{"role": "user", "content": text}, ...]} '
+                "and ends with an answer."
+            ),
             str(error),
         ) from error
     return turns

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
+from engine.language import tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,16 @@ def read_prompts(path: Path) -> list[BenchPrompt]:
         lines = path.read_text("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserFixable(
-            f"The prompts in {path} cannot be read.", "Give a JSON Lines file in UTF-8.", str(error)
+            tr("The prompts in {path} cannot be read.").format(path=path),
+            tr("Give a JSON Lines file in UTF-8."),
+            str(error),
         ) from error
     prompts = [_read(line, number, path) for number, line in enumerate(lines, 1) if line.strip()]
     if not prompts:
-        raise UserFixable(f"{path} holds no prompts.", 'Add lines like {"prompt": "Hello"}.')
+        raise UserFixable(
+            tr("{path} holds no prompts.").format(path=path),
+            tr('Add lines like {"prompt": "Hello"}.'),
+        )
     return prompts
 
 
@@ -48,8 +54,8 @@ def _read(line: str, number: int, path: Path) -> BenchPrompt:
         return BenchPrompt(str(row.get("category", "all")), text)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise UserFixable(
-            f"Line {number} of {path} is no prompt.",
-            'Each line needs {"prompt": text} or {"turns": [text]}, and may name a "category".',
+            tr("Line {number} of {path} is no prompt.").format(number=number, path=path),
+            tr('Each line needs {"prompt": text} or {"turns": [text]}, and may name a "category".'),
             str(error),
         ) from error
 

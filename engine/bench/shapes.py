@@ -12,6 +12,7 @@ from engine.backend.native.matrix import LANES, Packed, empty, pack_rows
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.weights import expected_tensors
 
@@ -78,7 +79,10 @@ def shape(name: str) -> ModelConfig:
         return SHAPES[name.lower()]
     except KeyError:
         known = ", ".join(SHAPES)
-        raise UserFixable(f'There is no shape "{name}".', f"Choose one of {known}.") from None
+        raise UserFixable(
+            tr('There is no shape "{name}".').format(name=name),
+            tr("Choose one of {known}.").format(known=known),
+        ) from None
 
 
 def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> ModelConfig:

@@ -12,17 +12,27 @@ import os
 import sys
 from collections.abc import Sequence
 
+from engine import language
 from engine.cli import bench, chat, models
 from engine.cli.exit_code import ExitCode
 from engine.errors import Absent, UserFixable
+from engine.language import tr
 
 COMMANDS = ("chat", "bench", "models")
 """Sub-commands of `duotail` that need no window."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a sub-command and return the exit code."""
-    parser = argparse.ArgumentParser(prog="duotail", description=__doc__)
+    """Run a sub-command, in the language of the environment, and return the exit code."""
+    language.use(language.of_environment(os.environ))
+    parser = argparse.ArgumentParser(
+        prog="duotail",
+        description=tr("The engine without a window."),
+        epilog=tr(
+            "Exit codes: 0 done, 2 bad usage or input, 3 something optional is absent, "
+            "130 interrupted by Ctrl-C. With --json stdout holds exactly one object."
+        ),
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for module in (chat, bench, models):
         module.add_parser(commands)

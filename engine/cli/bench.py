@@ -20,24 +20,27 @@ from engine.cli.options import (
     sampling,
 )
 from engine.errors import UserFixable
+from engine.language import tr
 
 DEFAULT_MAX_TOKENS = 128
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = commands.add_parser("bench", help="measure")
+    parser = commands.add_parser("bench", help=tr("measure"))
     kinds = parser.add_subparsers(dest="kind", required=True)
-    speculate = kinds.add_parser("speculate", help="speculative against plain decoding")
+    speculate = kinds.add_parser("speculate", help=tr("speculative against plain decoding"))
     add_model_options(speculate)
     add_sampling_options(speculate)
     speculate.add_argument("--prompts", type=Path, required=True, metavar="FILE.jsonl")
-    speculate.add_argument("--limit", type=one_or_more, metavar="N", help="prompts per category")
     speculate.add_argument(
-        "--repeat", type=one_or_more, default=1, metavar="N", help="runs each way"
+        "--limit", type=one_or_more, metavar="N", help=tr("prompts per category")
     )
     speculate.add_argument(
-        "--no-shared-noise", action="store_true", help="rank drafts without the target's noise"
+        "--repeat", type=one_or_more, default=1, metavar="N", help=tr("runs each way")
+    )
+    speculate.add_argument(
+        "--no-shared-noise", action="store_true", help=tr("rank drafts without the target's noise")
     )
     speculate.set_defaults(run=run_speculate)
     bench_forward.add_parsers(kinds)
@@ -52,7 +55,9 @@ def run_speculate(arguments: argparse.Namespace) -> ExitCode:
     params = sampling(arguments)
     pair = load_pair(arguments)
     if pair.drafter is None:
-        raise UserFixable("Nothing drafts here, so there is nothing to compare.", "Choose a draft.")
+        raise UserFixable(
+            tr("Nothing drafts here, so there is nothing to compare."), tr("Choose a draft.")
+        )
     results = measure(
         pair,
         prompts,
@@ -65,8 +70,8 @@ def run_speculate(arguments: argparse.Namespace) -> ExitCode:
     categories, overall = summarise(results)
     if overall is None:
         raise UserFixable(
-            "None of the prompts could be measured.",
-            "Use shorter prompts, a longer context or more tokens.",
+            tr("None of the prompts could be measured."),
+            tr("Use shorter prompts, a longer context or more tokens."),
         )
     if arguments.json:
         report = {
@@ -81,16 +86,16 @@ def run_speculate(arguments: argparse.Namespace) -> ExitCode:
 
 def _progress(done: int, total: int) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{done}/{total} prompts ")
+        sys.stderr.write("\r" + tr("{done}/{total} prompts").format(done=done, total=total) + " ")
         sys.stderr.flush()
 
 
 def _table(rows: dict[str, Summary]) -> str:
-    lines = ["category          prompts  plain/s  draft/s  speed-up  accept. length  exact"]
+    lines = [tr("category          prompts  plain/s  draft/s  speed-up  accept. length  exact")]
     for name, row in rows.items():
         length = f"{row.acceptance_length:.2f}" if row.acceptance_length else "-"
         lines.append(
             f"{name:<18}{row.prompts:>6}{row.plain_tokens_per_s:>9.1f}{row.tokens_per_s:>9.1f}"
-            f"{row.speedup:>9.2f}x{length:>15}  {'yes' if row.exact else 'NO'}"
+            f"{row.speedup:>9.2f}x{length:>15}  {tr('yes') if row.exact else tr('NO')}"
         )
     return "\n".join(lines) + "\n"

@@ -23,6 +23,7 @@ from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.commands import WeightFormat
 from engine.hub.local import ModelFolder, resolve_model
+from engine.language import tr
 from engine.model.decoder import Decoder
 from engine.model.weights import SafetensorsFolder
 
@@ -33,24 +34,24 @@ MOST_PREFILLS = 5
 def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-commands."""
     for name, run, words in (
-        ("decode", run_decode, "plain decoding, one token after the other"),
-        ("verify", run_verify, "a forward over n tokens, as verification takes"),
-        ("prefill", run_prefill, "processing a prompt"),
+        ("decode", run_decode, tr("plain decoding, one token after the other")),
+        ("verify", run_verify, tr("a forward over n tokens, as verification takes")),
+        ("prefill", run_prefill, tr("processing a prompt")),
     ):
         parser = kinds.add_parser(name, help=words)
         which = parser.add_mutually_exclusive_group()
-        which.add_argument("--model", metavar="NAME|PATH", help="default: the bundled one")
-        which.add_argument("--shape", metavar="S", help="random weights of a published shape")
+        which.add_argument("--model", metavar="NAME|PATH", help=tr("default: the bundled one"))
+        which.add_argument("--shape", metavar="S", help=tr("random weights of a published shape"))
         parser.add_argument(
             "--format",
             default=WeightFormat.AUTO,
             choices=[str(weights) for weights in WeightFormat],
-            help="how the weights are held",
+            help=tr("how the weights are held"),
         )
         parser.add_argument("--threads", type=one_or_more, metavar="N")
         parser.add_argument("--runs", type=one_or_more, default=20, metavar="N")
-        parser.add_argument("--peer", choices=["llama.cpp"], help="measure it in the same run")
-        parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+        parser.add_argument("--peer", choices=["llama.cpp"], help=tr("measure it in the same run"))
+        parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
         parser.set_defaults(run=run)
 
 

@@ -13,6 +13,7 @@ from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.commands import WeightFormat
 from engine.hub.local import ModelFolder, resolve_model
+from engine.language import tr
 from engine.model.chat_template import ChatTemplate
 from engine.model.tokenizer import Tokenizer
 from engine.model.weights import SafetensorsFolder
@@ -23,17 +24,21 @@ WINDOW = 512
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = kinds.add_parser("quality", help="perplexity of a text in each weight format")
-    parser.add_argument("--model", metavar="NAME|PATH", help="default: the bundled one")
+    parser = kinds.add_parser("quality", help=tr("perplexity of a text in each weight format"))
+    parser.add_argument("--model", metavar="NAME|PATH", help=tr("default: the bundled one"))
     parser.add_argument(
-        "--text", type=Path, required=True, metavar="FILE", help="plain text, or .jsonl of messages"
+        "--text",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help=tr("plain text, or .jsonl of messages"),
     )
     parser.add_argument(
-        "--formats", type=_formats, default=FORMATS, metavar="F,F", help="default: all"
+        "--formats", type=_formats, default=FORMATS, metavar="F,F", help=tr("default: all")
     )
-    parser.add_argument("--limit", type=one_or_more, metavar="N", help="first passages only")
+    parser.add_argument("--limit", type=one_or_more, metavar="N", help=tr("first passages only"))
     parser.add_argument("--threads", type=one_or_more, metavar="N")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 
@@ -52,13 +57,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.json:
         sys.stdout.write(json.dumps({"tokens": tokens, "formats": rows}) + "\n")
         return ExitCode.DONE
-    sys.stdout.write(_table(rows) + f"{tokens} tokens\n")
+    sys.stdout.write(_table(rows) + tr("{count} tokens").format(count=tokens) + "\n")
     return ExitCode.DONE
 
 
 def _table(rows: dict[str, dict[str, float | None]]) -> str:
     shares = ("vs_f32", "vs_bf16", "weights_only_vs_f32", "activations_cost")
-    lines = ["format  perplexity         to f32        to bf16  weights alone    activations"]
+    lines = [tr("format  perplexity         to f32        to bf16  weights alone    activations")]
     for name, row in rows.items():
         cells = [row[share] for share in shares]
         percent = ["-" if cell is None else f"{100 * cell:+.3f} %" for cell in cells]
@@ -87,5 +92,7 @@ def _formats(text: str) -> tuple[WeightFormat, ...]:
     known = [str(fmt) for fmt in FORMATS]
     chosen = text.split(",")
     if not set(chosen) <= set(known):
-        raise argparse.ArgumentTypeError(f"{text!r} is not some of {', '.join(known)}")
+        raise argparse.ArgumentTypeError(
+            tr("{text!r} is not some of {names}").format(text=text, names=", ".join(known))
+        )
     return tuple(WeightFormat(name) for name in dict.fromkeys(chosen))

@@ -12,6 +12,7 @@ from engine.bench.prompts import BenchPrompt, read_prompts
 from engine.bench.rounds import RoundProfile, RoundTimes, profile_rounds
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, add_sampling_options, load_pair, sampling
+from engine.language import tr
 
 PROMPTS = (
     "Hello! How are you?",
@@ -26,7 +27,9 @@ DEFAULT_MAX_TOKENS = 128
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = kinds.add_parser("round", help="what a round costs inside and outside native calls")
+    parser = kinds.add_parser(
+        "round", help=tr("what a round costs inside and outside native calls")
+    )
     add_model_options(parser)
     add_sampling_options(parser)
     parser.add_argument("--prompts", type=Path, metavar="FILE.jsonl")
@@ -50,10 +53,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _table(profile: RoundProfile) -> str:
     names = [field.name for field in fields(RoundTimes)]
-    lines = ["rounds            " + "".join(f"{name:>14}" for name in names)]
+    lines = [f"{tr('rounds'):<18}" + "".join(f"{name:>14}" for name in names)]
     for kind, count, times in (
-        ("drafting", profile.drafting_rounds, profile.drafting),
-        ("plain", profile.plain_rounds, profile.plain),
+        (tr("drafting"), profile.drafting_rounds, profile.drafting),
+        (tr("plain"), profile.plain_rounds, profile.plain),
     ):
         if times is not None:
             values = "".join(f"{getattr(times, name):>14.1f}" for name in names)

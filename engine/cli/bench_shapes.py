@@ -12,29 +12,36 @@ from engine.bench.shapes import shape
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more, probability
 from engine.commands import Mode, WeightFormat
+from engine.language import tr
 from engine.plan.planner import check_mode
 
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = kinds.add_parser("shapes", help="a scripted draft on a shape's random weights")
-    parser.add_argument("--shape", required=True, metavar="S", help="a published shape")
+    parser = kinds.add_parser("shapes", help=tr("a scripted draft on a shape's random weights"))
+    parser.add_argument("--shape", required=True, metavar="S", help=tr("a published shape"))
     parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
     parser.add_argument(
-        "--acceptance", type=probability, default=0.8, metavar="A", help="of each drafted token"
+        "--acceptance", type=probability, default=0.8, metavar="A", help=tr("of each drafted token")
     )
-    parser.add_argument("--depth", type=one_or_more, metavar="D", help="only this fixed depth")
+    parser.add_argument("--depth", type=one_or_more, metavar="D", help=tr("only this fixed depth"))
     parser.add_argument(
         "--format",
         default=WeightFormat.Q4,
         choices=[str(weights) for weights in WeightFormat],
-        help="how the target's weights are held",
+        help=tr("how the target's weights are held"),
     )
     parser.add_argument("--threads", type=one_or_more, metavar="N")
-    parser.add_argument("--tokens", type=one_or_more, default=64, metavar="N", help="per answer")
-    parser.add_argument("--runs", type=one_or_more, default=5, metavar="N", help="answers each way")
-    parser.add_argument("--peer", choices=["llama.cpp"], help="what it could do, in the same run")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument(
+        "--tokens", type=one_or_more, default=64, metavar="N", help=tr("per answer")
+    )
+    parser.add_argument(
+        "--runs", type=one_or_more, default=5, metavar="N", help=tr("answers each way")
+    )
+    parser.add_argument(
+        "--peer", choices=["llama.cpp"], help=tr("what it could do, in the same run")
+    )
+    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 
@@ -111,29 +118,31 @@ def _beside_peer(measured: ShapeSpeed) -> dict[str, object]:
 
 def _table(measured: ShapeSpeed) -> str:
     plain = measured.plain_tokens_per_s
-    rows = [("plain", plain)]
+    rows = [(tr("plain"), plain)]
     if measured.auto:
-        rows.append(("controller", measured.auto.tokens_per_s))
+        rows.append((tr("controller"), measured.auto.tokens_per_s))
     for depth, speed in measured.by_depth.items():
-        mark = ", the best" if depth == measured.best_depth else ""
-        rows.append((f"depth {depth}{mark}", speed.tokens_per_s))
+        way = tr("depth {depth}, the best") if depth == measured.best_depth else tr("depth {depth}")
+        rows.append((way.format(depth=depth), speed.tokens_per_s))
     peer = measured.peer
     for name, could in (
-        ("attainable", measured.attainable),
-        ("llama.cpp at best", peer.attainable if peer else None),
+        (tr("attainable, depth {depth}"), measured.attainable),
+        (tr("llama.cpp at best, depth {depth}"), peer.attainable if peer else None),
     ):
         if could:
-            rows.append((f"{name}, depth {could.depth}", could.tokens_per_s))
-    lines = ["way                         tokens/s  speed-up"]
+            rows.append((name.format(depth=could.depth), could.tokens_per_s))
+    lines = [tr("way                         tokens/s  speed-up")]
     lines += [f"{name:<26}{speed:>10.2f}{speed / plain:>9.2f}x" for name, speed in rows]
     lines.append(_times("", measured.verify, measured.draft))
     if peer:
         lines += [_times("llama.cpp: ", peer.verify, peer.draft), str(peer.settings)]
-    lines.append("texts equal" if measured.exact else "TEXTS DIFFER")
+    lines.append(tr("texts equal") if measured.exact else tr("TEXTS DIFFER"))
     return "\n".join(lines) + "\n"
 
 
 def _times(whose: str, verify: dict[int, float], draft: float | None) -> str:
     rows = "  ".join(f"{n}: {1e3 * seconds:.1f}" for n, seconds in verify.items())
-    drafting = "" if draft is None else f"; drafting a token {1e3 * draft:.2f} ms"
-    return f"{whose}verification of n rows, ms   {rows}{drafting}"
+    told = tr("verification of n rows, ms   {rows}").format(rows=rows)
+    if draft is not None:
+        told += tr("; drafting a token {time:.2f} ms").format(time=1e3 * draft)
+    return whose + told

@@ -29,6 +29,7 @@ from engine.events import (
     TextDelta,
     Unloaded,
 )
+from engine.language import tr
 from engine.request import ChatRequest, Message, Role
 from engine.service import Engine
 
@@ -54,12 +55,14 @@ class Answered:
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = commands.add_parser("chat", help="answer a prompt, or chat on the terminal")
+    parser = commands.add_parser("chat", help=tr("answer a prompt, or chat on the terminal"))
     add_model_options(parser)
     add_sampling_options(parser)
-    parser.add_argument("--prompt", metavar="TEXT", help="default: standard input")
-    parser.add_argument("--system", metavar="TEXT", help="system prompt")
-    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="stop string")
+    parser.add_argument("--prompt", metavar="TEXT", help=tr("default: standard input"))
+    parser.add_argument("--system", metavar="TEXT", help=tr("system prompt"))
+    parser.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help=tr("stop string")
+    )
     parser.set_defaults(run=run)
 
 
@@ -119,8 +122,8 @@ class _Conversation:
             if isinstance(event, Failed):
                 failure = event
             if isinstance(event, Unloaded):
-                cause = failure.cause if failure else "The model was not loaded."
-                raise UserFixable(cause, failure.remedy if failure else "Try again.")
+                cause = failure.cause if failure else tr("The model was not loaded.")
+                raise UserFixable(cause, failure.remedy if failure else tr("Try again."))
 
     def ask(self, request: ChatRequest, plan: PlanSummary, show: Callable[[str], None]) -> Answered:
         failure: Failed | None = None
@@ -170,7 +173,9 @@ def _converse(messages: list[Message], ask: Callable[[list[Message]], Answered])
             continue
         messages.append(Message(Role.ASSISTANT, finished.text, finished.token_ids))
         speed = finished.stats.tokens_per_s
-        _write(f"\n[{finished.stats.committed} tokens, {speed or 0:.1f} per second]\n")
+        said = tr("{count} tokens, {speed:.1f} per second")
+        said = said.format(count=finished.stats.committed, speed=speed or 0)
+        _write(f"\n[{said}]\n")
 
 
 def _at_terminal() -> bool:
@@ -187,12 +192,14 @@ def _prompt(arguments: argparse.Namespace) -> str:
         text: str = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserFixable(
-            f"The prompt is not valid UTF-8 text (byte {error.start}).",
-            "Convert it to UTF-8 and try again.",
+            tr("The prompt is not valid UTF-8 text (byte {start}).").format(start=error.start),
+            tr("Convert it to UTF-8 and try again."),
         ) from error
     text = text.removesuffix("\n") if arguments.prompt is None else text
     if not text.strip():
-        raise UserFixable("The prompt is empty.", "Give a text with --prompt or on standard input.")
+        raise UserFixable(
+            tr("The prompt is empty."), tr("Give a text with --prompt or on standard input.")
+        )
     return text
 
 

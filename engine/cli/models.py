@@ -9,17 +9,18 @@ import sys
 from engine.backend.native.packed_cache import PackedCache
 from engine.cli.exit_code import ExitCode
 from engine.hub.local import ModelFolder, bundled_names, resolve_model
+from engine.language import tr
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = commands.add_parser("models", help="list the bundled models")
+    parser = commands.add_parser("models", help=tr("list the bundled models"))
     parser.add_argument(
         "--clear-cache",
         action="store_true",
-        help="delete the quantised weights kept on disk (they are made anew when needed)",
+        help=tr("delete the quantised weights kept on disk (they are made anew when needed)"),
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 
@@ -37,6 +38,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         return ExitCode.DONE
     for name, model in models:
         sys.stdout.write(f"{name:<20} {model.name:<20} {model.path}\n")
-    kept = f"{cache.usage() / 1e9:.1f} GB of quantised weights in {cache.folder}"
-    sys.stdout.write(f"{kept}, {freed / 1e9:.1f} GB deleted\n" if freed else f"{kept}\n")
+    kept = tr("{kept:.1f} GB of quantised weights in {folder}")
+    if freed:
+        kept = tr("{kept:.1f} GB of quantised weights in {folder}, {freed:.1f} GB deleted")
+    sizes = {"kept": cache.usage() / 1e9, "freed": freed / 1e9}
+    sys.stdout.write(kept.format(**sizes, folder=cache.folder) + "\n")
     return ExitCode.DONE

@@ -9,6 +9,7 @@ from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import Absent, UserFixable
 from engine.hardware.probe import probe_host
 from engine.hub.local import resolve_model
+from engine.language import tr
 from engine.loading import LoadedPair, check, load
 from engine.plan.planner import check_mode
 from engine.request import SamplingParams
@@ -16,22 +17,26 @@ from engine.request import SamplingParams
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """--model, --draft, --mode, --context and the options of modes still to come."""
-    parser.add_argument("--model", metavar="NAME|PATH", help="target (default: the bundled one)")
     parser.add_argument(
-        "--draft", default="auto", metavar="auto|NAME|PATH|lookup|none", help="what drafts"
+        "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
+    )
+    parser.add_argument(
+        "--draft", default="auto", metavar="auto|NAME|PATH|lookup|none", help=tr("what drafts")
     )
     parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
     parser.add_argument(
         "--format",
         default=WeightFormat.AUTO,
         choices=[str(weights) for weights in WeightFormat],
-        help="how the target's weights are held",
+        help=tr("how the target's weights are held"),
     )
-    parser.add_argument("--context", type=int, metavar="N", help="planned context in tokens")
-    parser.add_argument("--vram", type=float, metavar="GIB", help="VRAM budget")
-    parser.add_argument("--layers-on-gpu", metavar="N|all", help="target layers on the GPU")
-    parser.add_argument("--simulate-gpu", type=float, metavar="GIB", help="simulated accelerator")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--context", type=int, metavar="N", help=tr("planned context in tokens"))
+    parser.add_argument("--vram", type=float, metavar="GIB", help=tr("VRAM budget"))
+    parser.add_argument("--layers-on-gpu", metavar="N|all", help=tr("target layers on the GPU"))
+    parser.add_argument(
+        "--simulate-gpu", type=float, metavar="GIB", help=tr("simulated accelerator")
+    )
+    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
@@ -58,8 +63,8 @@ def load_command(arguments: argparse.Namespace) -> Load:
     given = (arguments.vram, arguments.layers_on_gpu, arguments.simulate_gpu)
     if any(value is not None for value in given):
         raise Absent(
-            "This version runs on the CPU only: it has no accelerator, real or simulated.",
-            "Leave out --vram, --layers-on-gpu and --simulate-gpu.",
+            tr("This version runs on the CPU only: it has no accelerator, real or simulated."),
+            tr("Leave out --vram, --layers-on-gpu and --simulate-gpu."),
         )
     return Load(
         model=resolve_model(arguments.model),
@@ -98,7 +103,9 @@ def sampling(arguments: argparse.Namespace) -> SamplingParams:
             seed=arguments.seed,
         )
     except ValueError as error:
-        raise UserFixable(f"That setting is not possible: {error}.", "Correct it.") from error
+        raise UserFixable(
+            tr("That setting is not possible: {error}.").format(error=error), tr("Correct it.")
+        ) from error
 
 
 def one_or_more(text: str) -> int:
@@ -108,7 +115,9 @@ def one_or_more(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+        raise argparse.ArgumentTypeError(
+            tr("{text!r} is not a whole number of 1 or more").format(text=text)
+        )
     return number
 
 
@@ -119,7 +128,9 @@ def probability(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+        raise argparse.ArgumentTypeError(
+            tr("{text!r} is not a number from 0 to 1").format(text=text)
+        )
     return number
 
 

@@ -14,6 +14,7 @@ from math import exp
 from engine.decode.decoding import Round
 from engine.decode.tree import TokenTree
 from engine.draft.drafter import Budget
+from engine.language import tr
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 """Rows of a target forward whose cost is told apart (and, on accelerators, graphs kept)."""
@@ -152,10 +153,10 @@ class Controller:
         if gain >= _GAIN_WORTH_IT:
             self._next_pause, self.fallback_reason = _FIRST_PAUSE, None
             return
-        self.fallback_reason = (
-            f"Drafting would give {gain:.2f} times the plain speed here, "
+        self.fallback_reason = tr(
+            "Drafting would give {gain:.2f} times the plain speed here, "
             "so the target decodes alone."
-        )
+        ).format(gain=gain)
         self._pause, self._trial = self._next_pause, _SHORT_TRIAL
         self._next_pause = min(self._next_pause * 2, _LONGEST_PAUSE)
 

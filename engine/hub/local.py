@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.json_object import JsonObject
 from engine.model.weights import SafetensorsFolder, check_tensors
@@ -33,7 +34,9 @@ class ModelFolder:
         """
         if not path.is_dir():
             raise UserFixable(
-                f"There is no folder {path}.", "Choose the folder that holds the model.", str(path)
+                tr("There is no folder {path}.").format(path=path),
+                tr("Choose the folder that holds the model."),
+                str(path),
             )
         config = ModelConfig.open(path)
         weights = SafetensorsFolder.open(path)
@@ -53,8 +56,8 @@ def bundled_models_root() -> Path:
     root = files("resources") / "models"
     if not isinstance(root, Path):
         raise UserFixable(
-            "Duotail was installed as a packed archive, which its models cannot be read from.",
-            "Install it again with pipx, uv tool or one of the installers.",
+            tr("Duotail was installed as a packed archive, which its models cannot be read from."),
+            tr("Install it again with pipx, uv tool or one of the installers."),
             str(root),
         )
     return root
@@ -91,8 +94,8 @@ def resolve_model(name_or_path: str | None) -> Path:
         raise _no_such_model(name_or_path) from error
     if is_file:
         raise UserFixable(
-            f"{path.name} is a file, not a model folder.",
-            "Choose the folder that holds config.json, tokenizer.json and the weights.",
+            tr("{path} is a file, not a model folder.").format(path=path.name),
+            tr("Choose the folder that holds config.json, tokenizer.json and the weights."),
             str(path),
         )
     raise _no_such_model(name_or_path)
@@ -100,8 +103,10 @@ def resolve_model(name_or_path: str | None) -> Path:
 
 def _no_such_model(name: str) -> UserFixable:
     return UserFixable(
-        f'There is no model "{name[:200]}".',
-        f"Name a folder, or one of the bundled models: {', '.join(bundled_names())}.",
+        tr('There is no model "{name}".').format(name=name[:200]),
+        tr("Name a folder, or one of the bundled models: {names}.").format(
+            names=", ".join(bundled_names())
+        ),
     )
 
 

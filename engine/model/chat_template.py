@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.disguise import Disguise
 from engine.model.template_sandbox import SandboxedTemplate, TemplateFailure
 from engine.model.template_source import FALLBACK_STOP, read_template, template_text
@@ -134,8 +135,8 @@ class ChatTemplate:
                 ids, opening = self._turn_ids(_merge(turns), tokenizer, switches)
             except TemplateFailure:
                 raise UserFixable(
-                    "The model's chat template does not accept this conversation.",
-                    "Start a new conversation, or choose another model.",
+                    tr("The model's chat template does not accept this conversation."),
+                    tr("Start a new conversation, or choose another model."),
                     str(failure),
                 ) from failure
         return Prompt(_one_bos(ids, tokenizer), opening, len(opening))

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Literal, cast
 
 from engine.errors import UserFixable
+from engine.language import later, tr
 from engine.model.json_object import JsonObject
 
 Family = Literal["llama", "qwen2"]
 RopeKind = Literal["none", "linear", "dynamic", "llama3", "yarn"]
 
 ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2"}
-CHOOSE_ANOTHER = "Choose a Llama or Qwen2/Qwen2.5 chat model in safetensors format."
+CHOOSE_ANOTHER = later("Choose a Llama or Qwen2/Qwen2.5 chat model in safetensors format.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,41 +108,49 @@ class ModelConfig:
 
 
 def _unsupported(what: str, details: str = "") -> UserFixable:
-    return UserFixable(f"Duotail cannot run this model yet: {what}.", CHOOSE_ANOTHER, details)
+    return UserFixable(
+        tr("Duotail cannot run this model yet: {what}.").format(what=what),
+        tr(CHOOSE_ANOTHER),
+        details,
+    )
 
 
 def _family(source: JsonObject) -> Family:
     family = source.text("model_type")
     if family is None:
         raise UserFixable(
-            "config.json does not say which kind of model this is.",
-            "Choose a folder with a language model, not a part of one (such as an adapter).",
+            tr("config.json does not say which kind of model this is."),
+            tr("Choose a folder with a language model, not a part of one (such as an adapter)."),
         )
     if family not in ARCHITECTURES.values():
-        raise _unsupported(f'its family is "{family[:60]}"')
+        raise _unsupported(tr('its family is "{family}"').format(family=family[:60]))
     architectures = source.items("architectures")
     if architectures and not any(
         isinstance(name, str) and ARCHITECTURES.get(name) == family for name in architectures
     ):
-        raise _unsupported(f'its architecture is "{str(architectures[0])[:60]}"')
+        raise _unsupported(
+            tr('its architecture is "{name}"').format(name=str(architectures[0])[:60])
+        )
     return cast("Family", family)
 
 
 def _refuse_unsupported(source: JsonObject, family: Family) -> None:
     activation = source.text("hidden_act") or "silu"
     if activation not in ("silu", "swish"):
-        raise _unsupported(f'its activation function is "{activation[:60]}"')
+        raise _unsupported(
+            tr('its activation function is "{activation}"').format(activation=activation[:60])
+        )
     for key in ("quantization_config", "compression_config"):
         if source.has(key):
             raise UserFixable(
-                "This model is stored in a quantised format that Duotail cannot read.",
-                "Choose the original 16-bit version of the model.",
+                tr("This model is stored in a quantised format that Duotail cannot read."),
+                tr("Choose the original 16-bit version of the model."),
                 f"{key} = {source.data[key]!r}"[:500],
             )
     if source.number("partial_rotary_factor", 0, 1, default=1.0) != 1.0:
-        raise _unsupported("only a part of each head is rotated")
+        raise _unsupported(tr("only a part of each head is rotated"))
     if family == "qwen2" and _slides(source):
-        raise _unsupported("it uses sliding-window attention")
+        raise _unsupported(tr("it uses sliding-window attention"))
 
 
 def _slides(source: JsonObject) -> bool:
@@ -158,16 +167,21 @@ def _slides(source: JsonObject) -> bool:
 def _kv_heads(source: JsonObject, num_heads: int) -> int:
     kv_heads = source.integer("num_key_value_heads", 1, num_heads, default=num_heads)
     if num_heads % kv_heads:
-        raise source.wrong("num_key_value_heads", f"a divisor of {num_heads}")
+        raise source.wrong(
+            "num_key_value_heads", tr("a divisor of {num_heads}").format(num_heads=num_heads)
+        )
     return kv_heads
 
 
 def _head_dim(source: JsonObject, hidden_size: int, num_heads: int) -> int:
     if not source.has("head_dim") and hidden_size % num_heads:
-        raise source.wrong("hidden_size", f"a multiple of the {num_heads} attention heads")
+        raise source.wrong(
+            "hidden_size",
+            tr("a multiple of the {num_heads} attention heads").format(num_heads=num_heads),
+        )
     head_dim = source.integer("head_dim", 2, 1024, default=hidden_size // num_heads)
     if head_dim % 2 or not 2 <= head_dim <= 1024:
-        raise source.wrong("head_dim", "an even number from 2 to 1024")
+        raise source.wrong("head_dim", tr("an even number from 2 to 1024"))
     return head_dim
 
 
@@ -177,23 +191,25 @@ def _rope(source: JsonObject, max_positions: int) -> RopeConfig:
         return RopeConfig(theta=_theta(source))
     if any(isinstance(value, dict) for value in scaling.data.values()):
         raise _unsupported(
-            "its blocks rotate positions in different ways", repr(scaling.data)[:500]
+            tr("its blocks rotate positions in different ways"), repr(scaling.data)[:500]
         )
     theta = _theta(scaling) if scaling.has("rope_theta") else _theta(source)
     if scaling.number("partial_rotary_factor", 0, 1, default=1.0) != 1.0:
-        raise _unsupported("only a part of each head is rotated")
+        raise _unsupported(tr("only a part of each head is rotated"))
     kind = scaling.text("rope_type") or scaling.text("type") or "default"
     if kind == "default":
         return RopeConfig(theta=theta)
     if kind not in ("linear", "dynamic", "llama3", "yarn"):
-        raise _unsupported(f'its positions are stretched by "{kind[:60]}"')
+        raise _unsupported(tr('its positions are stretched by "{kind}"').format(kind=kind[:60]))
     # A value beside the scaling takes precedence over one inside it, as in transformers.
     where = source if source.has("original_max_position_embeddings") else scaling
     original = where.integer("original_max_position_embeddings", 1, 1 << 24, default=max_positions)
     low = scaling.number("low_freq_factor", 1e-3, 1e6, default=1.0)
     high = scaling.number("high_freq_factor", 1e-3, 1e6, default=4.0)
     if kind == "llama3" and high <= low:
-        raise scaling.wrong("high_freq_factor", f"above low_freq_factor ({low:g})")
+        raise scaling.wrong(
+            "high_freq_factor", tr("above low_freq_factor ({low:g})").format(low=low)
+        )
     return RopeConfig(
         theta=theta,
         kind=cast("RopeKind", kind),

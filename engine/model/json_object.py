@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
+from engine.language import later, tr
 
-DOWNLOAD_AGAIN = "Download the model again, or choose another one."
+DOWNLOAD_AGAIN = later("Download the model again, or choose another one.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +32,34 @@ class JsonObject:
             size = path.stat().st_size
             if size > max_bytes:
                 raise UserFixable(
-                    f"{path.name} is too large: {size} bytes.", DOWNLOAD_AGAIN, str(path)
+                    tr("{path} is too large: {size} bytes.").format(path=path.name, size=size),
+                    tr(DOWNLOAD_AGAIN),
+                    str(path),
                 )
             data = json.loads(path.read_bytes())
         except FileNotFoundError:
             raise UserFixable(
-                f"The model folder has no {path.name}.",
-                "Choose the folder that holds the model's files, or download it again.",
+                tr("The model folder has no {path}.").format(path=path.name),
+                tr("Choose the folder that holds the model's files, or download it again."),
                 str(path),
             ) from None
         except OSError as error:
             raise UserFixable(
-                f"{path.name} cannot be read.", "Check the file's permissions.", str(error)
+                tr("{path} cannot be read.").format(path=path.name),
+                tr("Check the file's permissions."),
+                str(error),
             ) from error
         except (ValueError, RecursionError) as error:
             raise UserFixable(
-                f"{path.name} is damaged: it is not valid JSON.",
-                DOWNLOAD_AGAIN,
+                tr("{path} is damaged: it is not valid JSON.").format(path=path.name),
+                tr(DOWNLOAD_AGAIN),
                 f"{path}: {error}",
             ) from error
         if not isinstance(data, dict):
             raise UserFixable(
-                f"{path.name} is damaged: it holds no object.", DOWNLOAD_AGAIN, str(path)
+                tr("{path} is damaged: it holds no object.").format(path=path.name),
+                tr(DOWNLOAD_AGAIN),
+                str(path),
             )
         return cls(data, path.name)
 
@@ -64,8 +71,10 @@ class JsonObject:
     def wrong(self, key: str, expected: str) -> UserFixable:
         """The error for a member that is not what it should be."""
         return UserFixable(
-            f'{self.origin} is not usable: "{key}" should be {expected}.',
-            DOWNLOAD_AGAIN,
+            tr('{origin} is not usable: "{key}" should be {expected}.').format(
+                origin=self.origin, key=key, expected=expected
+            ),
+            tr(DOWNLOAD_AGAIN),
             f"{key} = {self.data.get(key)!r}"[:500],
         )
 
@@ -81,7 +90,9 @@ class JsonObject:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise self.wrong(key, f"a whole number from {low} to {high}")
+            raise self.wrong(
+                key, tr("a whole number from {low} to {high}").format(low=low, high=high)
+            )
         return value
 
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
@@ -95,7 +106,9 @@ class JsonObject:
             or not low <= value <= high
             or not math.isfinite(value)
         ):
-            raise self.wrong(key, f"a number from {low:g} to {high:g}")
+            raise self.wrong(
+                key, tr("a number from {low:g} to {high:g}").format(low=low, high=high)
+            )
         return float(value)
 
     def optional_number(self, key: str, low: float, high: float) -> float | None:
@@ -108,14 +121,14 @@ class JsonObject:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise self.wrong(key, "true or false")
+            raise self.wrong(key, tr("true or false"))
         return value
 
     def text(self, key: str) -> str | None:
         """A string, or None when absent."""
         value = self.data.get(key)
         if value is not None and not isinstance(value, str):
-            raise self.wrong(key, "a text")
+            raise self.wrong(key, tr("a text"))
         return value
 
     def member(self, key: str) -> JsonObject | None:
@@ -124,7 +137,7 @@ class JsonObject:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise self.wrong(key, "an object")
+            raise self.wrong(key, tr("an object"))
         return JsonObject(value, self.origin)
 
     def items(self, key: str) -> tuple[object, ...]:
@@ -139,5 +152,7 @@ class JsonObject:
         values = self.items(key)
         for value in values:
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < vocab_size:
-                raise self.wrong(key, f"token ids below {vocab_size}")
+                raise self.wrong(
+                    key, tr("token ids below {vocab_size}").format(vocab_size=vocab_size)
+                )
         return tuple(value for value in values if isinstance(value, int))

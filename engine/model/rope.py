@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.config import ModelConfig, RopeConfig
 
 Float32s = NDArray[np.float32]
@@ -22,9 +23,11 @@ def rope_frequencies(config: ModelConfig) -> tuple[Float32s, float]:
     rope = config.rope
     if rope.kind == "dynamic":
         raise UserFixable(
-            'Duotail cannot run this model: its positions are stretched by the "dynamic" method, '
-            "which would change what is already computed whenever the chat grows.",
-            "Choose a model without it, or one that uses linear, Llama 3 or YaRN scaling.",
+            tr(
+                'Duotail cannot run this model: its positions are stretched by the "dynamic" '
+                "method, which would change what is already computed whenever the chat grows."
+            ),
+            tr("Choose a model without it, or one that uses linear, Llama 3 or YaRN scaling."),
         )
     if rope.kind == "yarn":
         return _yarn(rope, config.head_dim), _yarn_attention_factor(rope)

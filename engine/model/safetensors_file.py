@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
 
 MAX_HEADER_BYTES = 100 << 20
@@ -36,13 +37,19 @@ class StoredTensor:
 
 def damaged(file: Path, what: str) -> UserFixable:
     """The error for a file whose contents contradict themselves."""
-    return UserFixable(f"{file.name} is damaged: {what}.", DOWNLOAD_AGAIN, str(file))
+    return UserFixable(
+        tr("{file} is damaged: {what}.").format(file=file.name, what=what),
+        tr(DOWNLOAD_AGAIN),
+        str(file),
+    )
 
 
 def _incomplete(file: Path, size: int, expected: int) -> UserFixable:
     return UserFixable(
-        f"{file.name} is incomplete: {size} of {expected} bytes.",
-        "Finish or repeat the download.",
+        tr("{file} is incomplete: {size} of {expected} bytes.").format(
+            file=file.name, size=size, expected=expected
+        ),
+        tr("Finish or repeat the download."),
         str(file),
     )
 
@@ -55,7 +62,9 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
             header, data_start = _parse_header(file, stream, size)
     except OSError as error:
         raise UserFixable(
-            f"{file.name} cannot be read.", "Check the file's permissions.", str(error)
+            tr("{file} cannot be read.").format(file=file.name),
+            tr("Check the file's permissions."),
+            str(error),
         ) from error
     header.pop("__metadata__", None)
     tensors = {name: _parse_tensor(file, name, entry, data_start) for name, entry in header.items()}
@@ -69,19 +78,19 @@ def _parse_header(file: Path, stream: BinaryIO, size: int) -> tuple[dict[str, ob
         raise _incomplete(file, size, 8)
     length = int.from_bytes(stream.read(8), "little")
     if not 2 <= length <= MAX_HEADER_BYTES:
-        raise damaged(file, "it is not a safetensors file")
+        raise damaged(file, tr("it is not a safetensors file"))
     if size < 8 + length:
         raise _incomplete(file, size, 8 + length)
     try:
         header = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
         raise UserFixable(
-            f"{file.name} is damaged: its table of contents cannot be read.",
-            DOWNLOAD_AGAIN,
+            tr("{file} is damaged: its table of contents cannot be read.").format(file=file.name),
+            tr(DOWNLOAD_AGAIN),
             f"{file}: {error}",
         ) from error
     if not isinstance(header, dict):
-        raise damaged(file, "its table of contents cannot be read")
+        raise damaged(file, tr("its table of contents cannot be read"))
     return header, 8 + length
 
 
@@ -103,21 +112,27 @@ def _whole_numbers(value: object, most: int) -> tuple[int, ...] | None:
 
 def _parse_tensor(file: Path, name: str, entry: object, data_start: int) -> StoredTensor:
     if not isinstance(entry, dict):
-        raise damaged(file, f'"{name[:100]}" has no description')
+        raise damaged(file, tr('"{name}" has no description').format(name=name[:100]))
     dtype = entry.get("dtype")
     shape = _whole_numbers(entry.get("shape"), MAX_DIMENSIONS)
     offsets = _whole_numbers(entry.get("data_offsets"), 2)
     if not isinstance(dtype, str) or shape is None or offsets is None or len(offsets) != 2:
-        raise damaged(file, f'the description of "{name[:100]}" cannot be read')
+        raise damaged(
+            file, tr('the description of "{name}" cannot be read').format(name=name[:100])
+        )
     if dtype not in ITEM_BYTES:
         raise UserFixable(
-            f'{file.name} stores weights as "{dtype[:20]}", which Duotail cannot read.',
-            "Choose a version of the model in BF16, F16 or F32.",
+            tr('{file} stores weights as "{dtype}", which Duotail cannot read.').format(
+                file=file.name, dtype=dtype[:20]
+            ),
+            tr("Choose a version of the model in BF16, F16 or F32."),
             name,
         )
     begin, end = offsets
     if end - begin != math.prod(shape) * ITEM_BYTES[dtype]:
-        raise damaged(file, f'"{name[:100]}" has another size than its shape says')
+        raise damaged(
+            file, tr('"{name}" has another size than its shape says').format(name=name[:100])
+        )
     return StoredTensor(file, dtype, shape, data_start + begin, end - begin)
 
 
@@ -126,9 +141,16 @@ def _check_layout(file: Path, size: int, data_start: int, tensors: dict[str, Sto
     position = data_start
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].nbytes)):
         if tensor.begin != position:
-            raise damaged(file, f'"{name[:100]}" does not follow the tensor before it')
+            raise damaged(
+                file, tr('"{name}" does not follow the tensor before it').format(name=name[:100])
+            )
         position += tensor.nbytes
     if size < position:
         raise _incomplete(file, size, position)
     if size > position:
-        raise damaged(file, f"it has {size} bytes where {position} are described")
+        raise damaged(
+            file,
+            tr("it has {size} bytes where {position} are described").format(
+                size=size, position=position
+            ),
+        )

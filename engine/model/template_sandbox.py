@@ -25,6 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from engine.errors import UserFixable
+from engine.language import tr
 
 MAX_SOURCE = 1 << 20
 MAX_NUMBER = 100_000
@@ -52,24 +53,24 @@ class Budget:
     def tick(self) -> None:
         """Raise `UserFixable` when time is up."""
         if time.monotonic() > self._deadline:
-            raise _too_much("takes too long")
+            raise _too_much(tr("takes too long"))
 
     def allow(self, size: int) -> None:
         """Raise `UserFixable` for a text that may not become this long."""
         if size > self.max_text:
-            raise _too_much("grows without end")
+            raise _too_much(tr("grows without end"))
 
     def emit(self, size: int) -> None:
         """Count text that is written."""
         self.text_left -= size
         if self.text_left < 0:
-            raise _too_much("writes without end")
+            raise _too_much(tr("writes without end"))
 
 
 def _too_much(what: str) -> UserFixable:
     return UserFixable(
-        f"The model's chat template was stopped because it {what}.",
-        "Choose another model, or a copy of this one from a source you trust.",
+        tr("The model's chat template was stopped because it {what}.").format(what=what),
+        tr("Choose another model, or a copy of this one from a source you trust."),
     )
 
 
@@ -80,7 +81,7 @@ def _text_size(value: object) -> int:
         item = waiting.pop()
         members += 1
         if members > MAX_ITEMS:
-            raise _too_much("grows without end")
+            raise _too_much(tr("grows without end"))
         if isinstance(item, str):
             size += len(item)
         elif isinstance(item, Mapping):
@@ -199,7 +200,7 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
         if isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() * right if operator == "**" else left.bit_length()
             if operator in ("*", "**") and bits + right.bit_length() > MAX_BITS:
-                raise _too_much("computes with huge numbers")
+                raise _too_much(tr("computes with huge numbers"))
         return super().call_binop(context, operator, left, right)
 
     def _guarded(self, name: str, function: Callable[..., object]) -> Callable[..., object]:
@@ -241,7 +242,7 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
     def _check_numbers(self, values: Iterable[object]) -> None:
         for value in values:
             if isinstance(value, int) and abs(value) > MAX_NUMBER:
-                raise _too_much("counts too far")
+                raise _too_much(tr("counts too far"))
             if isinstance(value, str):
                 self.budget.allow(len(value))
 
@@ -278,7 +279,7 @@ WIDE_FIELD = re.compile(r"%[^a-zA-Z%]*(\d{4}|\*)|\{[^{}]*(\{|\d{4})")
 def _check_format(text: str) -> None:
     """Refuse formats that ask for wide fields; `%` and `str.format` would build them at once."""
     if WIDE_FIELD.search(text.replace("{{", "")):
-        raise _too_much("formats overly wide text")
+        raise _too_much(tr("formats overly wide text"))
 
 
 def _tojson(
@@ -290,7 +291,7 @@ def _tojson(
 ) -> str:
     """Plain JSON; jinja2's own filter escapes characters for HTML."""
     if indent is not None and indent > 16:
-        raise _too_much("formats overly wide text")
+        raise _too_much(tr("formats overly wide text"))
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,
@@ -307,7 +308,7 @@ class SandboxedTemplate:
 
     def __init__(self, source: str, names: Mapping[str, object], today: date) -> None:
         if len(source) > MAX_SOURCE:
-            raise _too_much("is far too long")
+            raise _too_much(tr("is far too long"))
         self.source = source
         self._names = dict(names)
         self._today = today
@@ -318,8 +319,8 @@ class SandboxedTemplate:
             self._template = self._environment.from_string(source)
         except Exception as error:  # a stranger's program may fail in any way
             raise UserFixable(
-                "The model's chat template is damaged.",
-                "Download the model again, or choose another one.",
+                tr("The model's chat template is damaged."),
+                tr("Download the model again, or choose another one."),
                 f"{type(error).__name__}: {error}",
             ) from error
 

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.template_sandbox import MAX_SOURCE, SandboxedTemplate
 
@@ -58,18 +59,22 @@ def template_text(folder: Path) -> str | None:
         }
         value = named.get("default", next(iter(named.values()), None))
     if value is not None and not isinstance(value, str):
-        raise settings.wrong("chat_template", "a text")
+        raise settings.wrong("chat_template", tr("a text"))
     return value
 
 
 def _read_text(file: Path) -> str:
     try:
         if file.stat().st_size > 4 * MAX_SOURCE:
-            raise UserFixable(f"{file.name} is far too long.", DOWNLOAD_AGAIN, str(file))
+            raise UserFixable(
+                tr("{file} is far too long.").format(file=file.name), tr(DOWNLOAD_AGAIN), str(file)
+            )
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserFixable(
-            f"{file.name} cannot be read.", DOWNLOAD_AGAIN, str(error)[:500]
+            tr("{file} cannot be read.").format(file=file.name),
+            tr(DOWNLOAD_AGAIN),
+            str(error)[:500],
         ) from error
 
 

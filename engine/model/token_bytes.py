@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from engine.errors import UserFixable
+from engine.language import tr
 
 
 def _byte_level_alphabet() -> dict[str, int]:
@@ -99,7 +100,10 @@ def _count(value: object) -> int:
 
 def _unknown(kind: object) -> UserFixable:
     return UserFixable(
-        "Duotail cannot turn this model's tokens into text: its tokenizer is of an unknown kind.",
-        "Choose a Llama or Qwen2/Qwen2.5 chat model.",
+        tr(
+            "Duotail cannot turn this model's tokens into text: "
+            "its tokenizer is of an unknown kind."
+        ),
+        tr("Choose a Llama or Qwen2/Qwen2.5 chat model."),
         f"decoder: {kind!r}"[:500],
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 import tokenizers
 
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.disguise import translated
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.template_sandbox import TemplateFailure
@@ -90,8 +91,8 @@ class Tokenizer:
         """
         if not (folder / "tokenizer.json").exists():
             raise UserFixable(
-                "The model folder has no tokenizer.json.",
-                "Choose the folder that holds all of the model's files, or download it again.",
+                tr("The model folder has no tokenizer.json."),
+                tr("Choose the folder that holds all of the model's files, or download it again."),
                 str(folder),
             )
         tokenizer = cls(JsonObject.read(folder / "tokenizer.json").data)
@@ -272,7 +273,9 @@ def _build(description: Mapping[str, object]) -> tokenizers.Tokenizer:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         raise UserFixable(
-            "tokenizer.json is damaged or of an unknown kind.", DOWNLOAD_AGAIN, str(error)[:500]
+            tr("tokenizer.json is damaged or of an unknown kind."),
+            tr(DOWNLOAD_AGAIN),
+            str(error)[:500],
         ) from error
     library.encode_special_tokens = True  # their text in an input is text
     return library

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.safetensors_file import StoredTensor, damaged, read_header
@@ -85,8 +86,10 @@ class SafetensorsFolder:
         tensor = self._tensors[name]
         if tensor.dtype not in READABLE:
             raise UserFixable(
-                f"The weights are stored as {tensor.dtype}, which Duotail cannot read.",
-                "Choose a version of the model in BF16, F16 or F32.",
+                tr("The weights are stored as {dtype}, which Duotail cannot read.").format(
+                    dtype=tensor.dtype
+                ),
+                tr("Choose a version of the model in BF16, F16 or F32."),
                 name,
             )
         values = _widen(_read_bytes(tensor), tensor.dtype).reshape(tensor.shape)
@@ -130,7 +133,9 @@ class SafetensorsFolder:
 def not_finite(where: str) -> UserFixable:
     """The error for weights that are no numbers."""
     return UserFixable(
-        "The weights are damaged: they hold values that are not numbers.", DOWNLOAD_AGAIN, where
+        tr("The weights are damaged: they hold values that are not numbers."),
+        tr(DOWNLOAD_AGAIN),
+        where,
     )
 
 
@@ -150,7 +155,9 @@ def _opened(tensor: StoredTensor) -> Iterator[FileIO]:
             yield stream
     except OSError as error:
         raise UserFixable(
-            f"{tensor.file.name} cannot be read.", "Check the disk and the file.", str(error)
+            tr("{file} cannot be read.").format(file=tensor.file.name),
+            tr("Check the disk and the file."),
+            str(error),
         ) from error
 
 
@@ -161,8 +168,8 @@ def _fill(room: NDArray[np.uint8], stream: FileIO, tensor: StoredTensor) -> None
         count = stream.readinto(room[done:].data)  # one call reads 2 GiB at most
         if not count:
             raise UserFixable(
-                f"{tensor.file.name} has become shorter since it was checked.",
-                "Wait until the download is complete, then load the model again.",
+                tr("{file} has become shorter since it was checked.").format(file=tensor.file.name),
+                tr("Wait until the download is complete, then load the model again."),
                 str(tensor.file),
             )
         done += count
@@ -182,14 +189,19 @@ def _read_shards(folder: Path) -> dict[str, StoredTensor]:
     index = JsonObject.read(folder / INDEX_FILE)
     weight_map = index.member("weight_map")
     if weight_map is None or not weight_map.data:
-        raise index.wrong("weight_map", "an object that names the file of each tensor")
+        raise index.wrong("weight_map", tr("an object that names the file of each tensor"))
     files = sorted({_shard_name(index, name) for name in weight_map.data.values()})
     missing = [name for name in files if not (folder / name).exists()]
     if missing:
         raise UserFixable(
-            f"The model is incomplete: {len(missing)} of {len(files)} weight files are missing "
-            f"({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}).",
-            "Finish or repeat the download.",
+            tr(
+                "The model is incomplete: {missing} of {total} weight files are missing ({names})."
+            ).format(
+                missing=len(missing),
+                total=len(files),
+                names=", ".join([*missing[:3], *["..."] * (len(missing) > 3)]),
+            ),
+            tr("Finish or repeat the download."),
             str(folder),
         )
     tensors: dict[str, StoredTensor] = {}
@@ -197,13 +209,19 @@ def _read_shards(folder: Path) -> dict[str, StoredTensor]:
         for tensor_name, tensor in read_header(folder / name).items():
             if tensor_name in tensors:
                 raise damaged(
-                    folder / name, f'"{tensor_name[:100]}" is also in another weight file'
+                    folder / name,
+                    tr('"{tensor_name}" is also in another weight file').format(
+                        tensor_name=tensor_name[:100]
+                    ),
                 )
             tensors[tensor_name] = tensor
     for tensor_name, file_name in weight_map.data.items():
         if tensor_name not in tensors or tensors[tensor_name].file.name != file_name:
             raise damaged(
-                folder / INDEX_FILE, f'"{tensor_name[:100]}" is not in {file_name}, as it says'
+                folder / INDEX_FILE,
+                tr('"{tensor_name}" is not in {file_name}, as it says').format(
+                    tensor_name=tensor_name[:100], file_name=file_name
+                ),
             )
     return tensors
 
@@ -213,8 +231,10 @@ def _shard_name(index: JsonObject, name: object) -> str:
     plain = isinstance(name, str) and name.endswith(".safetensors") and len(name) < 256
     if not isinstance(name, str) or not plain or any(mark in name for mark in "/\\:\0"):
         raise UserFixable(
-            f"{index.origin} is not usable: it names a file outside the model's folder.",
-            "Download the model again from a source you trust.",
+            tr("{origin} is not usable: it names a file outside the model's folder.").format(
+                origin=index.origin
+            ),
+            tr("Download the model again from a source you trust."),
             repr(name)[:500],
         )
     return name
@@ -225,32 +245,36 @@ def _no_weights(folder: Path) -> UserFixable:
     names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
     if any(name.endswith((".bin", ".pt", ".pth", ".ckpt")) for name in names):
         return UserFixable(
-            "The weights are in an old format (.bin or .pt) that can run hidden code when read.",
-            "Choose a safetensors version, or convert it with transformers: "
-            'AutoModelForCausalLM.from_pretrained("FOLDER").save_pretrained("NEW FOLDER").',
+            tr(
+                "The weights are in an old format (.bin or .pt) that can run hidden code when read."
+            ),
+            tr(
+                "Choose a safetensors version, or convert it with transformers: "
+                'AutoModelForCausalLM.from_pretrained("FOLDER").save_pretrained("NEW FOLDER").'
+            ),
             ", ".join(names[:20]),
         )
     if any(name.endswith(".gguf") for name in names):
         return UserFixable(
-            "The weights are in GGUF format, which Duotail cannot read yet.",
-            "Choose a safetensors version of the model.",
+            tr("The weights are in GGUF format, which Duotail cannot read yet."),
+            tr("Choose a safetensors version of the model."),
             ", ".join(names[:20]),
         )
     if "adapter_model.safetensors" in names:
         return UserFixable(
-            "This folder holds an adapter (LoRA), not a whole model.",
-            "Choose the model it belongs to, or merge both first.",
+            tr("This folder holds an adapter (LoRA), not a whole model."),
+            tr("Choose the model it belongs to, or merge both first."),
             str(folder),
         )
     if any(name.endswith(".safetensors") for name in names):
         return UserFixable(
-            f"The model is incomplete: {INDEX_FILE} is missing.",
-            "Finish or repeat the download.",
+            tr("The model is incomplete: {file} is missing.").format(file=INDEX_FILE),
+            tr("Finish or repeat the download."),
             ", ".join(names[:20]),
         )
     return UserFixable(
-        "The model folder has no weights (model.safetensors).",
-        "Choose the folder that holds the model's files, or download it again.",
+        tr("The model folder has no weights (model.safetensors)."),
+        tr("Choose the folder that holds the model's files, or download it again."),
         str(folder),
     )
 
@@ -300,18 +324,26 @@ def check_tensors(config: ModelConfig, folder: SafetensorsFolder) -> None:
     # Without this, a hostile layer count would cost time before the first name is missed.
     if config.num_layers > len(folder.names()):
         raise _mismatch(
-            f"it describes {config.num_layers} blocks, more than there are weights", folder
+            tr("it describes {count} blocks, more than there are weights").format(
+                count=config.num_layers
+            ),
+            folder,
         )
     expected = expected_tensors(config)
     for name, shape in expected.items():
         if name not in folder:
-            raise _mismatch(f"{name} is missing", folder)
+            raise _mismatch(tr("{name} is missing").format(name=name), folder)
         if folder.shape(name) != shape:
-            raise _mismatch(f"{name} is {_size(folder.shape(name))}, not {_size(shape)}", folder)
+            sizes = tr("{name} is {size}, not {wanted}").format(
+                name=name, size=_size(folder.shape(name)), wanted=_size(shape)
+            )
+            raise _mismatch(sizes, folder)
         if folder.dtype(name) not in READABLE:
             raise UserFixable(
-                f"The weights are stored as {folder.dtype(name)}, which Duotail cannot read.",
-                "Choose a version of the model in BF16, F16 or F32.",
+                tr("The weights are stored as {dtype}, which Duotail cannot read.").format(
+                    dtype=folder.dtype(name)
+                ),
+                tr("Choose a version of the model in BF16, F16 or F32."),
                 name,
             )
     for name in folder.names():
@@ -319,13 +351,16 @@ def check_tensors(config: ModelConfig, folder: SafetensorsFolder) -> None:
             continue
         if name == HEAD and folder.same_bytes(HEAD, EMBEDDING):
             continue
-        raise _mismatch(f"the weights hold {name[:100]}, which config.json does not", folder)
+        raise _mismatch(
+            tr("the weights hold {name}, which config.json does not").format(name=name[:100]),
+            folder,
+        )
 
 
 def _mismatch(what: str, folder: SafetensorsFolder) -> UserFixable:
     return UserFixable(
-        f"The weights do not fit the model's config.json: {what}.",
-        "Download the model again; all its files must come from the same source.",
+        tr("The weights do not fit the model's config.json: {what}.").format(what=what),
+        tr("Download the model again; all its files must come from the same source."),
         str(folder.folder),
     )
 

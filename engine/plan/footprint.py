@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from engine.commands import WeightFormat
+from engine.language import later
 from engine.model.config import ModelConfig
 from engine.model.weights import expected_tensors
 
@@ -17,10 +18,10 @@ BYTES_PER_WEIGHT = {
 }
 
 WORDS = {
-    WeightFormat.Q4: "4-bit integers",
-    WeightFormat.Q8: "8-bit integers",
-    WeightFormat.BF16: "16-bit floats",
-    WeightFormat.F32: "32-bit floats",
+    WeightFormat.Q4: later("4-bit integers"),
+    WeightFormat.Q8: later("8-bit integers"),
+    WeightFormat.BF16: later("16-bit floats"),
+    WeightFormat.F32: later("32-bit floats"),
 }
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.events import PlanSummary
+from engine.language import tr
 from engine.plan.footprint import WORDS, Footprint
 
 KV_SHARE = 0.25
@@ -57,9 +58,10 @@ def plan(
     needed = weights + context * per_token
     if needed > memory_available:
         raise OutOfMemory(
-            f"{target.name} needs {needed / GIB:.1f} GiB of memory here, "
-            f"and {memory_available / GIB:.1f} GiB are free.",
-            "Close other programs, choose a shorter context or a smaller model.",
+            tr(
+                "{model} needs {needed:.1f} GiB of memory here, and {free:.1f} GiB are free."
+            ).format(model=target.name, needed=needed / GIB, free=memory_available / GIB),
+            tr("Close other programs, choose a shorter context or a smaller model."),
         )
     sources = [draft.name] if draft else []
     sources += ["lookup"] if wish.lookup else []
@@ -87,8 +89,10 @@ def check_mode(mode: Mode) -> None:
     """
     if mode in (Mode.DOVETAIL, Mode.DUO):
         raise Absent(
-            f"The mode “{mode}” needs a graphics card, which this version cannot use yet.",
-            "Choose the mode auto, cpu or plain.",
+            tr(
+                "The mode “{mode}” needs a graphics card, which this version cannot use yet."
+            ).format(mode=mode),
+            tr("Choose the mode auto, cpu or plain."),
         )
 
 
@@ -96,9 +100,10 @@ def _context(target: ModelFacts, wish: Wish, free: int, per_token: int) -> int:
     if wish.context is not None:
         if not 1 <= wish.context <= target.max_positions:
             raise NotPossible(
-                f"A context of {wish.context} tokens is not possible: {target.name} handles up to "
-                f"{target.max_positions}.",
-                f"Choose between 1 and {target.max_positions}.",
+                tr(
+                    "A context of {context} tokens is not possible: {model} handles up to {most}."
+                ).format(context=wish.context, model=target.name, most=target.max_positions),
+                tr("Choose between 1 and {most}.").format(most=target.max_positions),
             )
         return wish.context
     affordable = int(max(free, 0) * KV_SHARE) // per_token
@@ -108,22 +113,30 @@ def _context(target: ModelFacts, wish: Wish, free: int, per_token: int) -> int:
 def _reasons(
     target: ModelFacts, draft: ModelFacts | None, wish: Wish, drafting: bool, context: int
 ) -> tuple[str, ...]:
-    size = target.footprint.weight_bytes / GIB
-    held = WORDS[target.footprint.format]
-    reasons = [f"{target.name} runs on the CPU: {size:.2f} GiB of weights in {held}."]
-    if target.footprint.format is WeightFormat.F32:
-        reasons.append("Without Duotail's native backend (a C compiler builds it) this is slow.")
-    if not drafting:
-        why = "you asked for plain decoding" if wish.mode is Mode.PLAIN else "no draft was chosen"
-        reasons.append(f"The target decodes alone, because {why}.")
+    held = target.footprint
+    reasons = [
+        tr("{model} runs on the CPU: {size:.2f} GiB of weights in {format}.").format(
+            model=target.name, size=held.weight_bytes / GIB, format=tr(WORDS[held.format])
+        )
+    ]
+    if held.format is WeightFormat.F32:
+        reasons.append(
+            tr("Without Duotail's native backend (a C compiler builds it) this is slow.")
+        )
+    if not drafting and wish.mode is Mode.PLAIN:
+        reasons.append(tr("The target decodes alone, because you asked for plain decoding."))
+    elif not drafting:
+        reasons.append(tr("The target decodes alone, because no draft was chosen."))
     elif draft and wish.lookup:
-        reasons.append(f"{draft.name} and the conversation itself (lookup) propose tokens.")
+        both = tr("{draft} and the conversation itself (lookup) propose tokens.")
+        reasons.append(both.format(draft=draft.name))
     elif draft:
-        reasons.append(f"{draft.name} proposes tokens.")
+        reasons.append(tr("{draft} proposes tokens.").format(draft=draft.name))
     else:
-        reasons.append("The conversation itself (lookup) proposes tokens.")
+        reasons.append(tr("The conversation itself (lookup) proposes tokens."))
     if drafting and not wish.forced:
-        reasons.append("If drafting does not pay, the target decodes alone for a while.")
+        reasons.append(tr("If drafting does not pay, the target decodes alone for a while."))
     if context < target.max_positions and wish.context is None:
-        reasons.append(f"The context is cut to {context} tokens to fit the free memory.")
+        cut = tr("The context is cut to {context} tokens to fit the free memory.")
+        reasons.append(cut.format(context=context))
     return tuple(reasons)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from engine import language
-from engine.language import best, tr, tr_count
+from engine.cli import main
+from engine.language import best, of_environment, tr, tr_count
 
 
 @pytest.fixture(autouse=True)
@@ -46,3 +47,20 @@ def test_pseudo_texts_are_longer_and_keep_their_fields() -> None:
 )
 def test_the_system_locale_picks_a_language(wanted: str, code: str) -> None:
     assert best(wanted) == code
+
+
+def test_the_environment_says_which_language_a_terminal_speaks() -> None:
+    assert of_environment({}) == "en"
+    assert of_environment({"LANG": "de_AT.UTF-8"}) == "de"
+    assert of_environment({"LANG": "de_DE", "LC_ALL": "C.UTF-8"}) == "en"
+    assert of_environment({"LANG": "en_US", "LANGUAGE": "zh_CN:de"}) == "zh_CN"
+    assert of_environment({"LANGUAGE": "", "LC_MESSAGES": "de_CH"}) == "de"
+
+
+def test_the_command_line_speaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken: list[str] = []
+    monkeypatch.setattr(language, "use", spoken.append)
+    monkeypatch.setenv("LANGUAGE", "de_DE:en")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert spoken == ["de"]

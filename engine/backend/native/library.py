@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import Absent, InvalidLogits, UserFixable
+from engine.language import tr
 
 MODULE = "engine._native"
 _NO_MEMORY, _INVALID_LOGITS = -1, -4
@@ -182,8 +183,8 @@ def library() -> c.CDLL:
     spec = importlib.util.find_spec(MODULE)
     if spec is None or spec.origin is None:
         raise Absent(
-            "Duotail's native CPU backend is not installed: there was no C compiler.",
-            "Install one (Debian: apt-get install gcc) and install Duotail again.",
+            tr("Duotail's native CPU backend is not installed: there was no C compiler."),
+            tr("Install one (Debian: apt-get install gcc) and install Duotail again."),
         )
     lib = c.CDLL(spec.origin)  # every call gives the GIL up
     i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
@@ -234,6 +235,6 @@ def _force_isa(lib: c.CDLL) -> None:
     if wanted and (wanted not in Isa.__members__ or lib.dt_use_isa(Isa[wanted])):
         known = ", ".join(isa.name.lower() for isa in Isa if isa <= lib.dt_best_isa())
         raise UserFixable(
-            f"DUOTAIL_ISA={wanted.lower()} is not possible on this processor.",
-            f"Set it to one of {known}, or not at all.",
+            tr("DUOTAIL_ISA={name} is not possible on this processor.").format(name=wanted.lower()),
+            tr("Set it to one of {known}, or not at all.").format(known=known),
         )

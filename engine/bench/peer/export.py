@@ -14,6 +14,7 @@ from engine.backend.native.segment import NativeSegment
 from engine.backend.segment import Floats
 from engine.bench.peer.blocks import TYPES, ggml_rows
 from engine.errors import UserFixable
+from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.model.rope import rope_frequencies
@@ -55,17 +56,20 @@ def export(decoder: Decoder) -> Export:
     config = decoder.config
     segment = decoder.segments[0]
     if len(decoder.segments) != 1 or not isinstance(segment, NativeSegment):
-        raise _refused("only models of the native CPU backend can be handed over")
+        raise _refused(tr("only models of the native CPU backend can be handed over"))
     if config.rope.kind not in ("none", "linear", "llama3"):
-        raise _refused(f'positions stretched by "{config.rope.kind}" are not handed over')
+        raise _refused(
+            tr('positions stretched by "{kind}" are not handed over').format(kind=config.rope.kind)
+        )
     if any(width % 32 for width in (config.hidden_size, config.intermediate_size)):
-        raise _refused("its rows do not divide into blocks of 32 weights")
+        raise _refused(tr("its rows do not divide into blocks of 32 weights"))
     return Export(config.family, _metadata(config), tuple(_tensors(config, segment)))
 
 
 def _refused(why: str) -> UserFixable:
     return UserFixable(
-        f"This model cannot be compared with llama.cpp: {why}.", "Measure it without --peer."
+        tr("This model cannot be compared with llama.cpp: {why}.").format(why=why),
+        tr("Measure it without --peer."),
     )
 
 

@@ -17,11 +17,12 @@ import psutil
 
 from engine.bench.peer.export import Export
 from engine.errors import Absent, UserFixable
+from engine.language import later, tr
 
 CHILD = Path(__file__).with_name("child.py")
 PACKAGES = ("llama_cpp", "gguf")
 ENVIRONMENT = ".venv-peer"
-_ANEW = f"Remove {ENVIRONMENT} and run `make bench-peer`, which builds it."
+_ANEW = later("Remove {folder} and run `make bench-peer`, which builds it.")
 
 
 def find_interpreter() -> Path:
@@ -39,8 +40,8 @@ def find_interpreter() -> Path:
         if python.exists():
             return python
     raise Absent(
-        "llama.cpp is not installed here, so there is nothing to compare with.",
-        "Run `make bench-peer`, which builds it once, or leave out --peer.",
+        tr("llama.cpp is not installed here, so there is nothing to compare with."),
+        tr("Run `make bench-peer`, which builds it once, or leave out --peer."),
     )
 
 
@@ -123,16 +124,16 @@ class PeerProcess:
             self._child.stdin.write(data)
             self._child.stdin.flush()
         except OSError as error:
-            raise self._failed("llama.cpp stopped while it was measured.") from error
+            raise self._failed(tr("llama.cpp stopped while it was measured.")) from error
 
     def _answer(self) -> dict[str, Any]:
         assert self._child.stdout is not None  # noqa: S101
         line = self._child.stdout.readline()
         if not line:
-            raise self._failed("llama.cpp stopped while it was measured.")
+            raise self._failed(tr("llama.cpp stopped while it was measured."))
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise self._failed("llama.cpp cannot be measured.", answer["error"])
+            raise self._failed(tr("llama.cpp cannot be measured."), answer["error"])
         return answer
 
     def _failed(self, cause: str, details: str = "") -> UserFixable:
@@ -141,7 +142,7 @@ class PeerProcess:
             self._said.seek(0)
             last = self._said.read().decode("utf-8", "replace")[-2000:]
             details = f"exit code {code}\n{last}"
-        return UserFixable(cause, _ANEW, details)
+        return UserFixable(cause, tr(_ANEW).format(folder=ENVIRONMENT), details)
 
     def close(self) -> None:
         """End the child."""
@@ -151,4 +152,8 @@ class PeerProcess:
 
 
 def _no_peer(interpreter: Path, details: str) -> Absent:
-    return Absent(f"{interpreter} has no llama.cpp that starts.", _ANEW, details)
+    return Absent(
+        tr("{interpreter} has no llama.cpp that starts.").format(interpreter=interpreter),
+        tr(_ANEW).format(folder=ENVIRONMENT),
+        details,
+    )

@@ -1,0 +1,289 @@
+"""Every text that people read can be translated, and the translations that are there fit."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CATALOGUES = sorted((ROOT / "resources" / "translations").glob("*/LC_MESSAGES/duotail.po"))
+
+UNFINISHED = {
+    "app/application.py",
+    "app/banner.py",
+    "app/bridge.py",
+    "app/chat/composer.py",
+    "app/chat/greeting.py",
+    "app/chat/message_view.py",
+    "app/chat/page.py",
+    "app/chat/sampling.py",
+    "app/chat/sidebar.py",
+    "app/chat/status_line.py",
+    "app/chat/text_view.py",
+    "app/chat/transcript.py",
+    "app/dialogs.py",
+    "app/history/database.py",
+    "app/history/lock.py",
+    "app/launch.py",
+    "app/main_window.py",
+    "app/measure/command.py",
+    "app/performance/panel.py",
+}
+"""Files whose texts are still to be wrapped."""
+
+SCENES = "app/screenshots/"
+"""What pictures of the window show, in whatever language their maker chose."""
+
+ALLOWED = {"Duotail", "Markdown", "JSON", "PNG", "CSV", "SVG", "Dovetail", "DuoDecoding"}
+"""Names that are the same in every language. Texts without a letter need no mention."""
+
+# Which arguments of a call are read by people: positions and names.
+FIRST = ((0,), frozenset[str]())
+CAUSE_AND_REMEDY = ((0, 1), frozenset({"cause", "remedy"}))
+ANY = (tuple(range(6)), frozenset[str]())
+SINKS: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {
+    **dict.fromkeys(("UserFixable", "Absent", "NotPossible", "OutOfMemory"), CAUSE_AND_REMEDY),
+    "ContextFull": CAUSE_AND_REMEDY,
+    "Failed": ((2, 3), frozenset({"cause", "remedy"})),
+    "LoadProgress": ((1,), frozenset({"stage"})),
+    "ArgumentTypeError": FIRST,
+    "ArgumentParser": ((), frozenset({"description", "epilog"})),
+    "add_parser": ((), frozenset({"help", "description", "epilog"})),
+    "add_argument": ((), frozenset({"help"})),
+    "IconButton": ((1,), frozenset({"name"})),
+    "addTab": ((1, 2), frozenset[str]()),
+    **dict.fromkeys(
+        (
+            "setText",
+            "setPlainText",
+            "setToolTip",
+            "setStatusTip",
+            "setWhatsThis",
+            "setPlaceholderText",
+            "setAccessibleName",
+            "setAccessibleDescription",
+            "setWindowTitle",
+            "setTitle",
+            "setInformativeText",
+            "setLabelText",
+            "setSuffix",
+            "setPrefix",
+            "setSpecialValueText",
+            "setHeaderLabels",
+            "setHorizontalHeaderLabels",
+            "showMessage",
+            "addMenu",
+            "addRow",
+        ),
+        FIRST,
+    ),
+    **dict.fromkeys(
+        (
+            "addAction",
+            "addButton",
+            "addItem",
+            "addItems",
+            "drawText",
+            "insertItem",
+            "show_notice",
+            "QAction",
+            "QCheckBox",
+            "QGroupBox",
+            "QLabel",
+            "QMenu",
+            "QMessageBox",
+            "QPushButton",
+            "QRadioButton",
+            "QToolButton",
+            "about",
+            "critical",
+            "information",
+            "question",
+            "warning",
+            "getOpenFileName",
+            "getOpenFileNames",
+            "getSaveFileName",
+            "getText",
+        ),
+        ANY,
+    ),
+}
+LOGGERS = {"_log", "log", "logger", "logging", "warnings"}
+
+
+def local(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def sources() -> list[Path]:
+    found = [path for package in ("app", "engine") for path in (ROOT / package).rglob("*.py")]
+    return sorted(path for path in found if not local(path).startswith(SCENES))
+
+
+def name_of(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def owner_of(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+        return call.func.value.id
+    return ""
+
+
+def said(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call that people will read."""
+    name = name_of(call)
+    if name not in SINKS or owner_of(call) in LOGGERS:
+        return []
+    positions, names = SINKS[name]
+    by_position = [call.args[position] for position in positions if position < len(call.args)]
+    return by_position + [word.value for word in call.keywords if word.arg in names]
+
+
+def untranslated(node: ast.expr, constants: dict[str, ast.expr]) -> Iterator[str]:
+    """The texts in an expression that do not come from a catalogue."""
+    match node:
+        case ast.Constant(value=str(text)):
+            if re.search(r"[^\W\d_]", text) and text not in ALLOWED:
+                yield text
+        case ast.JoinedStr(values=values):
+            for value in values:
+                yield from untranslated(value, constants)
+        case ast.FormattedValue(value=value):
+            yield from untranslated(value, constants)
+        case ast.Call(func=ast.Attribute(value=text, attr="format" | "join" | "upper" | "strip")):
+            yield from untranslated(text, constants)
+        case ast.IfExp(body=one, orelse=other) | ast.BinOp(left=one, right=other):
+            yield from untranslated(one, constants)
+            yield from untranslated(other, constants)
+        case ast.BoolOp(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
+            for value in values:
+                yield from untranslated(value, constants)
+        case ast.Name(id=name) if name in constants:
+            yield from untranslated(constants[name], {})
+
+
+def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
+    """Module-level names for plain texts."""
+    return {
+        target.id: statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+        and isinstance(statement.value, ast.Constant | ast.JoinedStr)
+    }
+
+
+def findings(source: str) -> list[str]:
+    tree = ast.parse(source)
+    constants = constants_of(tree)
+    return [
+        f"line {call.lineno}: {name_of(call)}({text!r})"
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        for argument in said(call)
+        for text in untranslated(argument, constants)
+    ]
+
+
+@pytest.mark.parametrize("path", sources(), ids=local)
+def test_what_people_read_goes_through_the_catalogues(path: Path) -> None:
+    if local(path) in UNFINISHED:
+        pytest.skip("texts still to be wrapped")
+    assert findings(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "label.setText('Stop')",
+        "raise UserFixable(tr('a'), 'Try again.')",
+        "raise UserFixable(f'{n} bytes', tr('b'))",
+        "raise UserFixable(cause='No.', remedy=tr('b'))",
+        "menu.addAction(icon, 'Copy', self.copy)",
+        "button.setToolTip(tr('Stop') if on else 'Go')",
+        "button.setToolTip('{n} of'.format(n=1))",
+        "button.setToolTip(tr('a') + ' tokens')",
+        "WORDS = 'Stop'\nlabel.setText(WORDS)",
+        "parser.add_argument('--x', help='an option')",
+    ],
+)
+def test_a_text_that_is_not_wrapped_is_found(source: str) -> None:
+    assert len(findings(source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "label.setText(tr('Stop'))",
+        "label.setText(tr('{n} of').format(n=1))",
+        "label.setText(f'{speed:.1f} · {tr(words)}')",
+        "label.setText('\u2026')",
+        "window.setWindowTitle('Duotail')",
+        "_log.warning('nobody reads this')",
+        "raise UserFixable(tr('a'), tr('b'), 'details stay as they are')",
+        "WORDS = later('Stop')\nlabel.setText(tr(WORDS))",
+        "path.open('rb')",
+    ],
+)
+def test_what_is_wrapped_is_not_found(source: str) -> None:
+    assert findings(source) == []
+
+
+def test_catalogues_can_collect_every_text() -> None:
+    """Only literals are collected; `tr` may also be given what `later` has marked."""
+    for path in sources():
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call) or path.name == "language.py":
+                continue
+            literal = {"tr_count": 2, "later": 1}.get(name_of(call), 0)
+            wrong = [a for a in call.args[:literal] if not isinstance(a, ast.Constant)]
+            built = ast.JoinedStr | ast.BinOp | ast.Call | ast.IfExp
+            wrong += [a for a in call.args[:1] if name_of(call) == "tr" and isinstance(a, built)]
+            assert not wrong, f"{local(path)}:{call.lineno}"
+
+
+def fields(text: str) -> set[str]:
+    return set(re.findall(r"\{(\w*)", text))
+
+
+def the_texts_module() -> ModuleType:
+    pytest.importorskip("babel", reason="babel makes the catalogues")
+    spec = importlib.util.spec_from_file_location("texts", ROOT / "packaging" / "texts.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parent.parent.name)
+def test_translations_have_the_fields_of_their_texts(path: Path) -> None:
+    pofile = pytest.importorskip("babel.messages.pofile", reason="babel reads the catalogues")
+    with path.open("rb") as file:
+        known = pofile.read_po(file)
+    for message in known:
+        if not message.id:
+            continue
+        texts = message.id if isinstance(message.id, tuple) else (message.id,)
+        translations = message.string if isinstance(message.string, tuple) else (message.string,)
+        for translation in filter(None, translations):
+            assert fields(translation) == fields(texts[-1]), (texts, translation)
+
+
+@pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parent.parent.name)
+def test_compiled_translations_are_those_of_the_catalogue(path: Path) -> None:
+    texts = the_texts_module()
+    pofile = pytest.importorskip("babel.messages.pofile")
+    with path.open("rb") as file:
+        known = pofile.read_po(file, locale=path.parent.parent.name)
+    assert path.with_suffix(".mo").read_bytes() == texts.compiled(known)
