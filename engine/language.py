@@ -72,7 +72,8 @@ class _Pseudo(gettext.NullTranslations):
         said = "".join(
             part if part.startswith("{") else part.translate(self._ACCENTS) for part in parts
         )
-        return f"[{said}{'~' * (len(message) // 3)}]"
+        longer = ("~~~~ " * len(message))[: len(message) // 3]  # lines can break in it
+        return f"[{said}{longer}]"
 
     def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
         return self.gettext(msgid1 if n == 1 else msgid2)

@@ -10,8 +10,9 @@ from PySide6.QtGui import QIcon, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from app.theme.theme import current
+from app.theme.theme import current, font_scale
 
+_BUTTON = 18
 _SIZES = (16, 18, 20, 24, 32, 40, 48, 64)
 
 
@@ -58,7 +59,6 @@ class IconButton(QToolButton):
         self.setToolTip(f"{name} ({shortcut})" if shortcut else name)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setIconSize(QSize(18, 18))
         self.setAutoRaise(True)
         self._reload()
 
@@ -71,9 +71,11 @@ class IconButton(QToolButton):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Recolour with the theme."""
         super().changeEvent(event)
-        if event.type() is QEvent.Type.PaletteChange:
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
             self._reload()
 
     def _reload(self) -> None:
         colour = str(getattr(current(), self._role))
+        size = round(_BUTTON * font_scale())
+        self.setIconSize(QSize(size, size))
         self.setIcon(icon(self._icon_name, colour))

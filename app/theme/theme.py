@@ -56,6 +56,7 @@ class Theme(QObject):
         self._application = application
         self._choice = ThemeChoice.SYSTEM
         self._applied = False
+        self._effects = QApplication.isEffectEnabled(Qt.UIEffect.UI_General)
         self.tokens = LIGHT
         _InForce.font_scale, _InForce.reduced_motion = 1.0, False
         application.setStyle("Fusion")
@@ -80,8 +81,8 @@ class Theme(QObject):
         """Switch to `choice`; windows that are open repaint at once. None leaves what is."""
         if reduced_motion is not None:
             _InForce.reduced_motion = reduced_motion
-            for effect in (Qt.UIEffect.UI_AnimateMenu, Qt.UIEffect.UI_AnimateCombo):
-                QApplication.setEffectEnabled(effect, not reduced_motion)
+            effects = self._effects and not reduced_motion
+            QApplication.setEffectEnabled(Qt.UIEffect.UI_General, effects)
         larger = font_scale is not None and font_scale != _InForce.font_scale
         if font_scale is not None:
             _InForce.font_scale = font_scale
@@ -101,7 +102,7 @@ class Theme(QObject):
     def _refresh(self) -> None:
         dark = self._choice is ThemeChoice.DARK
         if self._choice is ThemeChoice.SYSTEM:
-            dark = self._application.styleHints().colorScheme() is Qt.ColorScheme.Dark
+            dark = _system_is_dark()
         tokens = DARK if dark else LIGHT
         self.tokens = high_contrast(tokens) if self._wants_contrast() else tokens
         _InForce.tokens = self.tokens
@@ -124,6 +125,10 @@ _SCHEMES = {
 }
 
 
+def _system_is_dark() -> bool:
+    return QApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
+
+
 class _InForce:
     tokens: Tokens = LIGHT
     font_scale: float = 1.0
@@ -133,6 +138,11 @@ class _InForce:
 def current() -> Tokens:
     """The colours in force."""
     return _InForce.tokens
+
+
+def font_scale() -> float:
+    """How large texts are, 1 is the system's size."""
+    return _InForce.font_scale
 
 
 def reduced_motion() -> bool:

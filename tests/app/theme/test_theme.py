@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import pytest
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QLabel
+from pytestqt.qtbot import QtBot
+
+import app.theme.theme
+from app.theme.icons import IconButton
+from app.theme.style import style_sheet
+from app.theme.theme import Theme, ThemeChoice, current, mono_font, reduced_motion, ui_font
+from app.theme.tokens import DARK, LIGHT, Tokens, high_contrast
+
+
+@pytest.fixture(autouse=True)
+def _as_before(theme: Theme) -> Iterator[None]:
+    yield
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.0, reduced_motion=False)
+
+
+@pytest.mark.parametrize("tokens", [LIGHT, DARK])
+def test_every_colour_of_the_style_sheet_is_a_token(tokens: Tokens) -> None:
+    used = set(re.findall(r"#[0-9a-f]{6}\b", style_sheet(tokens)))
+    assert used <= set(asdict(tokens).values())
+    assert "$" not in style_sheet(tokens)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("tokens", [LIGHT, DARK, high_contrast(LIGHT), high_contrast(DARK)])
+def test_texts_and_focus_rings_stand_out(tokens: Tokens) -> None:
+    for ground in (tokens.window, tokens.surface, tokens.sidebar):
+        for text in (tokens.text, tokens.muted, tokens.danger, tokens.accent):
+            assert contrast(text, ground) >= 4.5, (text, ground)
+    assert contrast(tokens.on_accent, tokens.accent) >= 4.5
+    assert contrast(tokens.text, tokens.bubble) >= 7
+    assert contrast(tokens.danger, tokens.danger_soft) >= 4.5
+    assert contrast(tokens.text, tokens.selected) >= 4.5
+
+
+@pytest.mark.parametrize("tokens", [high_contrast(LIGHT), high_contrast(DARK)])
+def test_high_contrast_is_high(tokens: Tokens) -> None:
+    assert contrast(tokens.text, tokens.window) == pytest.approx(21)
+    assert contrast(tokens.border, tokens.window) >= 7
+    assert contrast(tokens.muted, tokens.window) >= 7
+
+
+def test_the_text_size_reaches_open_windows(theme: Theme, qtbot: QtBot) -> None:
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.0)
+    plain, heading, button = QLabel("a"), QLabel("b"), IconButton("close", "Close")
+    heading.setProperty("look", "heading")
+    for widget in (plain, heading, button):
+        qtbot.addWidget(widget)
+        widget.show()
+    sizes = plain.font().pointSizeF(), heading.font().pointSizeF(), mono_font().pointSizeF()
+    icon = button.iconSize().width()
+    with qtbot.waitSignal(theme.changed):
+        theme.apply(ThemeChoice.LIGHT, font_scale=1.5)
+    after = plain.font().pointSizeF(), heading.font().pointSizeF(), mono_font().pointSizeF()
+    for before, now in zip(sizes, after, strict=True):
+        assert now == pytest.approx(before * 1.5, rel=0.02)
+    assert button.iconSize().width() == round(icon * 1.5)
+    assert ui_font(1.0).pointSizeF() == pytest.approx(ui_font().pointSizeF() / 1.5)
+
+
+def test_what_does_not_change_costs_nothing(theme: Theme, qtbot: QtBot) -> None:
+    theme.apply(ThemeChoice.DARK, font_scale=1.0)
+    with qtbot.assertNotEmitted(theme.changed):
+        theme.apply(ThemeChoice.DARK, font_scale=1.0, reduced_motion=True)
+    assert reduced_motion()
+    assert not QApplication.isEffectEnabled(Qt.UIEffect.UI_General)
+
+
+class Repaints(QObject):
+    """Counts palette changes of the widget it watches."""
+
+    count = 0
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        self.count += event.type() is QEvent.Type.PaletteChange
+        return False
+
+
+def test_the_systems_scheme_is_followed_live(
+    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theme.apply(ThemeChoice.SYSTEM)
+    label, repaints = QLabel("a"), Repaints()
+    label.installEventFilter(repaints)
+    qtbot.addWidget(label)
+    changed = QGuiApplication.styleHints().colorSchemeChanged
+    monkeypatch.setattr(app.theme.theme, "_system_is_dark", lambda: True)
+    changed.emit(Qt.ColorScheme.Dark)
+    assert current().dark
+    assert repaints.count
+    theme.apply(ThemeChoice.LIGHT)
+    changed.emit(Qt.ColorScheme.Dark)
+    assert not current().dark
