@@ -59,6 +59,7 @@ class Theme(QObject):
         self._effects = QApplication.isEffectEnabled(Qt.UIEffect.UI_General)
         self.tokens = LIGHT
         _InForce.font_scale, _InForce.reduced_motion = 1.0, False
+        _InForce.theme = self
         application.setStyle("Fusion")
         application.setFont(ui_font())
         hints = application.styleHints()
@@ -133,6 +134,12 @@ class _InForce:
     tokens: Tokens = LIGHT
     font_scale: float = 1.0
     reduced_motion: bool = False
+    theme: Theme | None = None
+
+
+def in_force() -> Theme | None:
+    """The theme of the application, where there is one."""
+    return _InForce.theme
 
 
 def current() -> Tokens:

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 import pytest
+import shiboken6
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 import app.theme.theme
+from app.theme.fonts import keep_font, scaled, sized
 from app.theme.icons import IconButton
 from app.theme.style import style_sheet
 from app.theme.theme import Theme, ThemeChoice, current, mono_font, reduced_motion, ui_font
@@ -75,6 +77,20 @@ def test_the_text_size_reaches_open_windows(theme: Theme, qtbot: QtBot) -> None:
         assert now == pytest.approx(before * 1.5, rel=0.02)
     assert button.iconSize().width() == round(icon * 1.5)
     assert ui_font(1.0).pointSizeF() == pytest.approx(ui_font().pointSizeF() / 1.5)
+
+
+def test_fonts_that_are_kept_follow_and_end_with_their_widget(theme: Theme, qtbot: QtBot) -> None:
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.0)
+    label, made = QLabel("a"), []
+    qtbot.addWidget(label)
+    keep_font(label, lambda: made.append(1) or sized(2.0))
+    before = label.font().pointSizeF()
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.5)
+    assert label.font().pointSizeF() == pytest.approx(before * 1.5)
+    assert (len(made), scaled(10)) == (2, 15)
+    shiboken6.delete(label)
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.0)
+    assert len(made) == 2
 
 
 def test_what_does_not_change_costs_nothing(theme: Theme, qtbot: QtBot) -> None:
