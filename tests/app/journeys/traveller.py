@@ -82,8 +82,10 @@ class Traveller:
     def writing(self, characters: int = 1) -> None:
         """Wait until so much of the answer is on show."""
         self.until(
-            lambda: (answer := self.chat.transcript.last_answer()) is not None
-            and len(answer.text.raw_text) >= characters
+            lambda: (
+                (answer := self.chat.transcript.last_answer()) is not None
+                and len(answer.text.raw_text) >= characters
+            )
         )
 
     def keys(self, keys: str) -> None:
