@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from app.chat.row_heights import Anchor, RowHeights
-from app.theme.theme import current
-from app.theme.tokens import COLUMN, RADIUS
+from app.theme.tokens import COLUMN
 
 SIDE = 24
 TOP = 28
@@ -35,8 +34,6 @@ _NOW_S = 0.005
 _SLICE_S = 0.003
 """Time for layout in one turn of the event loop while nothing in sight is missing."""
 _REFLOW_MS = 400
-_RING = 9
-"""Space between a row and the ring around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,6 @@ class Column(QAbstractScrollArea):
         self._y = 0
         self._forward = True
         self._settling = False
-        self._ring: int | None = None
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._go_on)
         self._reflow = QTimer(self, singleShot=True, interval=_REFLOW_MS)
@@ -129,9 +125,6 @@ class Column(QAbstractScrollArea):
 
     def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
         """Paint a row that is not laid out yet, where it will be."""
-
-    def row_ready(self, index: int) -> None:
-        """All of a row is laid out now."""
 
     # -- what is there -------------------------------------------------------------------------
 
@@ -156,10 +149,6 @@ class Column(QAbstractScrollArea):
             self._create(index)
             self._turn.start()
         return self._rows[index]
-
-    def is_ready(self, index: int) -> bool:
-        """Whether all of a row is laid out."""
-        return index in self._rows and index not in self._unready
 
     def visible_range(self) -> range:
         """The rows in sight."""
@@ -243,7 +232,6 @@ class Column(QAbstractScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Rows that are still missing."""
         painter = QPainter(self.viewport())
-        self._paint_ring(painter)
         for index in self.visible_range():
             row = self._rows.get(index)
             if row is not None and index not in self._unready:
@@ -254,22 +242,6 @@ class Column(QAbstractScrollArea):
             if area.intersects(event.rect()):
                 self.paint_missing(painter, index, area)
         painter.end()
-
-    def set_ring(self, index: int | None) -> None:
-        """Show which row the keyboard is in."""
-        if index != self._ring:
-            self._ring = index
-            self.viewport().update()
-
-    def _paint_ring(self, painter: QPainter) -> None:
-        row = None if self._ring is None else self._rows.get(self._ring)
-        if row is None:
-            return
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(QColor(current().accent), 2))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        area = QRectF(row.geometry()).adjusted(-_RING, -_RING, _RING, -2)
-        painter.drawRoundedRect(area, RADIUS, RADIUS)
 
     # -- scrolling -----------------------------------------------------------------------------
 
@@ -367,7 +339,10 @@ class Column(QAbstractScrollArea):
         self._fill(_SLICE_S)
 
     def _next_missing(self) -> int | None:
-        return next((each for each in self._wanted() if not self.is_ready(each)), None)
+        return next((each for each in self._wanted() if self._is_missing(each)), None)
+
+    def _is_missing(self, index: int) -> bool:
+        return index not in self._rows or index in self._unready
 
     def _wanted(self) -> list[int]:
         """Rows to have ready: those in sight, then those to come."""
@@ -395,17 +370,14 @@ class Column(QAbstractScrollArea):
         row = self._rows[index]
         with self._text_held():
             row.resize(self._width(), row.height())
-            row.arrange(self._width())
-            whole = row.load(until)
+            height = row.arrange(self._width())
+            if row.load(until):
+                self._unready.discard(index)
             height = row.arrange(self._width())
             row.resize(self._width(), height)
-            if whole:
-                self._unready.discard(index)
-            else:
+            if index in self._unready:
                 height = max(height, self._heights[index])
             self._heights.measure(index, height)
-        if whole:
-            self.row_ready(index)
 
     def _grew(self, row: Row) -> None:
         """A row that was laid out needs another height."""
@@ -434,10 +406,8 @@ class Column(QAbstractScrollArea):
             if index in self._rows:
                 self._rows.move_to_end(index)
         spare = len(self._rows) - max(_KEPT, len(wanted) + 2)
-        if spare > 0:
-            idle = [index for index, row in self._rows.items() if not row.busy]
-            for index in idle[:spare]:
-                self._drop(index)
+        for index in [each for each, row in self._rows.items() if not row.busy][: max(spare, 0)]:
+            self._drop(index)
 
     def _drop_from(self, first: int) -> None:
         for index in [each for each in self._rows if each >= first]:
