@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tomli_w import dumps
-
+from app.toml import dumps
 from engine.errors import UserFixable
 from engine.language import tr
 

@@ -123,6 +123,12 @@ class AttachmentChips(QScrollArea):
         self.setVisible(bool(self.chips))
         self._fit()
 
+    def show_tokens(self, attachment: Attachment, tokens: int) -> None:
+        """Say how many tokens a file is, if it still goes along."""
+        for chip in self.chips:
+            if chip.attachment is attachment:
+                chip.show_tokens(tokens)
+
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Narrower lines hold fewer."""
         super().resizeEvent(event)

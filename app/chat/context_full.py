@@ -115,7 +115,8 @@ class ContextChoices(QObject):
             if search.low not in counts:
                 self._probe(search)
                 return
-        fits = counts[search.low] < search.context - _LEAST_ROOM
+        least = search.context - _LEAST_ROOM
+        fits = counts[search.low] <= max(search.context * _GOAL, least)
         start = search.starts[search.low] if fits else 0
         if start:
             self._leave_until = search.messages[start - 1].id

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.theme.theme import current, ui_font
+from app.theme.fonts import keep_font, sized
+from app.theme.theme import current
 from engine.language import tr
 
 _BAR = 3
@@ -40,9 +42,7 @@ class ContextMeter(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._fill: Fill | None = None
-        font = ui_font()
-        font.setPointSizeF(font.pointSizeF() - 0.8)
-        self.setFont(font)
+        keep_font(self, partial(sized, 0.92))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(tr("Context"))
         self.show_fill(None)

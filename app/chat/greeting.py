@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
@@ -19,16 +20,18 @@ from PySide6.QtWidgets import (
 
 from app.chat.words import gib
 from app.status import EngineStatus, Phase
+from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
-from app.theme.theme import current, ui_font
+from app.theme.theme import current
 from app.theme.tokens import COLUMN
 from engine.events import DeviceSample
+from engine.language import later, tr, tr_count
 
 _EXAMPLES = (
-    "Hello! What can you do?",
-    "Tell me a short story about a dog.",
-    "How does speculative decoding work?",
-    "What does the word brave mean?",
+    later("Hello! What can you do?"),
+    later("Tell me a short story about a dog."),
+    later("How does speculative decoding work?"),
+    later("What does the word brave mean?"),
 )
 _ROOM_FOR_TWO = 600
 
@@ -47,10 +50,7 @@ class Greeting(QWidget):
         self._mark = QLabel(self)
         self._mark.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._title = QLabel(self)
-        font = ui_font()
-        font.setPointSizeF(font.pointSizeF() * 1.9)
-        font.setWeight(font.Weight.DemiBold)
-        self._title.setFont(font)
+        keep_font(self._title, partial(sized, 1.9, QFont.Weight.DemiBold))
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._title.setWordWrap(True)
         self._line = QLabel(self)
@@ -60,12 +60,12 @@ class Greeting(QWidget):
         self._progress = QProgressBar(self)
         self._progress.setTextVisible(False)
         self._progress.setFixedSize(240, 4)
-        self._progress.setAccessibleName("Loading progress")
+        self._progress.setAccessibleName(tr("Loading progress"))
         policy = self._progress.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self._progress.setSizePolicy(policy)
-        self.examples = [self._example(text) for text in _EXAMPLES]
-        self.load_button = QPushButton("Load the bundled model", self)
+        self.examples = [self._example(tr(text)) for text in _EXAMPLES]
+        self.load_button = QPushButton(tr("Load the bundled model"), self)
         self.load_button.setProperty("look", "primary")
         self.load_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.load_button.clicked.connect(self.model_asked)
@@ -149,45 +149,52 @@ class Greeting(QWidget):
     def _headline(self) -> str:
         match self._status.phase:
             case Phase.BROKEN:
-                return "The engine did not start"
+                return tr("The engine did not start")
             case Phase.NO_MODEL:
-                return "No model is loaded"
+                return tr("No model is loaded")
             case Phase.PREPARING | Phase.LOADING if self._status.plan is None:
-                return "One moment"
+                return tr("One moment")
             case _:
-                return f"{self._status.model_name} is ready"
+                return tr("{model} is ready").format(model=self._status.model_name)
 
     def _hardware(self) -> str:
         status = self._status
         if status.phase in {Phase.PREPARING, Phase.LOADING}:
             return status.words + "\u2026"
         if status.phase is Phase.BROKEN:
-            return "The message above says why, and what can be done."
+            return tr("The message below says why, and what can be done.")
         if status.plan is None:
-            return "Nothing can answer until a model is loaded."
+            return tr("Nothing can answer until a model is loaded.")
         return f"{_draft_words(status)}\n{machine_words(self._sample)}"
 
 
 def machine_words(sample: DeviceSample | None) -> str:
     """The hardware in one line."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    parts = [f"{cores or 1} CPU {'core' if cores == 1 else 'cores'}"]
+    parts = [tr_count("{n} CPU core", "{n} CPU cores", cores or 1)]
     if sample is not None and sample.memory_total_bytes is not None:
-        parts.append(f"{gib(sample.memory_total_bytes)} of memory")
+        parts.append(tr("{size} of memory").format(size=gib(sample.memory_total_bytes)))
     if sample is not None and sample.gpu_memory_total_bytes is not None:
-        parts.append(f"a GPU with {gib(sample.gpu_memory_total_bytes)}")
-    found = ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
-    return f"Found here: {found}."
+        parts.append(tr("a GPU with {size}").format(size=gib(sample.gpu_memory_total_bytes)))
+    return tr("Found here: {hardware}.").format(hardware=_listed(parts))
+
+
+def _listed(parts: list[str]) -> str:
+    if len(parts) == 1:
+        return parts[0]
+    return tr("{some} and {last}").format(some=", ".join(parts[:-1]), last=parts[-1])
 
 
 def _draft_words(status: EngineStatus) -> str:
     plan = status.plan
     if plan is None:
         return ""
-    device = {"cpu": "the CPU", "gpu": "the GPU"}.get(plan.target_device.lower())
-    where = f"Runs on {device or plan.target_device}"
+    names = {"cpu": tr("the CPU"), "gpu": tr("the GPU")}
+    device = names.get(plan.target_device.lower(), plan.target_device)
     if not plan.draft:
-        return f"{where}, without a draft."
-    names = plan.draft.split(" + ")
-    verb = "guesses" if len(names) == 1 else "guess"
-    return f"{where}; {' and '.join(names)} {verb} ahead."
+        return tr("Runs on {device}, without a draft.").format(device=device)
+    drafts = plan.draft.split(" + ")
+    if len(drafts) == 1:
+        return tr("Runs on {device}; {draft} guesses ahead.").format(device=device, draft=drafts[0])
+    words = tr("Runs on {device}; {drafts} guess ahead.")
+    return words.format(device=device, drafts=_listed(drafts))

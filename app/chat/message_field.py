@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QFocusEvent, QFont, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
 from app.chat.writer import prose_size
+from app.theme.fonts import keep_font
+from app.theme.theme import ui_font
 
 LONG_PASTE = 10_000
 """Characters from which a pasted text goes along beside the message."""
@@ -34,9 +36,7 @@ class MessageField(QPlainTextEdit):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.document().setDocumentMargin(2)
-        font = self.font()
-        font.setPointSizeF(prose_size())
-        self.setFont(font)
+        keep_font(self, _prose)
         self.textChanged.connect(self.grow)
 
     @property
@@ -107,6 +107,12 @@ class MessageField(QPlainTextEdit):
                 return False
         return super().event(event)
 
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Larger letters need more room."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.FontChange:
+            self.grow()
+
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """A narrower field needs more lines."""
         super().resizeEvent(event)
@@ -121,6 +127,12 @@ class MessageField(QPlainTextEdit):
         """Tell the frame around it."""
         super().focusOutEvent(event)
         self.focused.emit(False)
+
+
+def _prose() -> QFont:
+    font = ui_font()
+    font.setPointSizeF(prose_size())
+    return font
 
 
 def local_files(source: QMimeData) -> list[Path]:

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWi
 
 from app.settings.kinds import Number
 from app.settings.presets import KINDS
+from app.theme.fonts import keep_sized, scaled
 from engine.language import later, tr
 
 _LONGEST_ANSWER = 1_000_000
@@ -101,8 +102,9 @@ class NumberRow(QWidget):
         self.box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.box.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
         self.box.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.box.setFixedSize(104, 32)
+        keep_sized(self.box, lambda: self.box.setFixedSize(scaled(104), scaled(32)))
         self.box.setAccessibleName(tr(spec.label))
+        self.box.lineEdit().setAccessibleName(tr(spec.label))
         self.box.setAccessibleDescription(tr(spec.help))
         if spec.lowest_words:
             self.box.setSpecialValueText(tr(spec.lowest_words))

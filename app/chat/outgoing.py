@@ -220,10 +220,12 @@ class Outgoing(QObject):
 
     def _count_files(self) -> None:
         setup = self._session.setup
-        for chip in self._composer.chips.chips:
-            message = StoredMessage(_UNSENT, Role.USER, as_block(chip.attachment))
+        chips = self._composer.chips
+        for attachment in self._attachments:
+            message = StoredMessage(_UNSENT, Role.USER, as_block(attachment))
             request = chat_request("", [message], setup, setup.sampling(0))
-            self._counter.ask(f"file {id(chip)}", request, chip.show_tokens)
+            show = partial(chips.show_tokens, attachment)
+            self._counter.ask(f"file {id(attachment)}", request, show)
 
     def _status_changed(self, status: EngineStatus) -> None:
         """Another model counts in another way."""

@@ -23,6 +23,7 @@ from app.chat.context_card import ContextCard
 from app.chat.context_full import ContextChoices
 from app.chat.counting import TokenCounter
 from app.chat.greeting import Greeting
+from app.chat.left_out_note import LeftOutNote
 from app.chat.message_field import local_files
 from app.chat.message_view import AnswerMessage
 from app.chat.outgoing import Outgoing
@@ -82,6 +83,7 @@ class ChatPage(QWidget):
         self._stack.addWidget(self.transcript)
         self.banners = BannerArea(self)
         self.context_card = ContextCard(self)
+        self.left_out = LeftOutNote(session, self)
         self.composer = Composer(self)
         self.status_line = StatusLine(self)
         self.setup_panel = SetupPanel(self)
@@ -111,6 +113,7 @@ class ChatPage(QWidget):
         self._bottom.setSpacing(10)
         self._bottom.addWidget(self.banners)
         self._bottom.addWidget(self.context_card)
+        self._bottom.addWidget(self.left_out)
         self._bottom.addWidget(self.composer)
         self._bottom.addWidget(self.status_line)
         layout = QVBoxLayout(self)

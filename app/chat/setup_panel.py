@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QFontMetrics, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QDoubleSpinBox,
@@ -26,6 +26,8 @@ from app.chat.preset_bar import PresetBar
 from app.chat.setup_words import baseline, is_changed, temperature_words
 from app.history import ChatSetup
 from app.settings import Settings
+from app.theme.fonts import keep_sized, scaled
+from app.theme.theme import ui_font
 from engine.language import tr
 
 _STEPS = 20
@@ -71,17 +73,16 @@ class SetupPanel(QFrame):
         self._number.setRange(0, 2)
         self._number.setSingleStep(0.1)
         self._number.setDecimals(2)
-        self._number.setFixedSize(64, 32)
         self._number.setAccessibleName(tr("Temperature, as a number"))
+        self._number.lineEdit().setAccessibleName(tr("Temperature, as a number"))
         self._number.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         self._seed.setAccessibleName(tr("Seed"))
         self._seed.setPlaceholderText(tr("a new one"))
         self._seed.setMaxLength(18)
-        self._seed.setFixedWidth(120)
         self.prompt.setAccessibleName(tr("System prompt"))
         self.prompt.setPlaceholderText(tr("For example: Answer briefly, in plain words."))
         self.prompt.setTabChangesFocus(True)
-        self.prompt.setFixedHeight(self.prompt.fontMetrics().lineSpacing() * 5 + 16)
+        keep_sized(self, self._size)
         self.more_button.setCheckable(True)
         self.more_button.setText(tr("More"))
         self.more_button.setArrowType(Qt.ArrowType.RightArrow)
@@ -90,6 +91,13 @@ class SetupPanel(QFrame):
         self.more_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.more_button.setToolTip(tr("Which words are drawn from, penalties, length of answers"))
         self._more.hide()
+
+    def _size(self) -> None:
+        """Grow with the text."""
+        self._number.setFixedSize(scaled(64), scaled(32))
+        self._seed.setFixedWidth(scaled(120))
+        self.prompt.setFixedHeight(5 * QFontMetrics(ui_font()).lineSpacing() + 16)
+        self.setFixedWidth(scaled(_WIDTH))
 
     def _arrange(self) -> None:
         temperature = QHBoxLayout()
@@ -139,7 +147,6 @@ class SetupPanel(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(1, 1, 1, 1)
         layout.addWidget(self._scroll)
-        self.setFixedWidth(_WIDTH)
 
     def _connect(self) -> None:
         self.slider.valueChanged.connect(lambda step: self._number.setValue(step / _STEPS))
@@ -249,13 +256,13 @@ class SetupPanel(QFrame):
     def _fit(self) -> None:
         """As high as what is in it, as far as the screen goes."""
         self._inside.ensurePolished()
-        wanted = self._inside.heightForWidth(_WIDTH - 2) + 2
+        wanted = self._inside.heightForWidth(self.width() - 2) + 2
         screen = self.screen().availableGeometry()
         height = min(wanted, screen.height() - 16)
         self.setFixedHeight(height)
         place = getattr(self, "_anchor", self.pos() + QPoint(0, self.height()))
         top = max(place.y() - height, screen.top() + 8)
-        left = max(min(place.x(), screen.right() - _WIDTH - 8), screen.left() + 8)
+        left = max(min(place.x(), screen.right() - self.width() - 8), screen.left() + 8)
         self.move(left, top)
 
 

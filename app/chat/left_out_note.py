@@ -1,0 +1,58 @@
+"""The line that says how much of the conversation the model no longer sees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+
+from app.chat.request import seen
+from app.chat.session import ChatSession
+from app.theme.elided import ElidedLabel
+from engine.language import tr, tr_count
+
+
+class LeftOutNote(QWidget):
+    """Hidden while the model sees everything."""
+
+    def __init__(self, session: ChatSession, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._label = ElidedLabel(self)
+        self._label.setProperty("look", "small")
+        self.undo_button = QToolButton(self)
+        self.undo_button.setText(tr("Show them to it again"))
+        self.undo_button.setProperty("look", "quiet")
+        self.undo_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.undo_button.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.undo_button.clicked.connect(self._show_all)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(6, 0, 0, 0)
+        row.addWidget(self._label, 1)
+        row.addWidget(self.undo_button)
+        session.opened.connect(lambda _: self.refresh())
+        session.branch_changed.connect(lambda *_: self.refresh())
+        session.changed.connect(self.refresh)
+        self.refresh()
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self._label.text()
+
+    def refresh(self) -> None:
+        """Count anew what is left out."""
+        messages = self._session.messages
+        left_out = len(messages) - len(seen(messages, self._session.setup))
+        self._label.setText(
+            tr_count(
+                "The model no longer sees the oldest message of this conversation.",
+                "The model no longer sees the {n} oldest messages of this conversation.",
+                left_out,
+            )
+        )
+        self.setVisible(left_out > 0)
+
+    def _show_all(self) -> None:
+        self._session.set_setup(replace(self._session.setup, seen_after=None))

@@ -1,0 +1,203 @@
+"""Branches, versions, setups: what the conversation in hand does, with a scripted engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from desk import Desk
+from fake_engine import Script
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton
+
+from app.history import AnswerState, ChatSetup
+from app.settings import Preset
+from engine.events import FinishReason
+from engine.request import Role
+
+OpenDesk = Callable[[Script | None], Desk]
+
+
+def texts(desk: Desk) -> list[str]:
+    return [message.text for message in desk.session.messages]
+
+
+def ask(desk: Desk, question: str, answer: str) -> None:
+    desk.script.answer = answer
+    desk.type_and_send(question)
+    desk.answered()
+
+
+def two_turns(desk: Desk) -> None:
+    ask(desk, "First question", "First answer")
+    ask(desk, "Second question", "Second answer")
+
+
+def test_any_answer_can_be_written_anew_and_the_old_branch_stays(desk: Desk) -> None:
+    two_turns(desk)
+    desk.script.answer = "Another first answer"
+    desk.session.regenerate(desk.session.messages[1].id)
+    desk.answered()
+    assert texts(desk) == ["First question", "Another first answer"]
+    newer = desk.session.messages[1]
+    assert (newer.version, newer.versions) == (2, 2)
+    assert [each.text for each in desk.script.requests[-1].messages] == ["First question"]
+    desk.session.show_version(newer.id, -1)
+    assert texts(desk) == ["First question", "First answer", "Second question", "Second answer"]
+    desk.session.show_version(desk.session.messages[1].id, +1)
+    assert texts(desk) == ["First question", "Another first answer"]
+
+
+def test_an_edited_question_begins_a_new_branch(desk: Desk) -> None:
+    two_turns(desk)
+    old = texts(desk)
+    desk.script.answer = "About tea"
+    assert desk.session.edit(desk.session.messages[0].id, "What about tea?")
+    desk.answered()
+    assert texts(desk) == ["What about tea?", "About tea"]
+    assert desk.session.current is not None
+    assert desk.session.current.title == "What about tea?"
+    desk.session.show_version(desk.session.messages[0].id, -1)
+    assert texts(desk) == old
+    shown = desk.chat.transcript
+    desk.bot.waitUntil(lambda: [each.message.text for each in shown.bubbles] == old)
+
+
+def test_a_title_that_was_given_stays_when_the_question_is_edited(desk: Desk) -> None:
+    ask(desk, "First question", "First answer")
+    assert desk.session.current is not None
+    desk.session.conversations.rename(desk.session.current.id, "My title")
+    desk.session.edit(desk.session.messages[0].id, "Another question")
+    desk.answered()
+    assert desk.session.current.title == "My title"
+
+
+def test_a_question_in_the_middle_keeps_what_was_before_it(desk: Desk) -> None:
+    two_turns(desk)
+    changes: list[int] = []
+    desk.session.branch_changed.connect(lambda first, _: changes.append(first))
+    desk.session.edit(desk.session.messages[2].id, "Third question")
+    desk.answered()
+    assert changes == [2]
+    assert texts(desk)[:3] == ["First question", "First answer", "Third question"]
+    answer = desk.script.requests[-1].messages[1]
+    assert answer.token_ids, "what was said before is reused as it was written"
+
+
+def test_deleted_messages_come_back(desk: Desk) -> None:
+    two_turns(desk)
+    before = texts(desk)
+    desk.session.delete_message(desk.session.messages[2].id)
+    assert texts(desk) == before[:2]
+    assert desk.chat.banners.texts == ["2 messages were deleted."]
+    buttons = desk.chat.banners.findChildren(QPushButton)
+    (undo,) = [button for button in buttons if button.text() == "Undo"]
+    desk.bot.mouseClick(undo, Qt.MouseButton.LeftButton)
+    assert texts(desk) == before
+
+
+def test_deleting_the_question_that_is_being_answered_stops_the_answer(desk: Desk) -> None:
+    ask(desk, "First question", "First answer")
+    desk.script.answer, desk.script.hold_after = "one two three four five six", 1
+    desk.type_and_send("Second question")
+    desk.streaming("three ")
+    desk.session.delete_message(desk.session.messages[2].id)
+    assert texts(desk) == ["First question", "First answer"]
+    desk.bot.waitUntil(lambda: desk.session.live is None)
+    assert texts(desk) == ["First question", "First answer"]
+
+
+def test_an_older_version_can_be_read_while_the_new_one_is_written(desk: Desk) -> None:
+    ask(desk, "Question", "Old answer")
+    desk.script.answer, desk.script.hold_after = "one two three four five six", 1
+    desk.session.regenerate()
+    desk.streaming("three ")
+    live = desk.session.messages[-1]
+    desk.session.show_version(live.id, -1)
+    assert texts(desk)[-1] == "Old answer"
+    desk.session.show_version(desk.session.messages[-1].id, +1)
+    desk.streaming("three ")
+    desk.script.gate.set()
+    desk.answered()
+    assert texts(desk)[-1] == desk.script.answer
+    assert desk.session.messages[-1].state is AnswerState.COMPLETE
+
+
+def test_nothing_is_edited_while_an_answer_is_written(desk: Desk) -> None:
+    desk.script.answer, desk.script.hold_after = "one two three four five six", 1
+    desk.type_and_send("Question")
+    desk.streaming("three ")
+    assert not desk.session.edit(desk.session.messages[0].id, "Another one")
+    assert desk.chat.banners.texts == ["An answer is being written."]
+    assert texts(desk)[0] == "Question"
+    desk.script.gate.set()
+    desk.answered()
+
+
+def test_what_the_draft_guessed_is_kept_with_the_answer(desk: Desk) -> None:
+    ask(desk, "Question", "one two three four five six")
+    shown = desk.session.messages[-1]
+    assert desk.session.current is not None
+    (_, stored) = desk.assembly.store.messages(desk.session.current.id)
+    for message in (shown, stored):
+        assert message.marks is not None
+        spans = message.marks.spans()
+        assert spans[-1].end == len(message.text)
+        assert {span.origin.value for span in spans} == {"drafted", "target"}
+
+
+def test_a_continued_answer_has_marks_for_all_of_it(desk: Desk) -> None:
+    desk.script.reason = FinishReason.STOPPED
+    desk.script.answer = "one two three "
+    desk.type_and_send("Count")
+    desk.answered()
+    desk.script.answer, desk.script.reason = "one two three four five six", FinishReason.STOP
+    desk.session.continue_answer()
+    desk.answered()
+    marks = desk.session.messages[-1].marks
+    assert marks is not None
+    assert marks.spans()[-1].end == len(desk.script.answer)
+
+
+def test_the_setup_goes_along_and_stays_with_its_conversation(open_desk: OpenDesk) -> None:
+    desk = open_desk(None)
+    desk.ready()
+    setup = ChatSetup(
+        system_prompt="Be brief.", temperature=0.5, top_k=7, max_tokens=50, thinking=False
+    )
+    desk.session.set_setup(setup)
+    ask(desk, "Question", "Answer")
+    request = desk.script.requests[-1]
+    assert (request.messages[0].role, request.messages[0].text) == (Role.SYSTEM, "Be brief.")
+    assert (request.sampling.temperature, request.sampling.top_k) == (0.5, 7)
+    assert (request.max_tokens, request.thinking) == (50, False)
+    first = desk.session.current
+    desk.session.open(None)
+    assert desk.session.setup == desk.assembly.settings.value.new_setup()
+    desk.session.open(first)
+    assert desk.session.setup == setup
+    desk.assembly.close()
+    again = open_desk(None)
+    assert again.session.setup == setup
+
+
+def test_new_chats_begin_with_the_default_preset(desk: Desk) -> None:
+    settings = desk.assembly.settings
+    mine = Preset("Mine", ChatSetup(temperature=1.5))
+    settings.change(presets=(*settings.value.presets, mine), default_preset="Mine")
+    assert desk.session.setup.temperature == 1.5
+    assert desk.chat.composer.setup_button.text() == "Mine"
+    ask(desk, "Question", "Answer")
+    assert desk.script.requests[-1].sampling.temperature == 1.5
+
+
+def test_answers_to_a_fixed_seed_use_it_and_others_a_new_one(desk: Desk) -> None:
+    desk.session.set_setup(ChatSetup(temperature=1.0, seed=7))
+    ask(desk, "Question", "Answer")
+    desk.session.set_setup(ChatSetup(temperature=1.0))
+    desk.session.regenerate()
+    desk.answered()
+    desk.session.regenerate()
+    desk.answered()
+    first, second, third = (request.sampling.seed for request in desk.script.requests)
+    assert first == 7
+    assert len({first, second, third}) == 3
