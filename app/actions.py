@@ -119,10 +119,7 @@ class WindowActions(QObject):
 
     def _focus_list(self) -> None:
         self._show_sidebar(visible=True)
-        sidebar = self._window.sidebar
-        sidebar.list.setFocus()
-        if sidebar.list.currentRow() < 0:
-            sidebar.list.setCurrentRow(1)
+        self._window.sidebar.focus_list()
 
     def _stop(self) -> None:
         search = self._window.sidebar.search

@@ -8,9 +8,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtCore import QEvent, QMimeData, QObject, QTimer, Signal
+from PySide6.QtGui import QClipboard, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
+from shiboken6 import createdByPython
 
 from app.bridge import EngineBridge, EngineFactory, real_engine
 from app.chat.session import ChatSession
@@ -109,6 +112,7 @@ class Assembly:
         self.session.shut_down()
         self.settings.flush()
         self.store.close()
+        _hand_over_clipboard()
 
     def _look(self, settings: Settings) -> None:
         self._theme.apply(
@@ -159,6 +163,22 @@ def performance_panel(bridge: EngineBridge, session: ChatSession) -> QWidget:
     session.asked.connect(panel.asked)
     bridge.frame.connect(panel.handle_all)
     return panel
+
+
+def _hand_over_clipboard() -> None:
+    """Leave copied text in an object of Qt's own.
+
+    A selection is copied as one of Python's, and Qt lets go of it when Python is gone already:
+    the process would end with a crash.
+    """
+    clipboard = QGuiApplication.clipboard()
+    modes = [QClipboard.Mode.Clipboard]
+    if clipboard.supportsSelection():
+        modes.append(QClipboard.Mode.Selection)
+    for mode in modes:
+        held = cast("QMimeData | None", clipboard.mimeData(mode))  # nothing was ever copied
+        if held is not None and createdByPython(held):
+            clipboard.setText(held.text(), mode)
 
 
 def make_application() -> QApplication:

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from app.toml import dumps
+from tomli_w import dumps
+
 from engine.errors import UserFixable
 from engine.language import tr
 

@@ -13,8 +13,8 @@ from app.actions import WindowActions
 from app.bridge import EngineBridge
 from app.chat.page import ChatPage
 from app.chat.session import ChatSession
-from app.chat.sidebar import Sidebar
-from app.history import Conversation
+from app.conversations.sidebar import Sidebar
+from app.history import Conversation, Hit
 from app.library.choice import ModelChoice
 from app.library.model_button import ModelButton
 from app.settings import SettingsStore
@@ -57,7 +57,7 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(icon("duotail", "#0d7480"))
         self.resize(settings.window_width, settings.window_height)
         self.setMinimumSize(420, 420)
-        self.sidebar = Sidebar(self)
+        self.sidebar = Sidebar(services.session.conversations, self)
         self.chat = ChatPage(services.session, services.bridge, services.settings, self)
         self.model_button = ModelButton(services.models, self)
         self.chat.add_to_header(self.model_button)
@@ -118,19 +118,12 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         session, sidebar, commands = self._services.session, self.sidebar, self.commands
-        listed = session.conversations
-        for news in (listed.refreshed, listed.changed, listed.removed):
-            news.connect(lambda *_: sidebar.show_conversations(listed.newest_first()))
-        sidebar.searched.connect(
-            lambda query: sidebar.show_conversations(
-                [e for e in listed.newest_first() if query.casefold() in e.title.casefold()]
-            )
-        )
         session.changed.connect(lambda: sidebar.select(session.current))
         sidebar.new_asked.connect(commands.new_chat)
         sidebar.opened.connect(self._open)
-        sidebar.renamed.connect(lambda each, title: listed.rename(each.id, title))
-        sidebar.delete_asked.connect(lambda each: listed.delete([each.id]))
+        sidebar.hit_opened.connect(self._open_hit)
+        sidebar.said.connect(self.chat.banners.show_notice)
+        sidebar.problem.connect(self.chat.show_trouble)
         sidebar.theme_asked.connect(commands.next_theme)
         sidebar.shortcuts_asked.connect(commands.show_shortcuts)
         sidebar.about_asked.connect(commands.show_about)
@@ -144,6 +137,9 @@ class MainWindow(QMainWindow):
     def _open(self, conversation: Conversation) -> None:
         self._services.session.open(conversation)
         self.chat.composer.field.setFocus()
+
+    def _open_hit(self, hit: Hit, _words: list[str]) -> None:
+        self._services.session.open(hit.conversation)
 
     def _recolour(self) -> None:
         self.sidebar.recolour()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.backend.cpu import NATIVE_FORMATS, choose_format, cpu_backend
+from engine.backend.cpu import NATIVE_FORMATS, choose_format, cpu_backend, threads_for
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.segment import Floats, Readable, Stretch, Weights
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
@@ -22,7 +22,7 @@ from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
 from engine.draft.lookup import LookupDrafter
 from engine.draft.standalone import StandaloneDrafter
-from engine.errors import Cancelled, NotPossible
+from engine.errors import Cancelled, NotPossible, UserFixable
 from engine.events import PlanSummary
 from engine.hub.local import ModelFolder
 from engine.language import tr
@@ -109,6 +109,17 @@ def check(command: Load, memory_available: int) -> CheckedPair:
     Raises:
         UserFixable: in words for the user.
     """
+    try:
+        return _check(command, memory_available)
+    except OSError as error:  # a folder one may not look into, a drive that is gone
+        raise UserFixable(
+            tr("The model's files cannot be read."),
+            tr("Check that the drive is there and that you may read the folder."),
+            str(error),
+        ) from error
+
+
+def _check(command: Load, memory_available: int) -> CheckedPair:
     target = _check_model(command.model, command.weights)
     tokenizer = Tokenizer.open(target.folder.path)
     template = ChatTemplate.open(target.folder.path)
@@ -150,6 +161,7 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
     total = max(sum(sizes), 1)
 
     vocab = checked.target.folder.config.vocab_size
+    threads = threads_for(checked.plan.target_bytes)  # of the pool that both models share
 
     def build(model: Checked, before: int) -> Decoder:
         stage = tr("Loading {model}").format(model=model.folder.name)
@@ -158,7 +170,7 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
         )
         config = replace(model.folder.config, vocab_size=vocab)
         with _cached(_SameVocabulary(reader, vocab), model, reader.skip) as weights:
-            return Decoder.build(config, weights, cpu_backend(model.format))
+            return Decoder.build(config, weights, cpu_backend(model.format, threads))
 
     target = build(checked.target, 0)
     left = checked.memory_available - checked.plan.target_bytes - checked.plan.draft_bytes

@@ -9,17 +9,18 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, Signal
 
-from app.history import Conversation, Folder, HistoryStore, UndoToken
+from app.history import Conversation, Folder, HistoryStore, Hit, UndoToken
 from engine.errors import UserFixable
 from engine.language import tr, tr_count
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Conversations that were deleted together, and what brings them back."""
+    """Conversations that were deleted together, or a folder and those that were in it."""
 
     conversations: tuple[Conversation, ...]
-    tokens: tuple[UndoToken, ...]
+    tokens: tuple[UndoToken, ...] = ()
+    folder: Folder | None = None
 
 
 class ConversationList(QObject):
@@ -35,7 +36,10 @@ class ConversationList(QObject):
     """This `Conversation` is new or different."""
     removed = Signal(object)
     """Ids of conversations that are gone."""
-    folders_changed = Signal()
+    folder_changed = Signal(object)
+    """This `Folder` is new or has another name."""
+    folder_removed = Signal(int)
+    """The folder with this id is gone; its conversations are outside of any."""
     deleted = Signal(str, object)
     """What was deleted, as a sentence, and the `Deletion` that `restore` takes back."""
     restored = Signal(object)
@@ -74,6 +78,15 @@ class ConversationList(QObject):
     def folder(self, folder_id: int | None) -> Folder | None:
         """The folder with this id."""
         return None if folder_id is None else self._folders.get(folder_id)
+
+    def search(self, query: str) -> list[Hit]:
+        """Where the words are, in titles and messages. May be called in any thread."""
+        words = query.casefold().split()
+        return [
+            Hit(each, None, each.title, ())
+            for each in self.newest_first()
+            if all(word in each.title.casefold() for word in words)
+        ]
 
     def put(self, conversation: Conversation) -> None:
         """Take in a conversation that is new or was changed by someone else."""
@@ -129,6 +142,11 @@ class ConversationList(QObject):
 
     def restore(self, deletion: Deletion) -> None:
         """Take a deletion back."""
+        if deletion.folder is not None:
+            folder = self.create_folder(deletion.folder.name)
+            if folder is not None:
+                self.move([each.id for each in deletion.conversations], folder.id)
+            return
         back: list[Conversation] = []
         with self._reporting():
             for conversation, token in zip(deletion.conversations, deletion.tokens, strict=True):
@@ -149,7 +167,7 @@ class ConversationList(QObject):
             with self._reporting():
                 folder = self._store.create_folder(name)
                 self._folders[folder.id] = folder
-                self.folders_changed.emit()
+                self.folder_changed.emit(folder)
         return folder
 
     def rename_folder(self, folder_id: int, name: str) -> None:
@@ -160,16 +178,21 @@ class ConversationList(QObject):
         with self._reporting():
             self._store.rename_folder(folder_id, name)
             self._folders[folder_id] = replace(held, name=name)
-            self.folders_changed.emit()
+            self.folder_changed.emit(self._folders[folder_id])
 
     def delete_folder(self, folder_id: int) -> None:
         """Delete a folder; its conversations stay, outside of any folder."""
+        folder = self._folders.get(folder_id)
+        if folder is None:
+            return
         with self._reporting():
             self._store.delete_folder(folder_id)
-            self._folders.pop(folder_id, None)
-            inside = [each for each in self._held.values() if each.folder_id == folder_id]
+            del self._folders[folder_id]
+            inside = tuple(each for each in self._held.values() if each.folder_id == folder_id)
             self._held.update({each.id: replace(each, folder_id=None) for each in inside})
-            self.folders_changed.emit()
+            self.folder_removed.emit(folder_id)
+            words = tr("The folder \u201c{name}\u201d was deleted; its conversations are kept.")
+            self.deleted.emit(words.format(name=folder.name), Deletion(inside, folder=folder))
 
     # -- inside ----------------------------------------------------------------------------
 

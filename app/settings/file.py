@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tomli_w import dumps
+
 from app.settings.model import DEFAULTS, SPECS, Settings
 from app.settings.presets import BUILT_IN, Presets
-from app.toml import dumps
 from engine.errors import UserFixable
 from engine.language import later, tr
 

@@ -19,6 +19,21 @@ NATIVE_FORMATS = {
 """What the native backend calls the formats that it serves; torch serves the others."""
 
 
+BYTES_PER_THREAD = 8 << 20
+"""Weights that a thread should have to read per token: less is read sooner than threads meet."""
+
+
+def threads_for(weight_bytes: int) -> int:
+    """Threads for a model of so many bytes: all cores, but for the smallest models.
+
+    DUOTAIL_THREADS decides where it is set.
+    """
+    from engine.backend.native.pool import chosen_threads, default_threads
+
+    useful = max(weight_bytes // BYTES_PER_THREAD, 1)
+    return chosen_threads() or min(default_threads(), useful)
+
+
 def native_is_built() -> bool:
     """Whether the native library can be loaded."""
     from engine.backend.native.library import library

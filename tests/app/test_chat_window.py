@@ -276,9 +276,10 @@ def test_keyboard_only(desk: Desk) -> None:
     bot.keyClick(desk.chat.composer.field, Qt.Key.Key_K, control)
     assert window.sidebar.search.hasFocus()
     bot.keyClicks(window.sidebar.search, "alpha")
-    bot.waitUntil(lambda: window.sidebar.list.count() == 2)
+    bot.waitUntil(window.sidebar.hits.isVisible)
     bot.keyClick(window, Qt.Key.Key_1, control)
-    bot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
+    assert window.sidebar.hits.hasFocus()
+    bot.keyClick(window.sidebar.hits, Qt.Key.Key_Return)
     assert desk.session.current is not None
     assert desk.session.current.title == "Alpha question"
     bot.waitUntil(desk.streaming("print(1)").text.isVisible)

@@ -9,9 +9,11 @@ from time import perf_counter
 import pytest
 from session import Session, answer_of, generate, user
 
-from engine.commands import Load, Mode, Stop
+from engine.commands import DraftChoice, Load, Mode, Stop
+from engine.decode.sampler import Sampler
 from engine.draft.standalone import StandaloneDrafter
 from engine.events import (
+    Failed,
     Finished,
     FinishReason,
     LoadProgress,
@@ -22,6 +24,7 @@ from engine.events import (
     Unloaded,
 )
 from engine.hub.local import bundled_target
+from engine.model.tokenizer import Tokenizer
 from engine.request import Message, Role
 
 LONG = "One two three four five six seven. " * 40
@@ -162,6 +165,43 @@ def test_stop_takes_a_moment_on_the_real_model(bundled: Session) -> None:
     finished = bundled.wait(Finished, lambda event: event.request_id == "long")
     assert finished.reason is FinishReason.STOPPED
     assert finished.at - released_at < 0.3  # what a person calls at once
+
+
+# -- answers without an end ------------------------------------------------------------------
+
+
+@pytest.fixture
+def parrot(session: Session, chat_model: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A model that says one word for ever, which lookup drafts to the last token."""
+    word = Tokenizer.open(chat_model).encode_text(" dog")[-1]
+    monkeypatch.setattr(Sampler, "native", lambda _self, _vocab: None)
+    monkeypatch.setattr(Sampler, "draw", lambda *_arguments, **_more: word)
+    session.load(chat_model, mode=Mode.CPU, draft=DraftChoice.LOOKUP, context=300)
+    return session
+
+
+def test_an_answer_that_repeats_itself_is_no_error(parrot: Session) -> None:
+    limited = parrot.ask("Hello", id="limited", max_tokens=100)
+    assert (limited.reason, limited.stats.committed) == (FinishReason.LENGTH, 100)
+    endless = parrot.ask("Hello", id="endless")
+    assert endless.reason is FinishReason.CONTEXT
+    assert endless.stats.prompt_tokens + endless.stats.committed == 300
+    assert endless.text == endless.text[:4] * endless.stats.committed
+    assert endless.stats.accepted > 0
+    assert not parrot.of(Failed)
+
+
+def test_an_answer_without_an_end_stops_at_once(parrot: Session) -> None:
+    with parrot.holding(RoundFinished, lambda event: event.index == 9) as hold:
+        parrot.submit(generate("Hello", id="long"))
+        hold.reached()
+        parrot.submit(Stop("long"))
+        released_at = perf_counter()
+        hold.release()
+    finished = parrot.wait(Finished)
+    assert finished.reason is FinishReason.STOPPED
+    assert finished.at - released_at < 0.3
+    assert len(parrot.of(RoundFinished)) == 10
 
 
 def test_a_stopped_load_can_be_repeated(session: Session, chat_model: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import threading
@@ -16,7 +17,9 @@ from safetensors.numpy import load_file, save_file
 from session import PATIENCE, Session, generate
 from tiny_models import write_chat_model
 
+import engine.backend.native.memory
 import engine.service
+from engine.backend.cpu import native_is_built
 from engine.commands import Load, Unload
 from engine.decode.decoding import Decoding
 from engine.events import (
@@ -32,6 +35,9 @@ from engine.events import (
 )
 from engine.hardware.memory import give_memory_back
 from engine.hub.local import bundled_target
+from engine.loading import LoadedPair
+from engine.model.config import ModelConfig
+from engine.model.decoder import Decoder
 from engine.service import Engine
 
 
@@ -198,7 +204,129 @@ def test_an_answer_waiting_for_a_bad_model_fails_in_words(session: Session, copy
     assert [failed.request_id for failed in session.of(Failed)] == [None, "a"]
 
 
+def test_a_folder_one_may_not_look_into_leaves_the_present_model(
+    ready: Session, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ModelConfig.open
+
+    def forbidden(path: Path) -> ModelConfig:
+        if path == copy:
+            raise PermissionError(13, "Permission denied", str(path))
+        return config(path)
+
+    monkeypatch.setattr(ModelConfig, "open", forbidden)  # to root, nothing is forbidden
+    check_refused(ready, copy, "cannot be read")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or not os.geteuid(), reason="root may read all")
+def test_a_locked_folder_leaves_the_present_model(ready: Session, copy: Path) -> None:
+    copy.chmod(0)
+    try:
+        check_refused(ready, copy, "cannot be read")
+    finally:
+        copy.chmod(0o700)
+
+
+def lose_weights(folder: Path) -> str:
+    (folder / "model.safetensors").unlink()
+    return "cannot be read"
+
+
+def shorten(folder: Path) -> str:
+    truncate(folder)
+    return "shorter"
+
+
+@pytest.mark.parametrize("damage", [lose_weights, shorten])
+def test_files_that_change_between_check_and_load_leave_the_present_model(
+    ready: Session, copy: Path, damage: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words: list[str] = []
+    honest = engine.service.load
+
+    def too_late(*arguments: object) -> object:
+        words.append(damage(copy))  # type: ignore[operator]
+        return honest(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine.service, "load", too_late)
+    after = len(ready.events)
+    ready.submit(Load(copy))
+    assert ready.wait(PlanReady, after=after).model_name == "Babbler"
+    failed = ready.wait(Failed, after=after)
+    assert words[0] in failed.cause
+    assert (failed.bug, failed.kind) == (False, FailureKind.MODEL_UNUSABLE)
+    assert ready.ask("Hello", max_tokens=3).reason is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("damage", [lose_weights, shorten])
+def test_a_model_in_memory_needs_its_files_no_more(
+    session: Session, copy: Path, damage: object
+) -> None:
+    session.load(copy)
+    before = session.ask("Hello", max_tokens=8)
+    damage(copy)  # type: ignore[operator]
+    session.ask("Something else", max_tokens=8)
+    assert session.ask("Hello", max_tokens=8).text == before.text
+    after = len(session.events)
+    session.submit(Load(copy))
+    assert session.wait(PlanReady, after=after).model == copy  # what is in memory stays
+    assert session.wait(Failed, after=after).kind is FailureKind.MODEL_UNUSABLE
+    assert session.ask("Hello", max_tokens=8).text == before.text
+
+
 # -- memory ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
+def test_no_memory_for_the_weights_leaves_the_present_model(
+    ready: Session, other_chat_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(count: int) -> object:
+        raise MemoryError(f"no memory for {count} bytes of weights")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.backend.native.memory, "_new_region", refused)
+        after = len(ready.events)
+        ready.submit(Load(other_chat_model))
+        assert ready.wait(PlanReady, after=after).model_name == "Babbler"
+    failed = ready.wait(Failed, after=after)
+    assert (failed.request_id, failed.bug) == (None, False)
+    assert failed.kind is FailureKind.OUT_OF_MEMORY
+    assert ready.ask("Hello", max_tokens=3).reason is FinishReason.LENGTH
+    assert ready.load(other_chat_model).model_name == "Mumbler"
+
+
+def test_a_model_too_large_for_the_memory_is_not_begun(
+    ready: Session, other_chat_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        memory_available = 1000
+
+    monkeypatch.setattr(engine.service, "probe_host", lambda: Full)
+    monkeypatch.setattr(LoadedPair, "nbytes", 1000)
+    after = len(ready.events)
+    ready.submit(Load(other_chat_model))
+    assert ready.wait(PlanReady, after=after).model_name == "Babbler"
+    assert ready.wait(Failed, after=after).kind is FailureKind.OUT_OF_MEMORY
+    assert ready.ask("Hello", max_tokens=3).reason is FinishReason.LENGTH
+
+
+def test_no_memory_for_one_more_conversation_ends_only_that_answer(
+    ready: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ready.ask("Hello", max_tokens=5)
+
+    def refused(*_arguments: object) -> object:
+        raise MemoryError("no memory for keys and values")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Decoder, "new_state", refused)
+        failing = ready.ask("Something else, and long enough to want its own state", id="b")
+    assert (failing.reason, failing.text) == (FinishReason.ERROR, "")
+    failed = ready.wait(Failed)
+    assert (failed.request_id, failed.kind) == ("b", FailureKind.OUT_OF_MEMORY)
+    assert ready.ask("Hello", id="c", max_tokens=5).text == first.text
+    assert ready.ask("Something else", id="d", max_tokens=5).reason is FinishReason.LENGTH
 
 
 @pytest.fixture(scope="module")

@@ -29,5 +29,10 @@ def shared_pool(threads: int | None = None) -> ThreadPool:
 
 def default_threads() -> int:
     """As many as DUOTAIL_THREADS says, else one per available core."""
+    return chosen_threads() or available_cores()
+
+
+def chosen_threads() -> int:
+    """What DUOTAIL_THREADS says; 0 when it says nothing."""
     chosen = os.environ.get("DUOTAIL_THREADS", "")
-    return int(chosen) if chosen.isdecimal() and int(chosen) else available_cores()
+    return int(chosen) if chosen.isdecimal() else 0

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytestqt.qtbot import QtBot
+from tomli_w import dumps
 
 from app.history.records import ChatSetup
 from app.paths import find_paths
@@ -18,7 +19,6 @@ from app.settings.file import VERSION, load, save
 from app.settings.model import SPECS
 from app.settings.presets import BUILT_IN, FIELDS
 from app.theme.theme import ThemeChoice
-from app.toml import dumps
 from engine.errors import UserFixable
 
 _EVERYTHING = Settings(

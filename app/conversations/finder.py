@@ -1,0 +1,87 @@
+"""Searching as one types: beside the window, one search at a time, the newest words win."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.background import in_background
+from app.history import Hit
+from engine.errors import UserFixable
+
+Search = Callable[[str], list[Hit]]
+"""Finds words in titles and messages. Called in another thread."""
+
+_DELAY_MS = 120
+
+
+class Finder(QObject):
+    """Asks for the words in the search field once the typing pauses."""
+
+    found = Signal(str, object)
+    """The words, and the hits for them."""
+    problem = Signal(object)
+    """A `UserFixable`."""
+
+    def __init__(self, search: Search, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._search = search
+        self._query = ""
+        self._asked: str | None = None
+        """What is being searched for right now."""
+        self._stale = False
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(_DELAY_MS)
+        self._pause.timeout.connect(self._ask)
+
+    @property
+    def query(self) -> str:
+        """The words wanted last."""
+        return self._query
+
+    @property
+    def busy(self) -> bool:
+        """Whether hits for these words are still to come."""
+        return self._pause.isActive() or self._asked is not None
+
+    def look_for(self, query: str) -> None:
+        """Search for these words soon; for nothing at all, nothing is asked or told."""
+        self._query = query.strip()
+        if self._query:
+            self._pause.start()
+        else:
+            self._pause.stop()
+
+    def again(self) -> None:
+        """What can be found has changed."""
+        if self._query:
+            self._stale = self._asked is not None
+            self._pause.start()
+
+    def hurry(self) -> None:
+        """Do not wait for the typing to pause."""
+        if self._pause.isActive():
+            self._pause.stop()
+            self._ask()
+
+    def _ask(self) -> None:
+        if self._asked is not None:
+            return  # the answer on its way asks again
+        query = self._asked = self._query
+        self._stale = False
+        in_background(self, lambda: self._search(query), self._arrived, self._failed)
+
+    def _arrived(self, hits: list[Hit]) -> None:
+        query, self._asked = self._asked, None
+        if query == self._query and not self._stale:
+            self.found.emit(query, hits)
+        elif self._query and not self._pause.isActive():
+            self._ask()
+
+    def _failed(self, error: Exception) -> None:
+        self._asked = None
+        if not isinstance(error, UserFixable):
+            raise error
+        self.problem.emit(error)

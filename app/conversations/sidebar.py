@@ -1,0 +1,284 @@
+"""The left area of the window: new chat, search, the list or what was found, a few tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QListView,
+    QProgressBar,
+    QPushButton,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.conversations.actions import ListActions
+from app.conversations.finder import Finder
+from app.conversations.hits import HitsView
+from app.conversations.library import ConversationList
+from app.conversations.transfer import Transfer
+from app.conversations.view import ConversationView
+from app.history import Conversation, Hit
+from app.theme.icons import IconButton, icon
+from app.theme.theme import current
+from engine.language import tr
+
+
+class SearchField(QLineEdit):
+    """Words to look for. Down goes to the results, Enter opens the first, Escape clears."""
+
+    down_asked = Signal()
+    open_asked = Signal()
+
+    def event(self, event: QEvent) -> bool:
+        """Escape is ours while there is something to clear, before it stops an answer."""
+        if (
+            event.type() is QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.key() == Qt.Key.Key_Escape
+            and self.text()
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Keys that are not about the words."""
+        if event.key() == Qt.Key.Key_Escape and self.text():
+            self.clear()
+        elif event.key() == Qt.Key.Key_Down:
+            self.down_asked.emit()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.open_asked.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class Sidebar(QWidget):
+    """Shows a `ConversationList`; opening one, and what the window does, goes out as signals."""
+
+    new_asked = Signal()
+    opened = Signal(object)
+    """A `Conversation` that the user wants to see."""
+    hit_opened = Signal(object, object)
+    """A `Hit` that the user wants to see, and the words that were looked for."""
+    said = Signal(str)
+    """What was done, in a sentence."""
+    problem = Signal(object)
+    """A `UserFixable`."""
+    theme_asked = Signal()
+    shortcuts_asked = Signal()
+    about_asked = Signal()
+
+    def __init__(self, conversations: ConversationList, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._list = conversations
+        self.setProperty("look", "sidebar")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setMinimumWidth(210)
+        self.setAcceptDrops(True)
+        self.list = ConversationView(conversations, self)
+        self.hits = HitsView(self)
+        self.finder = Finder(conversations.search, self)
+        self.transfer = Transfer(self)
+        self.commands = ListActions(self.list, conversations, self.transfer)
+        self._make_controls()
+        self._arrange()
+        self._connect()
+        self._show_state()
+
+    # -- for the window --------------------------------------------------------------------
+
+    def select(self, conversation: Conversation | None) -> None:
+        """Mark the conversation that is open."""
+        self.list.show_open(conversation.id if conversation else None)
+
+    def focus_list(self) -> None:
+        """Give the keyboard to the list, or to what was found."""
+        shown = self._stack.currentWidget()
+        first = None if self.list.currentIndex().isValid() else self.list.neighbour(1)
+        if first is not None:
+            self.list.setCurrentIndex(self.list.rows.index_of(first.id))
+        (shown if isinstance(shown, QListView) else self.new_button).setFocus()
+
+    def recolour(self) -> None:
+        """Draw icons in the theme's colours."""
+        tokens = current()
+        self._search_icon.setIcon(icon("search", tokens.muted))
+        self._mark.setPixmap(icon("duotail", tokens.accent).pixmap(22, 22))
+        self.new_button.setIcon(icon("plus", tokens.text))
+        self.commands.recolour()
+
+    # -- made of ---------------------------------------------------------------------------
+
+    def _make_controls(self) -> None:
+        self.new_button = QPushButton(tr("New chat"), self)
+        self.new_button.setToolTip(tr("Start a new conversation (Ctrl+N)"))
+        self.new_button.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.new_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.search = SearchField(self)
+        self.search.setPlaceholderText(tr("Search"))
+        self.search.setAccessibleName(tr("Search conversations"))
+        self.search.setToolTip(tr("Search titles and messages (Ctrl+K)"))
+        self.search.setClearButtonEnabled(True)
+        self._search_icon = self.search.addAction(
+            icon("search", current().muted), QLineEdit.ActionPosition.LeadingPosition
+        )
+        self._more = IconButton("more", tr("Folders, import and export"), self)
+        self._empty = QLabel(self)
+        self._empty.setProperty("look", "muted")
+        self._empty.setWordWrap(True)
+        self._empty.setTextFormat(Qt.TextFormat.PlainText)
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self._empty.setContentsMargins(8, 4, 8, 4)
+        self._doing = QLabel(self)
+        self._doing.setProperty("look", "muted")
+        self._doing.setWordWrap(True)
+        self._bar = QProgressBar(self)
+        self._bar.setTextVisible(False)
+        self._bar.setFixedHeight(4)
+        self.theme_button = IconButton("contrast", tr("Light, dark or as the system"), self)
+
+    def _arrange(self) -> None:
+        self._mark = QLabel(self)
+        name = QLabel("Duotail", self)
+        name.setProperty("look", "title")
+        head = _row(8, self._mark, name)
+        head.setContentsMargins(8, 2, 0, 6)
+        head.addStretch(1)
+        finding = _row(4, self.search, self._more)
+        finding.setStretch(0, 1)
+        shortcuts = IconButton("help", tr("Keyboard shortcuts"), self, shortcut="F1")
+        about = IconButton("info", tr("About Duotail"), self)
+        shortcuts.clicked.connect(self.shortcuts_asked)
+        about.clicked.connect(self.about_asked)
+        foot = _row(2, self.theme_button, shortcuts, about)
+        foot.addStretch(1)
+        self._stack = QStackedWidget(self)
+        for page in (self.list, self.hits, self._empty):
+            self._stack.addWidget(page)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 12, 12, 10)
+        layout.setSpacing(8)
+        layout.addLayout(head)
+        layout.addWidget(self.new_button)
+        layout.addLayout(finding)
+        layout.addWidget(self._stack, 1)
+        layout.addWidget(self._doing)
+        layout.addWidget(self._bar)
+        layout.addLayout(foot)
+        self._show_progress("", 0)
+        self.recolour()
+
+    def _connect(self) -> None:
+        self.new_button.clicked.connect(self.new_asked)
+        self.theme_button.clicked.connect(self.theme_asked)
+        self._more.clicked.connect(self._pop_up_more)
+        self.search.textChanged.connect(self._look_for)
+        self.search.down_asked.connect(self.focus_list)
+        self.search.open_asked.connect(self._open_first)
+        self.finder.found.connect(self._show_found)
+        self.finder.problem.connect(self.problem)
+        self.list.open_asked.connect(self.opened)
+        self.hits.chosen.connect(self._open_hit)
+        self.hits.left_upwards.connect(self.search.setFocus)
+        self.transfer.said.connect(self.said)
+        self.transfer.problem.connect(self.problem)
+        self.transfer.progressed.connect(self._show_progress)
+        for news in (self._list.refreshed, self._list.changed, self._list.removed):
+            news.connect(self._list_changed)
+        self._list.folder_changed.connect(self._show_state)
+        self._list.folder_removed.connect(self._show_state)
+
+    # -- search ----------------------------------------------------------------------------
+
+    def _look_for(self, query: str) -> None:
+        self.finder.look_for(query)
+        if not self.finder.query:
+            self.hits.show_hits([])
+            self._show_state()
+
+    def _show_found(self, _query: str, hits: list[Hit]) -> None:
+        self.hits.show_hits(hits)
+        self._show_state()
+
+    def _open_first(self) -> None:
+        """Enter in the field: the first result, when it is there."""
+        self.finder.hurry()
+        if not self.finder.busy:
+            self.hits.choose(0)
+
+    def _open_hit(self, hit: Hit) -> None:
+        self.hit_opened.emit(hit, self.finder.query.split())
+
+    def _list_changed(self) -> None:
+        self.finder.again()
+        self._show_state()
+
+    def _show_state(self) -> None:
+        """The list, what was found, or a sentence where there is neither."""
+        searching = bool(self.finder.query)
+        something = bool(self.hits.found.rows) if searching else bool(self.list.rows.rowCount())
+        if something:
+            self._stack.setCurrentWidget(self.hits if searching else self.list)
+            return
+        if not searching:
+            self._empty.setText(tr("Your conversations appear here."))
+        elif not self.finder.busy:
+            text = tr("Nothing was found for \u201c{words}\u201d.").format(words=self.finder.query)
+            self._empty.setText(text)
+        else:
+            return
+        self._stack.setCurrentWidget(self._empty)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Escape clears the search from wherever the keyboard is in here."""
+        if event.key() == Qt.Key.Key_Escape and self.search.text():
+            self.search.clear()
+            self.search.setFocus()
+        else:
+            super().keyPressEvent(event)
+
+    # -- files -----------------------------------------------------------------------------
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        """Files with conversations can be dropped anywhere on the sidebar."""
+        if _files(event):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        """Take them in."""
+        event.acceptProposedAction()
+        self.transfer.import_files(_files(event))
+
+    def _pop_up_more(self) -> None:
+        menu = self.commands.list_menu()
+        menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))
+
+    def _show_progress(self, text: str, percent: int) -> None:
+        self._doing.setText(text)
+        self._bar.setValue(percent)
+        self._bar.setAccessibleName(text)
+        self._doing.setVisible(bool(text))
+        self._bar.setVisible(bool(text))
+
+
+def _row(spacing: int, *widgets: QWidget) -> QHBoxLayout:
+    row = QHBoxLayout()
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(spacing)
+    for widget in widgets:
+        row.addWidget(widget)
+    return row
+
+
+def _files(event: QDropEvent) -> list[Path]:
+    """The files being dragged that conversations can be in."""
+    paths = [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
+    return [path for path in paths if path.suffix.lower() in {".json", ".jsonl"}]

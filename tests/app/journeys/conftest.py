@@ -1,0 +1,24 @@
+"""Travellers on data folders of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from traveller import Traveller
+
+from app.theme.theme import Theme
+
+
+@pytest.fixture
+def traveller(tmp_path: Path, theme: Theme, qtbot: QtBot) -> Iterator[Traveller]:
+    """Somebody who has just opened the window; nothing is loaded yet."""
+    result = Traveller(tmp_path, theme, qtbot)
+    yield result
+    result.leave()

@@ -1,0 +1,100 @@
+"""Somebody at a real window on the real engine and the bundled model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.application import Assembly
+from app.chat.message_view import AnswerMessage
+from app.chat.page import ChatPage
+from app.chat.session import ChatSession
+from app.paths import Paths
+from app.status import Phase
+from app.theme.theme import Theme
+from engine.commands import Load, Mode, WeightFormat
+from engine.hub.local import bundled_target
+
+PATIENCE_MS = 60_000
+
+
+class Traveller:
+    """Does what people do, and waits for what they would wait for."""
+
+    def __init__(self, folder: Path, theme: Theme, bot: QtBot) -> None:
+        self.bot = bot
+        self.assembly = Assembly(Paths(folder / "data", folder / "config"), theme)
+        self.window = self.assembly.window
+        self.window.resize(1280, 800)
+        self.window.show()
+        bot.waitExposed(self.window)
+
+    @property
+    def chat(self) -> ChatPage:
+        return self.window.chat
+
+    @property
+    def session(self) -> ChatSession:
+        return self.assembly.session
+
+    @property
+    def answer(self) -> AnswerMessage:
+        """The last answer on show."""
+        answer = self.chat.transcript.last_answer()
+        assert answer is not None
+        return answer
+
+    def start(self) -> None:
+        """Wait for the bundled model, as it loads at a first start."""
+        self.assembly.start(bundled_target)
+        self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
+
+    def start_slowly(self) -> None:
+        """The slow path without a draft: answers have a middle."""
+        load = Load(bundled_target(), mode=Mode.PLAIN, weights=WeightFormat.F32)
+        self.assembly.bridge.start(lambda: load)
+        self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
+
+    def until(self, holds: Callable[[], object]) -> None:
+        self.bot.waitUntil(lambda: bool(holds()), timeout=PATIENCE_MS)
+
+    def say(self, text: str) -> None:
+        """Type into the message field and press Enter."""
+        field = self.chat.composer.field
+        field.setFocus()
+        self.bot.keyClicks(field, text)
+        self.bot.keyClick(field, Qt.Key.Key_Return)
+
+    def ask(self, text: str) -> AnswerMessage:
+        """Say something and wait for the whole answer."""
+        self.say(text)
+        self.answered()
+        return self.answer
+
+    def answered(self) -> None:
+        self.until(lambda: self.session.live is None)
+
+    def writing(self, characters: int = 1) -> None:
+        """Wait until so much of the answer is on show."""
+        self.until(
+            lambda: (
+                (answer := self.chat.transcript.last_answer()) is not None
+                and len(answer.text.raw_text) >= characters
+            )
+        )
+
+    def keys(self, keys: str) -> None:
+        """Press a combination such as "Ctrl+N" where the focus is."""
+        target: QWidget = QApplication.focusWidget() or self.window
+        QTest.keySequence(target, keys)
+
+    def leave(self) -> None:
+        """Close the window and everything behind it."""
+        self.assembly.close()
+        self.window.close()
+        self.window.deleteLater()
