@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from PySide6.QtGui import QColor, QTextCharFormat, QTextLayout
+import time
+from collections import deque
+from collections.abc import Iterator
 
+from PySide6.QtGui import QColor, QTextCharFormat, QTextDocument, QTextLayout
+
+from app.chat.regions import Property, Region, RegionKind
+from app.chat.source_map import utf16_length
+from app.theme.theme import current
 from app.theme.tokens import Tokens
 
-_MAX_CHARACTERS = 40_000
-"""Longer code stays uncoloured: lexing it would be felt."""
+_LINES = 40
+"""So many lines are coloured between two looks at the clock."""
+
+Spans = list[QTextLayout.FormatRange]
 
 
-def line_formats(
-    code: str, language: str, tokens: Tokens
-) -> list[list[QTextLayout.FormatRange]] | None:
-    """Colour ranges for every line of `code`; None when the language is unknown or the code long.
+def line_formats(code: str, language: str, tokens: Tokens) -> Iterator[Spans] | None:
+    """Colour ranges for line after line of `code`; None when the language is unknown.
 
     Ranges count UTF-16 code units from the start of their line.
     """
-    if not language or len(code) > _MAX_CHARACTERS:
+    if not language:
         return None
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound
@@ -26,29 +33,124 @@ def line_formats(
         lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     except ClassNotFound:
         return None
-    lines: list[list[QTextLayout.FormatRange]] = [[]]
+    return _lines(((str(kind), text) for kind, text in lexer.get_tokens(code)), tokens)
+
+
+def _lines(lexed: Iterator[tuple[str, str]], tokens: Tokens) -> Iterator[Spans]:
+    styles: dict[str, QTextCharFormat | None] = {}
+    line: Spans = []
     column = 0
-    for kind, text in lexer.get_tokens(code):
-        colour = _colour(str(kind), tokens)
+    for kind, text in lexed:
+        if kind not in styles:
+            styles[kind] = _style(kind, tokens)
+        style = styles[kind]
         for index, part in enumerate(text.split("\n")):
             if index:
-                lines.append([])
-                column = 0
+                yield line
+                line, column = [], 0
             length = utf16_length(part)
-            if colour and length:
+            if style is not None and length:
                 span = QTextLayout.FormatRange()
-                span.start, span.length = column, length
-                style = QTextCharFormat()
-                style.setForeground(QColor(colour))
-                span.format = style
-                lines[-1].append(span)
+                span.start, span.length, span.format = column, length, style
+                line.append(span)
             column += length
-    return lines
+    yield line
 
 
-def utf16_length(text: str) -> int:
-    """How many UTF-16 code units `text` has, which is what Qt counts."""
-    return len(text) + sum(character > "\uffff" for character in text)
+class CodeColours:
+    """Colours the code of a document, some lines at a time."""
+
+    def __init__(self, document: QTextDocument) -> None:
+        self._document = document
+        self._waiting: deque[Region] = deque()
+        self._lines: Iterator[Spans] | None = None
+        self._number = self._last = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is code that waits for its colours."""
+        return bool(self._waiting) or self._lines is not None
+
+    def add(self, region: Region) -> None:
+        """Colour this code when its turn comes."""
+        if region.kind is RegionKind.CODE:
+            self._waiting.append(region)
+
+    def clear(self) -> None:
+        """Forget all code."""
+        self._waiting.clear()
+        self._lines = None
+
+    def work(self, seconds: float) -> None:
+        """Colour lines for about so long, some at least."""
+        end = time.perf_counter() + seconds
+        while self.busy:
+            if self._lines is None:
+                region = self._waiting.popleft()
+                self._lines = line_formats(region.code, region.language, current())
+                self._number, self._last = region.first, region.last
+            if self._lines is not None:
+                self._colour_some(self._lines)
+            if time.perf_counter() >= end:
+                break
+
+    def _colour_some(self, lines: Iterator[Spans]) -> None:
+        block = self._document.findBlockByNumber(self._number)
+        start = end = block.position()
+        for _ in range(_LINES):
+            spans = next(lines, None)
+            if spans is None or block.blockNumber() > self._last:
+                self._lines = None
+                break
+            # A line broken for layout goes on in text blocks of its own.
+            while True:
+                length = block.length() - 1
+                block.layout().setFormats(_within(spans, length))
+                spans = _beyond(spans, length)
+                end = block.position() + block.length()
+                block = block.next()
+                if not block.blockFormat().hasProperty(Property.CONTINUES):
+                    break
+        self._number = block.blockNumber()
+        if end > start:
+            self._document.markContentsDirty(start, end - start)
+
+
+def _within(spans: Spans, length: int) -> Spans:
+    """What of a line's colours falls on its first `length` units."""
+    if not spans or spans[-1].start + spans[-1].length <= length:
+        return spans
+    return [
+        _moved(span, span.start, min(span.length, length - span.start))
+        for span in spans
+        if span.start < length
+    ]
+
+
+def _beyond(spans: Spans, length: int) -> Spans:
+    """What of a line's colours falls behind its first `length` units, counted from there."""
+    return [
+        _moved(
+            span, max(span.start - length, 0), min(span.length, span.start + span.length - length)
+        )
+        for span in spans
+        if span.start + span.length > length
+    ]
+
+
+def _moved(span: QTextLayout.FormatRange, start: int, length: int) -> QTextLayout.FormatRange:
+    result = QTextLayout.FormatRange()
+    result.start, result.length, result.format = start, length, span.format
+    return result
+
+
+def _style(kind: str, tokens: Tokens) -> QTextCharFormat | None:
+    colour = _colour(kind, tokens)
+    if colour is None:
+        return None
+    style = QTextCharFormat()
+    style.setForeground(QColor(colour))
+    return style
 
 
 def _colour(kind: str, tokens: Tokens) -> str | None:

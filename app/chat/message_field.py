@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QMimeData, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QFont, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
-from app.chat.writer import prose_size
+from app.chat.styles import prose_size
 from app.theme.fonts import keep_font
 from app.theme.theme import ui_font
 

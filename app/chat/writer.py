@@ -3,60 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from PySide6.QtGui import (
     QColor,
-    QFont,
-    QFontInfo,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
-    QTextFormat,
+    QTextTable,
 )
 
-from app.chat.highlight import line_formats
-from app.chat.markdown import Block, BlockKind
-from app.theme.theme import current, mono_font, ui_font
+from app.chat.inline_writer import InlineWriter, Note
+from app.chat.lines import Lines, Placed
+from app.chat.markdown import FENCE, Block, BlockKind, safe_cut
+from app.chat.regions import INVISIBLE, Property, Region, RegionKind, joined
+from app.chat.source_map import Offsets, SourceMap, utf16_length
+from app.chat.styles import CODE_HEADER, INDENT, Look, gap, is_rtl
+from app.chat.table import (
+    Row,
+    clear_row,
+    fix_widths,
+    parse_rows,
+    table_format,
+    write_rows,
+)
 
 _LINE = 4_000
-"""Longest run of characters in one text block; longer code lines are broken for layout only."""
-CODE_HEADER = 34
-"""Height of the strip above code that holds the language and the copy button."""
-CODE_PADDING = 14
-INVISIBLE = "\u200b"
-"""Fills a text block that has no text of its own."""
-
-
-class Property(IntEnum):
-    """Our own marks on text blocks."""
-
-    CONTINUES = QTextFormat.Property.UserProperty + 1
-    """This text block goes on in the line of the one before (a giant line broken for layout)."""
-    FILLER = QTextFormat.Property.UserProperty + 2
-    """An empty text block that Qt needs around a table."""
-
-
-class RegionKind(StrEnum):
-    """What the view paints behind text."""
-
-    CODE = "code"
-    QUOTE = "quote"
-    RULE = "rule"
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Text blocks `first` to `last` that share a background or a bar at `indent` pixels."""
-
-    kind: RegionKind
-    first: int
-    last: int
-    indent: float = 0
-    language: str = ""
-    code: str = ""
+"""Longest run of characters in one text block; longer lines are broken for layout only."""
 
 
 @dataclass(slots=True)
@@ -68,42 +43,60 @@ class _Written:
     fresh: bool
     after: str
     regions: list[Region] = field(default_factory=list)
+    table: QTextTable | None = None
 
 
 class DocumentWriter:
     """Keeps a QTextDocument in step with a growing list of blocks.
 
     Committed blocks are never touched again; the live ones after them are replaced as needed, and
-    an open code block only ever gets text appended.
+    an open code block or table only ever gets text appended.
     """
 
-    def __init__(self, document: QTextDocument) -> None:
+    def __init__(self, document: QTextDocument, offsets: Offsets, scale: float = 1.0) -> None:
         self.document = document
-        document.setUndoRedoEnabled(False)
-        document.setIndentWidth(26)
+        self.look = Look.now(scale)
+        self.offsets = offsets
+        self.map = SourceMap()
+        self._scale = scale
         self._regions: list[Region] = []
         self._live: list[_Written] = []
-        self._fresh = True
-        self._after = ""
+        self._table: QTextTable | None = None
+        self._widths: list[float] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self.document.setUndoRedoEnabled(False)
+        self.document.setIndentWidth(INDENT)
+        self._regions.clear()
+        self._live = []
+        self._fresh, self._after = True, ""
+        self._table, self._widths = None, []
+        self.map = SourceMap()
         self.committed_end = 0
         """Where the part of the document ends that is final."""
 
     @property
     def regions(self) -> list[Region]:
         """What to paint behind the text, from top to bottom."""
-        return self._regions + [region for live in self._live for region in live.regions]
+        live = [region for each in self._live for region in each.regions]
+        if live and live[0].continues and self._regions:
+            return self._regions[:-1] + joined([self._regions[-1], *live])
+        return self._regions + joined(live)
 
-    def clear(self) -> None:
-        """Start over with an empty document."""
+    def clear(self, offsets: Offsets | None = None) -> None:
+        """Start over with an empty document, in the fonts now in force."""
         self.document.clear()
-        self.document.setUndoRedoEnabled(False)
-        self._regions = []
-        self._live = []
-        self._fresh, self._after = True, ""
-        self.committed_end = 0
+        self.look = Look.now(self._scale)
+        if offsets is not None:
+            self.offsets = offsets
+        self._reset()
 
-    def update(self, committed: Sequence[Block], tail: Sequence[Block]) -> None:
-        """Append `committed` for good, then show `tail` for the time being."""
+    def update(self, committed: Sequence[Block], tail: Sequence[Block]) -> list[Region]:
+        """Append `committed` for good, then show `tail` for the time being.
+
+        Gives the regions that are now complete.
+        """
         wanted = [*committed, *tail]
         cursor = QTextCursor(self.document)
         cursor.beginEditBlock()
@@ -114,20 +107,36 @@ class DocumentWriter:
             self._write(block, cursor)
         cursor.endEditBlock()
         final, self._live = self._live[: len(committed)], self._live[len(committed) :]
-        for written in final:
-            for region in written.regions:
-                self._highlight(region)
-            self._regions.extend(written.regions)
+        complete = self._commit(final)
         end = self.document.characterCount() - 1
         self.committed_end = self._live[0].start if self._live else end
+        return complete
 
-    def rehighlight(self) -> None:
-        """Colour all finished code again, after a change of theme."""
-        for region in self._regions:
-            self._highlight(region)
+    def _commit(self, final: Sequence[_Written]) -> list[Region]:
+        complete: list[Region] = []
+        for written in final:
+            for region in written.regions:
+                last = self._regions[-1:] if region.continues else []
+                self._regions[len(self._regions) - len(last) :] = joined([*last, region])
+                if written.block.closed or written.block.kind is not BlockKind.CODE:
+                    complete.append(self._regions[-1])
+            if written.table is not None:
+                self._table = written.table
+        return complete
+
+    def noting(self, base: int) -> Note:
+        """Notes which source is shown where; its places count from character `base`."""
+
+        def note(document: int, length: int, start: int, end: int) -> None:
+            if base < 0:
+                return  # our own words, not the message's
+            source = self.offsets.utf16(base + start)
+            self.map.add(document, length, source, self.offsets.utf16(base + end) - source)
+
+        return note
 
     def _kept(self, wanted: Sequence[Block], cursor: QTextCursor) -> int:
-        """How many live blocks can stay; an open code block that grew is extended on the spot."""
+        """How many live blocks can stay; one that only grew is extended on the spot."""
         kept = 0
         for written, block in zip(self._live, wanted, strict=False):
             if written.block != block and not self._extended(written, block, cursor):
@@ -138,22 +147,49 @@ class DocumentWriter:
 
     def _extended(self, written: _Written, block: Block, cursor: QTextCursor) -> bool:
         old = written.block
-        both_code = old.kind is BlockKind.CODE and block.kind is BlockKind.CODE
-        if not both_code or old.closed or old.language != block.language:
+        if old.kind is not block.kind or written is not self._live[-1]:
+            return False
+        if block.kind is BlockKind.TABLE:
+            return self._extend_table(written, block)
+        if block.kind is not BlockKind.CODE or old.closed or old.language != block.language:
             return False
         before, after = old.code, block.code
-        if written is not self._live[-1] or not after.startswith(before) or not before:
+        if not after.startswith(before) or not before:
             return False
         cursor.movePosition(QTextCursor.MoveOperation.End)
-        self._insert_lines(after[len(before) :], cursor)
+        self.insert_lines(after[len(before) :], cursor, None, 0)
         (region,) = written.regions
-        written.regions = [_code_region(block, region.first, cursor, region.indent)]
+        self._note_code(block, self.document.findBlockByNumber(region.first).position())
+        written.regions = [self._code_region(block, region.first, cursor)]
+        return True
+
+    def _extend_table(self, written: _Written, block: Block) -> bool:
+        """Rewrite the last row of a live table, and append what came after it."""
+        old, table = written.block, written.table
+        if table is None or not block.source.startswith(old.source) or old.head != block.head:
+            return False
+        lines = old.source.split("\n")
+        headings = 0 if old.head else 2
+        if len(lines) <= headings + 1:
+            return False
+        kept = "\n".join(lines[:-1]) + "\n"
+        head = old.head or "\n".join(lines[:2])
+        rows = parse_rows(head + "\n" + block.source[len(kept) :])[1:]
+        first = table.rows() - 1
+        if len(rows) != block.source.count("\n", len(kept)) + 1:
+            return False
+        self.map.cut(clear_row(table, first))
+        if len(rows) > 1:
+            table.appendRows(len(rows) - 1)
+        note = self.noting(block.start + len(kept) - len(head) - 1)
+        write_rows(table, first, rows, InlineWriter(self.look, note), self.look)
         return True
 
     def _remove_from(self, index: int, cursor: QTextCursor) -> None:
         if index >= len(self._live):
             return
         first = self._live[index]
+        self.map.cut(first.start)
         cursor.setPosition(first.start)
         style, items = cursor.blockFormat(), cursor.block().textList()
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
@@ -175,22 +211,29 @@ class DocumentWriter:
 
         written = _Written(block, cursor.position(), self._fresh, self._after)
         self._live.append(written)
-        if block.kind is BlockKind.CODE:
-            first = self.start_code(cursor, 0)
-            self._insert_lines(block.code, cursor)
-            written.regions.append(_code_region(block, first, cursor, 0))
-        elif block.kind is BlockKind.PLAIN:
-            self._start_plain(block, cursor)
-            self._insert_lines(block.source, cursor)
-        else:
-            prose = ProseWriter(self, cursor)
-            prose.write(block.source)
-            written.regions.extend(prose.regions)
+        match block.kind:
+            case BlockKind.CODE:
+                written.regions.append(self._write_code(block, cursor))
+            case BlockKind.PLAIN:
+                style = self.look.line(rtl=is_rtl(block.source[:400]))
+                self.mark_continued(style, block)
+                self.start(cursor, "continued" if block.continues else "prose", style)
+                placed = Lines(block.source).paragraph(block.source, 0)
+                self.insert_lines(block.source, cursor, placed, block.start)
+            case BlockKind.TABLE:
+                written.table = self._write_table(block, cursor)
+            case BlockKind.THOUGHT:
+                number = self.start(cursor, "thought", self.room(1))
+                cursor.insertText(INVISIBLE)
+                written.regions.append(Region(RegionKind.THOUGHT, number, number))
+            case _:
+                prose = ProseWriter(self, cursor, block)
+                prose.write()
+                written.regions.extend(prose.regions)
 
     def start(self, cursor: QTextCursor, kind: str, style: QTextBlockFormat) -> int:
         """Begin a text block of `kind` below the last one; its number."""
-        gap = _gap(self._after, kind)
-        style.setTopMargin(style.topMargin() + gap)
+        style.setTopMargin(style.topMargin() + gap(self._after, kind))
         if self._fresh:
             _leave_list(cursor)
             cursor.setBlockFormat(style)
@@ -198,125 +241,164 @@ class DocumentWriter:
         else:
             cursor.insertBlock(style, QTextCharFormat())
         cursor.setCharFormat(QTextCharFormat())
-        self._fresh, self._after = False, kind
+        self._fresh = False
+        self._after = "prose" if kind == "continued" else kind
         return cursor.blockNumber()
 
-    def start_table(self, cursor: QTextCursor) -> int:
-        """Make ready for a table; the space to leave above it.
+    def mark_continued(self, style: QTextBlockFormat, block: Block) -> None:
+        """Mark the text block of a block that goes on in the middle of a line."""
+        if block.in_line:
+            style.setProperty(Property.CONTINUES, True)
 
-        The empty text block that Qt leaves before it takes no room.
-        """
-        if self._fresh:
-            _make_filler(cursor)
-        return _gap(self._after, "table")
-
-    def end_table(self, cursor: QTextCursor) -> None:
-        """Go on after a table, in the empty text block that Qt puts there."""
-        cursor.movePosition(QTextCursor.MoveOperation.End)
-        _make_filler(cursor)
-        self._fresh, self._after = True, "table"
+    def room(self, height: float) -> QTextBlockFormat:
+        """The format of a text block that keeps `height` pixels free."""
+        style = QTextBlockFormat()
+        style.setLineHeight(height, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        style.setProperty(Property.FILLER, True)
+        return style
 
     def start_code(self, cursor: QTextCursor, indent: float) -> int:
         """Begin a code block `indent` pixels from the left; the number of its first line."""
-        style = _code_line(indent)
+        style = self.look.code_line(indent)
         style.setTopMargin(CODE_HEADER)
         first = self.start(cursor, "code", style)
-        cursor.setCharFormat(code_format())
+        cursor.setCharFormat(self.look.code())
         return first
 
-    def _start_plain(self, block: Block, cursor: QTextCursor) -> None:
-        style = prose_line()
+    def _write_code(self, block: Block, cursor: QTextCursor) -> Region:
         if block.continues:
-            style.setProperty(Property.CONTINUES, True)
-        self.start(cursor, "continued" if block.continues else "prose", style)
+            style = self.look.code_line(0)
+            self.mark_continued(style, block)
+            first = self.start(cursor, "continued", style)
+            self._after = "code"
+            cursor.setCharFormat(self.look.code())
+        else:
+            first = self.start_code(cursor, 0)
+        position = cursor.position()
+        self.insert_lines(block.code, cursor, None, 0)
+        self._note_code(block, position)
+        return self._code_region(block, first, cursor)
 
-    def _insert_lines(self, text: str, cursor: QTextCursor) -> None:
-        """Insert text, each line a text block of the current kind without its top margin."""
+    def _note_code(self, block: Block, position: int) -> None:
+        """Note where the code that was written from `position` on stands in its source."""
+        self.map.cut(position)
+        code = block.code
+        first = 0 if block.head or FENCE.match(block.source) is None else 1
+        placed = Lines(block.source).paragraph(code, first)
+        self._note_lines(code, position, placed, block.start)
+
+    def _code_region(self, block: Block, first: int, cursor: QTextCursor) -> Region:
+        last, joint = cursor.blockNumber(), "" if block.in_line else "\n"
+        region = Region(RegionKind.CODE, first, last, 0, block.language, block.code)
+        return replace(region, continues=block.continues, joint=joint)
+
+    def _write_table(self, block: Block, cursor: QTextCursor) -> QTextTable:
+        if not block.continues:
+            inline = InlineWriter(self.look, self.noting(block.start))
+            self._widths = []
+            return self.insert_table(cursor, parse_rows(block.source), inline, 0)
+        rows = parse_rows(block.head + "\n" + block.source)[1:]
+        base = block.start - len(block.head) - 1
+        if self._table is not None and not self._widths:
+            self._fix_widths(self._table)
+        inline = InlineWriter(self.look, self.noting(base))
+        return self.insert_table(cursor, rows, inline, 0)
+
+    def _fix_widths(self, table: QTextTable) -> None:
+        """Keep the columns of a long table as they are, for the tables that continue it."""
+        layout = self.document.documentLayout()
+        room = max(self.document.textWidth(), 1.0)
+        style = table.format().toTableFormat()
+        padding = 2 * style.cellPadding() + style.border()
+        blocks = [
+            table.cellAt(0, column).firstCursorPosition().block()
+            for column in range(table.columns())
+        ]
+        lefts = [layout.blockBoundingRect(block).left() for block in blocks]
+        right = layout.frameBoundingRect(table).right() + style.cellPadding()
+        widths = [max(after - left, padding + 10) for left, after in pairwise([*lefts, right])]
+        self._widths = [100 * width / room for width in widths]
+        fix_widths(style, self._widths)
+        style.setBottomMargin(0)
+        table.setFormat(style)
+
+    def insert_table(
+        self, cursor: QTextCursor, rows: Sequence[Row], inline: InlineWriter, indent: float
+    ) -> QTextTable:
+        """Insert a table; the empty text blocks that Qt leaves around it take no room."""
+        if self._fresh:
+            _make_filler(cursor)
+        style = table_format(indent, gap(self._after, "table"), self._widths)
+        style.setHeaderRowCount(1 if rows and rows[0].header else 0)
+        columns = max((len(row.contents) for row in rows), default=1)
+        table = cursor.insertTable(max(len(rows), 1), columns, style)
+        write_rows(table, 0, rows, inline, self.look)
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        _make_filler(cursor)
+        self._fresh, self._after = True, "table"
+        return table
+
+    def insert_lines(
+        self, text: str, cursor: QTextCursor, placed: Placed | None, base: int
+    ) -> None:
+        """Insert text, each line a text block of the current kind without its top margin.
+
+        `placed` tells where the text stands in the source, from character `base` on.
+        """
         style = cursor.blockFormat()
         inner = QTextBlockFormat(style)
         inner.setTopMargin(0)
         inner.clearProperty(Property.CONTINUES)
         char_format = cursor.charFormat()
+        position = cursor.position()
         first, *rest = text.split("\n")
         _insert_long(first, cursor, inner, char_format)
-        for line in rest:
+        if rest and max(map(len, rest)) <= _LINE:
             cursor.insertBlock(inner, char_format)
-            if line:
+            cursor.insertText("\n".join(rest), char_format)
+        else:
+            for line in rest:
+                cursor.insertBlock(inner, char_format)
                 _insert_long(line, cursor, inner, char_format)
+        if placed is not None:
+            self._note_lines(text, position, placed, base)
 
-    def insert_code(self, code: str, cursor: QTextCursor) -> None:
-        """Insert the lines of a code block that was begun with `start_code`."""
-        self._insert_lines(code, cursor)
-
-    def _highlight(self, region: Region) -> None:
-        if region.kind is not RegionKind.CODE:
-            return
-        formats = line_formats(region.code, region.language, current())
-        if formats is None or len(formats) != region.last - region.first + 1:
-            return
-        block = self.document.findBlockByNumber(region.first)
-        start = block.position()
-        for spans in formats:
-            block.layout().setFormats(spans)
-            end = block.position() + block.length()
-            block = block.next()
-        self.document.markContentsDirty(start, end - start)
+    def _note_lines(self, text: str, position: int, placed: Placed, base: int) -> None:
+        note = self.noting(base)
+        at = 0
+        for line in text.split("\n"):
+            for piece in _pieces(line):
+                units = utf16_length(piece)
+                for start, end, source in placed.stretches(at, at + len(piece)):
+                    if end - start == len(piece):
+                        note(position, units, source, source + end - start)
+                position += units + 1
+                at += len(piece)
+            at += 1
 
 
-def prose_line() -> QTextBlockFormat:
-    """The paragraph format of running text."""
-    style = QTextBlockFormat()
-    font = ui_font()
-    font.setPointSizeF(prose_size())
-    set_line_height(style, font, 1.55)
-    return style
-
-
-def prose_size() -> float:
-    """Point size of running text."""
-    return ui_font().pointSizeF() + 0.9
-
-
-def set_line_height(style: QTextBlockFormat, font: QFont, factor: float) -> None:
-    """Give lines at least `factor` times the font's size, whatever the font itself asks for."""
-    height = QFontInfo(font).pixelSize() * factor
-    style.setLineHeight(height, QTextBlockFormat.LineHeightTypes.MinimumHeight.value)
-
-
-def code_format() -> QTextCharFormat:
-    """The character format of code."""
-    style = QTextCharFormat()
-    font = mono_font()
-    style.setFontFamilies(font.families())
-    style.setFontFixedPitch(True)
-    style.setProperty(QTextFormat.Property.FontSizeAdjustment, 0)
-    style.setFontStyleHint(QFont.StyleHint.Monospace)
-    style.setFontPointSize(font.pointSizeF() + 0.4)
-    return style
-
-
-def _code_line(indent: float) -> QTextBlockFormat:
-    style = QTextBlockFormat()
-    style.setLeftMargin(indent + CODE_PADDING)
-    style.setRightMargin(CODE_PADDING)
-    set_line_height(style, mono_font(), 1.5)
-    return style
-
-
-def _code_region(block: Block, first: int, cursor: QTextCursor, indent: float) -> Region:
-    return Region(RegionKind.CODE, first, cursor.blockNumber(), indent, block.language, block.code)
+def _pieces(line: str) -> list[str]:
+    """A line in the parts that are laid out on their own."""
+    pieces = []
+    while len(line) > _LINE:
+        at = safe_cut(line, _LINE)
+        pieces.append(line[:at])
+        line = line[at:]
+    return [*pieces, line]
 
 
 def _insert_long(
     line: str, cursor: QTextCursor, inner: QTextBlockFormat, char_format: QTextCharFormat
 ) -> None:
-    cursor.insertText(line[:_LINE], char_format)
-    if len(line) > _LINE:
+    first, *rest = _pieces(line)
+    if first:
+        cursor.insertText(first, char_format)
+    if rest:
         going_on = QTextBlockFormat(inner)
         going_on.setProperty(Property.CONTINUES, True)
-        for start in range(_LINE, len(line), _LINE):
+        for piece in rest:
             cursor.insertBlock(going_on, char_format)
-            cursor.insertText(line[start : start + _LINE], char_format)
+            cursor.insertText(piece, char_format)
 
 
 def _leave_list(cursor: QTextCursor) -> None:
@@ -335,18 +417,3 @@ def _make_filler(cursor: QTextCursor) -> None:
     tiny.setFontPointSize(1)
     tiny.setForeground(QColor(0, 0, 0, 0))
     cursor.setBlockCharFormat(tiny)
-
-
-def _gap(before: str, after: str) -> int:
-    """Vertical space between two kinds of text block, in pixels."""
-    if before in {"", "table"} or after == "continued":
-        return 0  # a table brings its own space below
-    if before == "code":
-        return CODE_PADDING + 14
-    if after in {"item", "nested"} and before in {"item", "nested"}:
-        return 4
-    if after.startswith("heading"):
-        return 20
-    if before.startswith("heading"):
-        return 6
-    return 12

@@ -11,8 +11,9 @@ from PySide6.QtGui import QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.text_view import TextView, selected_text
-from app.chat.writer import RegionKind
+from app.chat.regions import RegionKind
+from app.chat.surface import selected_text
+from app.chat.text_view import TextView
 from app.theme.theme import Theme, ThemeChoice
 
 MIXED = """\
@@ -152,7 +153,7 @@ def test_any_stream_ends_as_the_whole_would_look(
 ) -> None:
     view.show_markdown(text)
     whole = _looks(view)
-    view.show_plain("")
+    view.reopen("")
     edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     for start, end in pairwise(edges):
         view.append(text[start:end])
@@ -176,6 +177,7 @@ def test_any_stream_ends_as_the_whole_would_look(
 def test_degenerate_text_is_shown_quickly(view: TextView, text: str) -> None:
     started = time.process_time()
     view.show_markdown(text)
+    view.complete()
     QApplication.processEvents()
     assert time.process_time() - started < 8
     assert view.raw_text == text
@@ -184,6 +186,7 @@ def test_degenerate_text_is_shown_quickly(view: TextView, text: str) -> None:
 
 def test_what_is_too_long_to_show_is_said_and_copied_whole(view: TextView) -> None:
     view.show_markdown("word " * 60_000)
+    view.complete()
     assert "100,000 more characters are not shown" in _everything(view)
     assert len(view.raw_text) == 300_000
 
@@ -215,8 +218,9 @@ def test_copied_text_keeps_list_markers_and_lines(view: TextView) -> None:
 
 
 def test_a_giant_line_is_copied_in_one_piece(view: TextView) -> None:
-    line = "ab " * 10_000
+    line = ("ab " * 10_000).rstrip()
     view.show_markdown(line)
+    view.complete()
     assert _everything(view) == line
 
 

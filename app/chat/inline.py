@@ -1,0 +1,119 @@
+"""Inline markdown (emphasis, code, links, formulas) with the place of every piece in its source.
+
+markdown-it tells lines, not columns. Its inline parser is asked here where it stands whenever it
+writes a token; from that the exact place of the token's text follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.parser_inline import ParserInline
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markdown_it.utils import EnvType
+
+_AT = "at"
+_UP_TO = "up_to"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Characters `start` to `end` of the inline source."""
+
+    start: int
+    end: int
+
+
+class _State(StateInline):
+    """Notes in every token where the parser stood."""
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        token = super().push(ttype, tag, nesting)
+        token.meta[_AT] = self.pos
+        return token
+
+    def pushPending(self) -> Token:  # noqa: N802
+        token = super().pushPending()
+        token.meta[_UP_TO] = self.pos
+        return token
+
+
+class PlacedInline(ParserInline):
+    """The inline parser whose tokens know their places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ruler2.disable(["fragments_join"])  # joined tokens would lose their places
+
+    def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
+        """As the original does, with our state."""
+        state = _State(src, md, env, tokens)
+        self.tokenize(state)
+        for rule in self.ruler2.getRules(""):
+            rule(state)
+        return state.tokens
+
+
+def places(tokens: Sequence[Token], source: str) -> list[Place]:
+    """Where the text of each of the `tokens` parsed from `source` stands in it, in order.
+
+    A place as long as the token's text holds the very same text; any other, what it was made from.
+    """
+    found: list[Place] = []
+    after = 0
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        place = _place(token, following, source, after)
+        found.append(place)
+        after = max(after, place.end)
+    return found
+
+
+def _place(token: Token, following: Token | None, source: str, after: int) -> Place:
+    length = len(token.content)
+    if _UP_TO in token.meta:
+        end = int(token.meta[_UP_TO])
+        if following is not None and following.type == "link_open" and not following.info:
+            end -= 1  # the parser had already passed the bracket
+        elif source[end : end + 1] == "\n" and following is not None:
+            end = _before_spaces(source, end, token.content)
+        return Place(max(end - length, after), max(end, after))
+    at = int(token.meta.get(_AT, after))
+    match token.type:
+        case "softbreak" | "hardbreak":
+            line_end = source.find("\n", at)
+            start = line_end if line_end >= 0 else at
+            return Place(start, start + 1)
+        case "code_inline":
+            start = at + len(token.markup)
+            if source[start : start + length].replace("\n", " ") != token.content:
+                start += 1  # one space on either side was taken off
+            return Place(start, start + length)
+        case "text_special":
+            if token.info == "entity" or token.content == token.markup:
+                return Place(at, at + len(token.markup))
+            return Place(at + 1, at + 1 + length)
+        case "image":
+            return Place(at + 2, at + 2 + length)
+        case "math_inline":
+            return Place(at, at + len(token.markup))
+        case "text" if source.startswith("<", at):
+            same = source.startswith(token.content, at + 1)
+            end = at + 1 + length if same else source.find(">", at) + 1
+            return Place(at + 1 if same else at, end)
+        case "text":
+            start = max(at, after)  # the marks of a run are pushed from where it begins
+            return Place(start, start + length)
+        case _:
+            return Place(max(at, after), max(at, after))
+
+
+def _before_spaces(source: str, end: int, content: str) -> int:
+    """The end of `content` before the spaces that a line break swallowed."""
+    while end > 0 and source[end - 1] == " " and not source.endswith(content, 0, end):
+        end -= 1
+    return end
