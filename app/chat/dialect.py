@@ -11,6 +11,7 @@ import re
 from functools import cache
 
 from markdown_it import MarkdownIt
+from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
@@ -49,7 +50,7 @@ def _dialect() -> MarkdownIt:
     options = {"html": False, "maxNesting": MAX_NESTING}
     dialect = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     dialect.disable(["reference", "html_block", "html_inline"]).disable("text_join")
-    interrupts = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     dialect.block.ruler.before("fence", "math_block", _formula_block, interrupts)
     return dialect
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 PLAIN_CHUNK = 4_000
 """Longest block of plain text or code, in characters."""
 _CODE_LINES = 32
-_TABLE_CELLS = 120
+_TABLE_CELLS = 60
 _PARAGRAPH = 2_400
 """Longest block of running text."""
 _SEARCHED = 1_200

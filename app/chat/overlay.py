@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import (
@@ -82,13 +83,10 @@ class OverlayPainter:
         self, painter: QPainter, source: SourceMap, block: QTextBlock, origin: QPointF
     ) -> None:
         colour = QColor(current().draft)
-        wash = QColor(colour)
-        wash.setAlphaF(0.09)
         for first, last in source.stretches(block.position(), block.position() + block.length()):
             for start, end in self._marks.drafted(first, last):
                 for a, b in _inside(block, source.shown(start, end)):
                     for rect in line_rects(block, origin, a, b):
-                        painter.fillRect(rect, wash)
                         base = QRectF(rect.left(), rect.bottom() - 1.2, rect.width(), 1.2)
                         painter.fillRect(base, colour)
 
@@ -129,9 +127,9 @@ class OverlayPainter:
         width = metrics.horizontalAdvance(shown)
         key = line.lineNumber()
         room = origin.x() + line.x() + max(line.width(), line.naturalTextWidth()) - x
-        box = QRectF(
-            x + 1, top - metrics.height() * 0.62, min(width, max(room, 0)), metrics.height()
-        )
+        height = metrics.height()
+        above = max(top - height * 0.62, 0.0)
+        box = QRectF(x + 1, above, min(width, max(room, 0)), height)
         self._tips.append((box.adjusted(-4, 0, 4, line.height()), ghost.text))
         if box.left() < busy.get(key, -1.0) or width > room:
             return
@@ -186,7 +184,7 @@ def _extents(
 
 
 def _x(line: QTextLine, at: int, edge: QTextLine.Edge = QTextLine.Edge.Leading) -> float:
-    return line.cursorToX(at, edge)[0]
+    return cast("tuple[float, int]", line.cursorToX(at, edge))[0]
 
 
 def _inside(block: QTextBlock, ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:

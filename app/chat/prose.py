@@ -109,13 +109,17 @@ class ProseWriter:
         self._quotes = [number if first < 0 else first for first in self._quotes]
         if with_marker:
             # A cursor of its own: this one may still remember a selection.
-            QTextCursor(self._cursor.block()).createList(self._list_format())
+            style_of_list = self._list_format(ticked=kind == "task")
+            QTextCursor(self._cursor.block()).createList(style_of_list)
             self._marker = False
 
-    def _list_format(self) -> QTextListFormat:
+    def _list_format(self, *, ticked: bool) -> QTextListFormat:
         ordered, number = self._lists[-1]
         style = QTextListFormat()
         style.setIndent(len(self._lists))
+        if ticked:  # the box is the marker
+            style.setStyle(QTextListFormat.Style.ListStyleUndefined)
+            return style
         bullets = (
             QTextListFormat.Style.ListDisc,
             QTextListFormat.Style.ListCircle,
@@ -134,8 +138,8 @@ class ProseWriter:
         if self._block.continues:
             self._writer.mark_continued(style, self._block)
             kind = "continued"
-        box = _BOXES.get(inline.content[:4].lower(), "") if self._lists else ""
-        self._start(kind, style)
+        box = _BOXES.get(inline.content[:4].lower(), "") if self._marker else ""
+        self._start("task" if box else kind, style)
         if box:
             self._cursor.insertText(box, self._look.text())
         placed = self._placed(inline)

@@ -116,10 +116,18 @@ class SourceMap:
     def shown(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The stretches of document that show the source from `start` to `end`."""
         index = max(bisect_right(self._source, start) - 1, 0)
+        first = last = -1
         while index < len(self) and self._source[index] < end:
             if self._source_end[index] > start:
-                yield self._to_document(index, start), self._to_document(index, end)
+                begin = self._to_document(index, start)
+                if begin != last:
+                    if first >= 0:
+                        yield first, last
+                    first = begin
+                last = self._to_document(index, end)
             index += 1
+        if first >= 0:
+            yield first, last
 
     def stretches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The stretches of source that are shown between two document positions."""

@@ -41,9 +41,9 @@ _LONGEST = 200_000
 """Characters of one message that are laid out; the rest is only copied."""
 _AT_ONCE = 4_000
 """Texts up to this length are laid out without a pause."""
-_SLICE_S = 0.006
+_SLICE_S = 0.004
 _COLOUR_S = 0.003
-_PIECE = 1_500
+_PIECE = 1_000
 """Characters that are taken in or written between two looks at the clock."""
 _FRAME_MS = 16
 _FOREVER = float("inf")
@@ -142,6 +142,7 @@ class TextView(TextSurface):
     def complete(self) -> None:
         """Lay out at once what would follow in slices."""
         self.work(_FOREVER)
+        self._colours.work(_FOREVER)
 
     def work(self, until: float) -> bool:
         """Lay out more, until about the time `until`; whether all of it is there."""
@@ -151,7 +152,7 @@ class TextView(TextSurface):
         self._place_widgets()
         self.last_render_s = time.perf_counter() - started
         if done and self._colours.busy:
-            self._colours.work(_FOREVER if until == _FOREVER else _COLOUR_S)
+            self._colours.work(_COLOUR_S)
             if self._colours.busy:
                 self._turn.start()
         return done
