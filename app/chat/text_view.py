@@ -307,7 +307,7 @@ class TextView(TextSurface):
         blocks = self._source.committed
         end, length = self._shown, 0
         while end < len(blocks) and length < _PIECE:
-            length += max(len(blocks[end].source), 60)
+            length += _cost(blocks[end])
             end += 1
         last = end == len(blocks) and not self._waiting
         tail = self._source.tail if last else ()
@@ -474,3 +474,9 @@ class TextView(TextSurface):
         if place != self._under:
             self._under = place
             self.hovered.emit(place)
+
+
+def _cost(block: Block) -> int:
+    """How long a block takes to write, in characters of running text."""
+    cells = block.source.count("|") if block.kind is BlockKind.TABLE else 0
+    return max(len(block.source), 60) + 20 * cells
