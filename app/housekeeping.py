@@ -8,6 +8,7 @@ from app.banner import BannerArea
 from app.chat.session import ChatSession
 from app.paths import Paths
 from app.reports import ReportFolder
+from app.reports.wording import safe_traceback
 from app.settings import SettingsStore
 from app.theme.theme import Theme
 from engine.errors import UserFixable
@@ -56,14 +57,16 @@ class Housekeeping(QObject):
 
     def tell_of_error(self, error: BaseException) -> None:
         """Something went wrong that nobody foresaw."""
+        if self.reports.knows(error):
+            return
+        what = tr("Something went wrong inside Duotail.")
         if self.reports.of_error(error) is None:
-            return  # told before
+            remedy = tr("Your conversations are safe. No report could be written.")
+            self._banners.show_trouble(UserFixable(what, remedy, safe_traceback(error)))
+            return
+        remedy = tr("Your conversations are safe. A report was written; it stays on this computer.")
         self._banners.show_trouble(
-            UserFixable(
-                tr("Something went wrong inside Duotail."),
-                tr("Your conversations are safe. A report was written; it stays on this computer."),
-            ),
-            (tr("Look at the report"), self.show_reports),
+            UserFixable(what, remedy), (tr("Look at the report"), self.show_reports)
         )
 
     def tell_of_last_crash(self) -> None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.paths import Paths
-from app.reports.wording import header, last_lines, safe_traceback
+from app.reports.wording import header, last_lines, safe_traceback, without_home
 
 _log = logging.getLogger(__name__)
 
@@ -52,11 +52,13 @@ class ReportFolder:
         self._paths = paths
         self._told: set[str] = set()
 
+    def knows(self, error: BaseException) -> bool:
+        """Whether this error has been reported since the start."""
+        return safe_traceback(error) in self._told
+
     def of_error(self, error: BaseException) -> Report | None:
-        """Report an error; None where this one has been reported since the start."""
+        """Report an error; None where the report cannot be written."""
         trace = safe_traceback(error)
-        if trace in self._told:
-            return None
         self._told.add(trace)
         return self._write(ReportKind.ERROR, "unexpected error", trace)
 
@@ -66,7 +68,7 @@ class ReportFolder:
             dump = self._paths.crash_log.read_text(encoding="utf-8", errors="replace").strip()
             if not dump:
                 return None
-            report = self._write(ReportKind.CRASH, "ended unexpectedly", dump)
+            report = self._write(ReportKind.CRASH, "ended unexpectedly", without_home(dump))
             os.truncate(self._paths.crash_log, 0)
         except FileNotFoundError:
             return None

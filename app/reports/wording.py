@@ -38,7 +38,7 @@ def safe_traceback(error: BaseException) -> str:
     for each in _chain(error):
         stack = traceback.StackSummary.extract(traceback.walk_tb(each.__traceback__))
         parts.append("Traceback (most recent call last):\n" + "".join(stack.format()) + _line(each))
-    return _without_home("\n\nThen:\n\n".join(parts))
+    return without_home("\n\nThen:\n\n".join(parts))
 
 
 def header(title: str, when: str) -> str:
@@ -69,7 +69,7 @@ def last_lines(log: Path) -> str:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return "(no log)"
-    return _without_home("\n".join(text.splitlines()[-_LOG_LINES:]))
+    return without_home("\n".join(text.splitlines()[-_LOG_LINES:]))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -90,7 +90,7 @@ def _line(error: BaseException) -> str:
     return f"{name}: {str(error)[:300]}"
 
 
-def _without_home(text: str) -> str:
+def without_home(text: str) -> str:
     """A user's name is in the path of the home folder."""
     return text.replace(str(Path.home()), "~")
 

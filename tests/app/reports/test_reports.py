@@ -88,12 +88,14 @@ def test_the_log_does_not_quote_either(paths: Paths) -> None:
     assert "a whole question" not in text
 
 
-def test_the_same_error_is_told_once(paths: Paths) -> None:
+def test_an_error_is_known_by_its_place(paths: Paths) -> None:
     folder = ReportFolder(paths)
     error = failing(IndexError("x"))
+    assert not folder.knows(error)
     assert folder.of_error(error) is not None
-    assert folder.of_error(error) is None
-    assert len(folder.all()) == 1
+    assert folder.knows(error)
+    assert folder.knows(failing(IndexError("x")))
+    assert not folder.knows(failing(KeyError("x")))
 
 
 def test_the_oldest_reports_go_first(paths: Paths) -> None:
