@@ -14,9 +14,9 @@ from typing import Any
 from tomli_w import dumps
 
 from app.settings.model import DEFAULTS, SPECS, Settings
-from app.settings.presets import BUILT_IN, Presets
+from app.settings.presets import AS_BEFORE, BUILT_IN, Presets
 from engine.errors import UserFixable
-from engine.language import later, tr
+from engine.language import tr
 
 _log = logging.getLogger(__name__)
 
@@ -79,11 +79,11 @@ def _named_presets(table: dict[str, Any]) -> dict[str, Any]:
     """Version 1 had one temperature and one seed for everything: now a preset of their own."""
     unset = {"temperature": (None, 0), "seed": (None,)}
     own = {key: table[key] for key, values in unset.items() if table.get(key) not in values}
+    table = {key: value for key, value in table.items() if key not in unset}
     if not own:
         return table
-    name = later("As before")
-    presets = [*_written_presets(), {"name": name} | own]
-    return table | {"preset": presets, "default_preset": name}
+    presets = [*_written_presets(), {"name": AS_BEFORE} | own]
+    return table | {"preset": presets, "default_preset": AS_BEFORE}
 
 
 def _written_presets() -> list[Any]:

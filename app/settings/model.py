@@ -150,10 +150,6 @@ class Settings:
     """Folders of models used before, the latest first."""
     sidebar_visible: bool = field(default=True, metadata=_kept(Switch()))
     performance_visible: bool = field(default=True, metadata=_kept(Switch()))
-    temperature: float = field(default=0.0, metadata=_kept(Number(0, 2)))
-    """0 is greedy, 2 the most varied."""
-    seed: int | None = field(default=None, metadata=_kept(Whole(0, _MOST)))
-    """The seed of every answer; None draws a new one for each."""
     last_conversation: int | None = field(default=None, metadata=_kept(Whole(0, _MOST)))
     window_width: int = field(default=1280, metadata=_kept(Whole(400, 20_000)))
     window_height: int = field(default=800, metadata=_kept(Whole(300, 20_000)))

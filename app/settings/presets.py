@@ -98,8 +98,8 @@ class Preset:
 
     @property
     def label(self) -> str:
-        """The name as it is shown: those that came with Duotail are translated."""
-        return tr(self.name) if self in BUILT_IN else self.name
+        """The name as it is shown: Duotail's own are translated."""
+        return tr(self.name) if self in BUILT_IN or self.name == AS_BEFORE else self.name
 
     def in_use(self) -> ChatSetup:
         """The setup of a conversation that starts with this preset."""
@@ -111,6 +111,8 @@ PRECISE = Preset(later("Precise"))
 BALANCED = Preset(later("Balanced"), ChatSetup(temperature=0.7, top_p=0.95))
 CREATIVE = Preset(later("Creative"), ChatSetup(temperature=1.0, min_p=0.05))
 BUILT_IN = (PRECISE, BALANCED, CREATIVE)
+AS_BEFORE = later("As before")
+"""Name of the preset that is made of an older version's settings."""
 
 
 @dataclass(frozen=True, slots=True)
