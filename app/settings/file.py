@@ -56,7 +56,7 @@ def save(path: Path, settings: Settings, rest: dict[str, Any] | None = None) -> 
     part = path.with_suffix(".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", errors="replace")  # halves of surrogate pairs
         os.replace(part, path)
     except OSError as error:
         raise UserFixable(

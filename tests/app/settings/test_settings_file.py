@@ -51,6 +51,12 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_half_a_character_costs_itself_only(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    save(path, Settings(presets=(Preset("Odd", ChatSetup(system_prompt="a\ud83db")),)))
+    assert load(path).settings.presets[0].setup.system_prompt == "a?b"
+
+
 def test_no_file_means_defaults(tmp_path: Path) -> None:
     assert load(tmp_path / "settings.toml").settings == Settings()
 
