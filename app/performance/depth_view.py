@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
-from app.performance.model import PerformanceModel
 from app.performance.painted_view import PaintedView, hatch
+from app.performance.sight import Sight
+from app.performance.table import Table, of_depths
 from app.theme.theme import current
+from engine.language import tr
 
 _BARS = 44
 _WIDEST = 40
@@ -19,37 +21,47 @@ _MOST = 10
 class DepthView(PaintedView):
     """One bar per position: the accepted share solid, the rejected rest hatched."""
 
-    def __init__(self, model: PerformanceModel, parent: QWidget | None = None) -> None:
-        super().__init__("Acceptance by position", parent)
-        self._model = model
+    def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
+        super().__init__(tr("Acceptance by position"), sight, parent)
 
-    def height_for(self, width: int) -> int:  # noqa: ARG002
-        """Header, percentages, bars, positions."""
-        return round(self.header_height + 2 * self.small_metrics.height() + _BARS + 4)
+    def height_for(self, room: float) -> float:  # noqa: ARG002
+        """Header, percentages, bars, positions; one line where there is nothing to count."""
+        if not self._depths():
+            return self.header_height + self.small_metrics.height()
+        return self.header_height + 2 * self.small_metrics.height() + _BARS + 4
+
+    def refresh(self) -> None:
+        """The first drafted token makes room for the bars."""
+        super().refresh()
+        if self._height(self.width()) != self.height():
+            self.setFixedHeight(self._height(self.width()))
 
     def describe(self) -> str:
         """See `wording.by_position`."""
         return wording.by_position(self._depths())
 
+    def table(self) -> Table:
+        """See `table.of_depths`."""
+        return of_depths(self.accessibleName(), self._depths())
+
     def _depths(self) -> list[tuple[int, int]]:
-        tally = self._model.tally
+        tally = self.sight.tally
         return [] if tally is None else [d for d in tally.by_depth if d[0]][:_MOST]
 
-    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+    def paint(self, painter: QPainter) -> None:
         """Draw the bars, or say that there is nothing to count."""
-        painter = QPainter(self)
         depths = self._depths()
-        self.paint_header(
-            painter, "Accepted by position", "", "% of tokens on offer" if depths else ""
-        )
+        title, note = tr("Accepted by position"), tr("% of tokens on offer")
+        self.paint_title(painter, title, note if depths else "", 0)
         line = self.small_metrics.height()
-        area = QRectF(0, self.header_height + line, self.width(), _BARS)
         if depths:
-            self._paint_bars(painter, area, depths)
+            top = self.header_height + line
+            self._paint_bars(painter, QRectF(0, top, self.room, _BARS), depths)
         else:
-            rest = QRectF(0, self.header_height, self.width(), self.height() - self.header_height)
-            self.paint_empty(painter, rest, "No drafted tokens to count")
-        painter.end()
+            painter.setFont(self.small)
+            painter.setPen(QColor(current().muted))
+            text = tr("No drafted tokens to count")
+            painter.drawText(QRectF(0, self.header_height, self.room, line), text)
 
     def _paint_bars(self, painter: QPainter, area: QRectF, depths: list[tuple[int, int]]) -> None:
         tokens = current()

@@ -1,80 +1,113 @@
-"""One graph over the last minute."""
+"""One graph over time, with the cursor that all graphs share."""
 
 from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen, QPixmap, QPolygonF
 from PySide6.QtWidgets import QWidget
 
-from app.performance.model import WINDOW_S, LaneModel, PerformanceModel
-from app.performance.painted_view import PaintedView, blend, ground
+from app.performance import wording
+from app.performance.model import LaneModel
+from app.performance.painted_view import SIDE, PaintedView, blend, ground
 from app.performance.series import Floats, Series, decimate, unbroken
+from app.performance.sight import Sight
+from app.performance.table import Table, of_lane
+from app.performance.timeline import Stretch
 from app.theme.theme import current
+from engine.language import tr
 
 _CHART = 40
 _GUTTER = 34
 """Room for the scale on the right, where the newest values are."""
-_GRID_S = 15
 _COLUMN = 2.0
 """Pixels that share one smallest and one largest value."""
+_DIVISIONS = 4
+_STEP = 0.02
+"""Of the window: how far an arrow key moves the cursor where nothing was measured."""
 
 
 class LaneView(PaintedView):
-    """Draws a `LaneModel`: the first series as a line over a tint, others as dashed lines."""
+    """Draws a `LaneModel`: the first series as a line over a tint, others as dashed lines.
 
-    def __init__(
-        self, model: PerformanceModel, lane: LaneModel, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(lane.title, parent)
-        self._model = model
+    Title, grid and scale are drawn once and kept: only the lines change from frame to frame.
+    """
+
+    def __init__(self, sight: Sight, lane: LaneModel, parent: QWidget | None = None) -> None:
+        super().__init__(tr(lane.title), sight, parent)
         self._lane = lane
         self._axis = False
+        self._base: QPixmap | None = None
+        self._base_for: tuple[object, ...] = ()
+        self.setMouseTracking(True)
 
     def set_axis(self, axis: bool) -> None:
         """Whether to label the time below the graph; the lowest of a stack of lanes does."""
         if axis != self._axis:
             self._axis = axis
-            self.setFixedHeight(self.height_for(self.width()))
+            self.resize_to_fit()
 
-    def height_for(self, width: int) -> int:  # noqa: ARG002
+    def height_for(self, room: float) -> float:  # noqa: ARG002
         """Header, graph, and the time's labels where there are any."""
-        axis = self.small_metrics.height() + 2 if self._axis else 4
-        return round(self.header_height + _CHART + axis)
+        return self.header_height + _CHART + (self.small_metrics.height() + 2 if self._axis else 0)
 
     def describe(self) -> str:
         """See `LaneModel.describe`."""
-        return self._lane.describe(self._model.now)
+        return self._lane.describe(*self.sight.bounds)
 
-    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
-        """Draw scale, then lines."""
-        painter = QPainter(self)
+    def table(self) -> Table:
+        """See `table.of_lane`."""
+        return of_lane(self._lane, *self.sight.bounds)
+
+    @property
+    def _area(self) -> QRectF:
+        return QRectF(0, self.header_height, self.room - _GUTTER, _CHART)
+
+    @property
+    def _stretch(self) -> Stretch:
+        return Stretch(*self.sight.bounds, self._area.width())
+
+    # -- the picture -----------------------------------------------------------------------
+
+    def paint(self, painter: QPainter) -> None:
+        """The kept ground, then the lines."""
+        area, known = self._area, math.isfinite(self.sight.now)
+        ceiling = self._lane.ceiling(*self.sight.bounds) if known else self._lane.scale.ceiling
+        painter.drawPixmap(QPointF(-SIDE, -6), self._ground(ceiling))
+        if not known:
+            return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        note = f"{self._lane.names[0]} ━  {self._lane.names[1]} ┄" if self._lane.names else ""
-        self.paint_header(painter, self._lane.title, self._lane.value, note)
-        area = QRectF(0, self.header_height, self.width() - _GUTTER, _CHART)
-        ceiling = self._lane.ceiling(self._model.now)
-        self._paint_grid(painter, area, ceiling)
-        if math.isfinite(self._model.now):
-            painter.setClipRect(area.adjusted(0, -1, 0, 1))
-            for index, series in reversed(list(enumerate(self._lane.series))):
-                self._paint_series(painter, area, series, ceiling, main=index == 0)
-        painter.end()
+        painter.setClipRect(area.adjusted(0, -1, 0, 1))
+        for index, series in reversed(list(enumerate(self._lane.series))):
+            self._paint_series(painter, area, series, ceiling, main=index == 0)
+
+    def _ground(self, ceiling: float) -> QPixmap:
+        """Title, grid and scale."""
+        seconds = self.sight.bounds[1] - self.sight.bounds[0]
+        shown_s = round(seconds) if math.isfinite(seconds) else 0
+        wanted = (ceiling, shown_s, self.size(), self.devicePixelRatioF(), current(), self.small)
+        if self._base is None or wanted != self._base_for:
+            self._base, self._base_for = self.blank(self.size()), wanted
+            painter = QPainter(self._base)
+            painter.translate(SIDE, 6)
+            names = self._lane.names
+            note = f"{tr(names[0])} ━  {tr(names[1])} ┄" if names else ""
+            taken = self.title_metrics.horizontalAdvance("0.00 of 00.0 GiB")
+            self.paint_title(painter, tr(self._lane.title), note, taken)
+            self._paint_grid(painter, self._area, ceiling)
+            if self._axis:
+                self._paint_time(painter, self._area, shown_s)
+            painter.end()
+        return self._base
 
     def _paint_grid(self, painter: QPainter, area: QRectF, ceiling: float) -> None:
         tokens = current()
         painter.fillRect(area, QColor(tokens.sunken))
         painter.setPen(QPen(QColor(tokens.border), 1))
-        painter.drawLines(
-            [
-                QLineF(x, area.top(), x, area.bottom())
-                for x in (
-                    round(area.right() - area.width() * t / WINDOW_S) + 0.5
-                    for t in range(_GRID_S, int(WINDOW_S), _GRID_S)
-                )
-            ]
-        )
+        for part in range(1, _DIVISIONS):
+            x = round(area.width() * part / _DIVISIONS) + 0.5
+            painter.drawLine(QLineF(x, area.top(), x, area.bottom()))
         painter.setFont(self.small)
         ascent = self.small_metrics.capHeight()
         for share, top in ((1.0, area.top()), (0.5, area.center().y()), (0.0, area.bottom())):
@@ -84,31 +117,28 @@ class LaneView(PaintedView):
             painter.setPen(QColor(tokens.muted))
             baseline = min(max(line + ascent / 2, area.top() + ascent), area.bottom())
             painter.drawText(QPointF(area.right() + 6, baseline), f"{share * ceiling:g}")
-        if self._axis:
-            self._paint_time(painter, area)
 
-    def _paint_time(self, painter: QPainter, area: QRectF) -> None:
+    def _paint_time(self, painter: QPainter, area: QRectF, seconds: float) -> None:
         below = QRectF(0, area.bottom() + 2, area.width(), self.small_metrics.height())
         for text, side in (
-            (f"{WINDOW_S:.0f} s ago", Qt.AlignmentFlag.AlignLeft),
-            (f"{WINDOW_S / 2:.0f} s", Qt.AlignmentFlag.AlignHCenter),
-            ("now", Qt.AlignmentFlag.AlignRight),
+            (tr("{time} ago").format(time=wording.span(seconds)), Qt.AlignmentFlag.AlignLeft),
+            (wording.span(seconds / 2), Qt.AlignmentFlag.AlignHCenter),
+            (tr("now"), Qt.AlignmentFlag.AlignRight),
         ):
             painter.drawText(below, side, text)
 
     def _paint_series(
         self, painter: QPainter, area: QRectF, series: Series, ceiling: float, *, main: bool
     ) -> None:
-        tokens = current()
-        start = self._model.now - WINDOW_S
-        times, values = series.since(start)
+        tokens, view = current(), self._stretch
+        times, values = series.between(view.start, view.end)
         colour = QColor(tokens.accent if main else tokens.muted)
         # One pixel is what Qt strokes fast: anything wider costs twenty times as much.
         pen = QPen(colour, 1, Qt.PenStyle.SolidLine if main else Qt.PenStyle.DashLine)
         for run_times, run_values in unbroken(times, values):
-            x = (run_times - start) * (area.width() / WINDOW_S)
+            x = (run_times - view.start) * (view.width / (view.end - view.start))
             y = area.bottom() - run_values.clip(0, ceiling) * ((area.height() - 1) / ceiling)
-            line = _polygon(*decimate(x, y, _COLUMN))
+            line = _points(*decimate(x, y, _COLUMN))
             if main:
                 self._paint_tint(painter, area, line)
             painter.setPen(pen)
@@ -127,6 +157,62 @@ class LaneView(PaintedView):
         painter.drawPolygon(QPolygonF([*line, *corners]))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
 
+    # -- the cursor ------------------------------------------------------------------------
 
-def _polygon(x: Floats, y: Floats) -> list[QPointF]:
+    def paint_over(self, painter: QPainter) -> None:
+        """The value at the cursor instead of the newest one, and the cursor."""
+        view, at, tokens = self._stretch, self.sight.cursor, current()
+        if at is None or not view.start <= at <= view.end:
+            self.paint_value(painter, self._lane.value)
+            return
+        area, x = self._area, view.x(at)
+        painter.setPen(QPen(QColor(tokens.text), 1))
+        line = math.floor(x) + 0.5
+        painter.drawLine(QPointF(line, area.top() - 2), QPointF(line, area.bottom() + 2))
+        near = self._lane.series[0].nearest(at)
+        # Too far from any measurement nothing is claimed.
+        close = near is not None and abs(view.x(near[0]) - x) < max(6.0, view.x(at + 1.0) - x)
+        said = wording.ABSENT if near is None or not close else f"{near[1]:.3g}"
+        text = tr("{value} · {time}").format(value=said, time=wording.ago(view.end - at))
+        self.paint_value(painter, text)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """The cursor follows the mouse, through all graphs."""
+        super().mouseMoveEvent(event)
+        view, x = self._stretch, event.position().x() - SIDE
+        if math.isfinite(view.end) and 0 <= x <= view.width:
+            self.sight.point_at(view.time(x - 0.5), view.time(x + 0.5))
+        else:
+            self.sight.point(None)
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
+        """No cursor without a mouse."""
+        super().leaveEvent(event)
+        self.sight.point(None)
+
+    def key(self, key: Qt.Key) -> bool:
+        """Arrows move the cursor from measurement to measurement; Escape takes it away."""
+        if key == Qt.Key.Key_Escape and self.sight.cursor is not None:
+            self.sight.point(None)
+            return True
+        view = self._stretch
+        if key not in (Qt.Key.Key_Left, Qt.Key.Key_Right) or not math.isfinite(view.end):
+            return False
+        step = 1 if key == Qt.Key.Key_Right else -1
+        # Never less than a pixel: thousands of measurements may lie in one.
+        pixel = (view.end - view.start) / view.width
+        at = self.sight.cursor
+        if at is None:
+            last = self._lane.series[0].neighbour(math.inf, -1)
+            at = view.end if last is None else last
+        else:
+            beyond = at + step * pixel
+            found = self._lane.series[0].neighbour(beyond, step)
+            at = found if found is not None else at + step * _STEP * (view.end - view.start)
+        at = min(max(at, view.start), view.end)
+        self.sight.point_at(at - pixel / 2, at + pixel / 2)
+        return True
+
+
+def _points(x: Floats, y: Floats) -> list[QPointF]:
     return [QPointF(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Flag, auto
+from enum import IntFlag
+from time import perf_counter
 
 from app.performance.series import Scale, Series
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
-from app.performance.wording import GIB, memory, percent, rate
+from app.performance.wording import ABSENT, GIB, memory, percent, rate
 from engine.events import DeviceSample, Event, Finished, PrefillProgress, RoundFinished
+from engine.language import later, tr
 
-WINDOW_S = 60.0
-"""How far back the lanes show."""
 _DEVICE_GAP_S = 3.0
+_SPACING_S = 0.1
+"""Graphs are at most so fine: thousands of rounds a second fit no screen."""
+_OF_INTEREST = (RoundFinished, DeviceSample, PrefillProgress, Finished)
+_MOST_WAITING = 50_000
+_LOOK_AT_CLOCK = 64
 
 
-class Part(Flag):
+class Part(IntFlag):
     """What an event changed."""
 
     NOTHING = 0
-    ANSWER = auto()
+    ANSWER = 1
     """Numbers, timeline, acceptance by position."""
-    TIME = auto()
+    TIME = 2
     """The lanes: they got data, or the present moved on."""
 
 
@@ -32,39 +39,56 @@ class LaneModel:
     """One graph: one or two series on a common scale. `value` is its newest number in words."""
 
     title: str
+    """To be translated when shown, like `unit` and `names`."""
     unit: str
     series: list[Series]
     scale: Scale
     names: tuple[str, ...] = ()
     """What the lines are, where there is more than one."""
-    value: str = "–"
+    value: str = ABSENT
     present: bool = True
     """Whether this machine measures it at all."""
 
-    def ceiling(self, now: float) -> float:
-        """The end of the vertical axis for the window that ends `now`."""
-        return self.scale.fit(max(s.peak(now - WINDOW_S) for s in self.series))
+    def ceiling(self, start: float, end: float = math.inf) -> float:
+        """The end of the vertical axis for a stretch of time."""
+        return self.scale.fit(max(series.peak(start, end) for series in self.series))
 
     def clear(self) -> None:
         """Forget the measurements; what this machine can measure stays known."""
         for series in self.series:
             series.clear()
-        self.value = "–"
+        self.value = ABSENT
 
-    def describe(self, now: float) -> str:
+    def describe(self, start: float, end: float) -> str:
         """The graph in words."""
         if all(series.last is None for series in self.series):
-            return f"{self.title}: nothing measured."
-        peak = max(series.peak(now - WINDOW_S) for series in self.series)
-        return f"{self.title}: {self.value}; highest in the last minute {peak:.1f} {self.unit}."
+            return tr("{graph}: nothing measured.").format(graph=tr(self.title))
+        peak = max(series.peak(start, end) for series in self.series)
+        return tr("{graph}: {value}; highest in view {peak} {unit}.").format(
+            graph=tr(self.title), value=self.value, peak=f"{peak:.1f}", unit=tr(self.unit)
+        )
 
 
 def _devices(series: int = 1) -> list[Series]:
-    return [Series(capacity=512, max_gap=_DEVICE_GAP_S) for _ in range(series)]
+    return [Series(capacity=4096, max_gap=_DEVICE_GAP_S) for _ in range(series)]
 
 
-def _percent_scale() -> Scale:
-    return Scale(ceiling=100.0, fixed=True)
+def _rounds() -> list[Series]:
+    return [Series(capacity=32_768, spacing=_SPACING_S)]
+
+
+def _lanes() -> list[LaneModel]:
+    """Every graph, in the order shown."""
+    tokens, unit = later("tokens"), later("percent")
+    whole = (later("Duotail"), later("whole system"))
+    return [
+        LaneModel(later("Tokens per second"), later("tokens/s"), _rounds(), Scale(10.0)),
+        LaneModel(later("Acceptance length"), tokens, _rounds(), Scale(4.0)),
+        LaneModel(later("CPU"), unit, _devices(2), Scale(100.0, fixed=True), whole),
+        LaneModel(later("Memory"), later("GiB"), _devices(), Scale(1.0, smallest=0.1)),
+        LaneModel(later("GPU"), unit, _devices(), Scale(100.0, fixed=True), present=False),
+        LaneModel(later("GPU memory"), "GiB", _devices(), Scale(1.0, smallest=0.1), present=False),
+    ]
 
 
 @dataclass(slots=True)
@@ -78,47 +102,60 @@ class PerformanceModel:
     now: float = -math.inf
     tally: AnswerTally | None = None
     timeline: Timeline = field(default_factory=Timeline)
-    speed: LaneModel = field(
-        default_factory=lambda: LaneModel("Tokens per second", "tokens/s", [Series()], Scale(10.0))
-    )
-    acceptance: LaneModel = field(
-        default_factory=lambda: LaneModel("Acceptance length", "tokens", [Series()], Scale(4.0))
-    )
-    cpu: LaneModel = field(
-        default_factory=lambda: LaneModel(
-            "CPU", "percent", _devices(2), _percent_scale(), ("Duotail", "whole system")
-        )
-    )
-    memory: LaneModel = field(
-        default_factory=lambda: LaneModel("Memory", "GiB", _devices(), Scale(1.0, smallest=0.1))
-    )
-    gpu: LaneModel = field(
-        default_factory=lambda: LaneModel(
-            "GPU", "percent", _devices(), _percent_scale(), present=False
-        )
-    )
-    gpu_memory: LaneModel = field(
-        default_factory=lambda: LaneModel(
-            "GPU memory", "GiB", _devices(), Scale(1.0, smallest=0.1), present=False
-        )
-    )
+    lanes: list[LaneModel] = field(default_factory=_lanes)
+    sampled: bool = False
+    """Whether the machine has been looked at."""
+    answer_began: float | None = None
+    """When the question was asked, or the first event of its answer came."""
+    _waiting: deque[Event] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
     _asked_at: float | None = None
 
     @property
-    def lanes(self) -> list[LaneModel]:
-        """Every lane, in the order shown."""
-        return [self.speed, self.acceptance, self.cpu, self.memory, self.gpu, self.gpu_memory]
+    def speed(self) -> LaneModel:
+        """Tokens per second."""
+        return self.lanes[0]
+
+    @property
+    def acceptance(self) -> LaneModel:
+        """Acceptance length."""
+        return self.lanes[1]
 
     def clear(self) -> None:
         """Forget everything measured so far."""
         self.now, self.tally, self.timeline = -math.inf, None, Timeline()
-        self._asked_at = None
+        self._asked_at = self.answer_began = None
+        self._waiting.clear()
         for lane in self.lanes:
             lane.clear()
 
     def asked(self, at: float) -> None:
         """The user pressed send; the next answer's time to first token runs from here."""
         self._asked_at = at
+
+    def feed(self, events: Iterable[Event]) -> bool:
+        """Note events for `advance`; whether any of them is of interest.
+
+        Costs next to nothing. Of very many the oldest are lost.
+        """
+        wanted = [event for event in events if isinstance(event, _OF_INTEREST)]
+        self._waiting.extend(wanted)
+        return bool(wanted)
+
+    def advance(self, seconds: float = math.inf) -> Part:
+        """Take in what was fed, for about so long; says what it changed."""
+        until = perf_counter() + seconds
+        changed, count = Part.NOTHING, 0
+        while self._waiting:
+            changed |= self.handle(self._waiting.popleft())
+            count += 1
+            if count % _LOOK_AT_CLOCK == 0 and perf_counter() > until:
+                break
+        return changed
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is more to take in."""
+        return bool(self._waiting)
 
     def handle(self, event: Event) -> Part:
         """Take an event in; says what it changed."""
@@ -128,7 +165,7 @@ class PerformanceModel:
             case DeviceSample():
                 self._sample(event)
             case PrefillProgress():
-                if not self._begin(event.request_id):
+                if not self._begin(event.request_id, event.at):
                     return Part.NOTHING
             case Finished():
                 self._finish(event)
@@ -137,62 +174,62 @@ class PerformanceModel:
         self.now = max(self.now, event.at)
         return Part.TIME if isinstance(event, DeviceSample) else Part.TIME | Part.ANSWER
 
-    def _begin(self, request_id: str) -> bool:
+    def _begin(self, request_id: str, at: float) -> bool:
         """Start a new answer's account, unless this one is under way already."""
         if self.tally is not None and self.tally.request_id == request_id:
             return False
         self.tally = AnswerTally(request_id, self._asked_at)
-        self.timeline = Timeline()
+        self.timeline = Timeline(request_id)
+        self.answer_began = at if self._asked_at is None else self._asked_at
         self._asked_at = None
         for lane in (self.speed, self.acceptance):
             lane.series[0].interrupt()
-            lane.value = "–"
+            lane.value = ABSENT
         return True
 
     def _round(self, done: RoundFinished) -> None:
-        self._begin(done.request_id)
-        assert self.tally is not None  # noqa: S101 - _begin has just made it
-        self.tally.add(done)
+        self._begin(done.request_id, done.verify.start)
+        tally = self.tally
+        assert tally is not None  # noqa: S101 - _begin has just made it
+        tally.add(done)
         self.timeline.add(done)
-        if self.tally.now is not None:
-            self.speed.series[0].append(done.at, self.tally.now)
-            self.speed.value = rate(self.tally.now)
-        recent = self.tally.recent_acceptance_length
-        if done.drafted and recent is not None:
+        if tally.now is not None:
+            self.speed.series[0].append(done.at, tally.now)
+            self.speed.value = rate(tally.now)
+        if done.drafted:
+            recent = tally.recent_acceptance_length
             self.acceptance.series[0].append(done.at, recent)
             self.acceptance.value = rate(recent)
 
     def _finish(self, event: Finished) -> None:
-        self._begin(event.request_id)
+        self._begin(event.request_id, event.at)
         assert self.tally is not None  # noqa: S101 - _begin has just made it
         self.tally.finish(event.stats)
         for lane in (self.speed, self.acceptance):
             lane.series[0].interrupt()
-            lane.value = "–"
+            lane.value = ABSENT
 
     def _sample(self, sample: DeviceSample) -> None:
-        for lane, values in (
-            (self.cpu, (sample.cpu_percent, sample.system_cpu_percent)),
-            (self.memory, (_gib(sample.memory_bytes),)),
-            (self.gpu, (sample.gpu_percent,)),
-            (self.gpu_memory, (_gib(sample.gpu_memory_bytes),)),
-        ):
+        self.sampled = True
+        used, total = sample.memory_bytes, sample.memory_total_bytes
+        gpu_used, gpu_total = sample.gpu_memory_bytes, sample.gpu_memory_total_bytes
+        cpu = (sample.cpu_percent, sample.system_cpu_percent)
+        readings: tuple[tuple[tuple[float | None, ...], str], ...] = (
+            (cpu, _percent(sample.cpu_percent)),
+            ((_gib(used),), memory(used, total)),
+            ((sample.gpu_percent,), _percent(sample.gpu_percent)),
+            ((_gib(gpu_used),), memory(gpu_used, gpu_total)),
+        )
+        for lane, (values, words) in zip(self.lanes[2:], readings, strict=True):
             for series, value in zip(lane.series, values, strict=True):
                 series.append(sample.at, value)
             lane.present = lane.present or any(value is not None for value in values)
-        self.cpu.value = _cpu_words(sample)
-        self.memory.value = memory(sample.memory_bytes, sample.memory_total_bytes)
-        self.gpu.value = percent(_share(sample.gpu_percent))
-        self.gpu_memory.value = memory(sample.gpu_memory_bytes, sample.gpu_memory_total_bytes)
+            lane.value = words
 
 
 def _gib(count: int | None) -> float | None:
     return None if count is None else count / GIB
 
 
-def _share(percentage: float | None) -> float | None:
-    return None if percentage is None else percentage / 100
-
-
-def _cpu_words(sample: DeviceSample) -> str:
-    return percent(_share(sample.cpu_percent))
+def _percent(percentage: float | None) -> str:
+    return percent(None if percentage is None else percentage / 100)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
-from app.performance.model import PerformanceModel
 from app.performance.painted_view import PaintedView
+from app.performance.sight import Sight
+from app.performance.table import Table, of_numbers
 from app.theme.theme import current
+from engine.language import tr
 
 _GAP = 12
 
@@ -17,39 +19,40 @@ _GAP = 12
 class NumbersView(PaintedView):
     """Six numbers of the answer being written, in three columns, or two where space is short."""
 
-    def __init__(self, model: PerformanceModel, parent: QWidget | None = None) -> None:
-        super().__init__("Speed and acceptance of this answer", parent)
-        self._model = model
+    def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
+        super().__init__(tr("Speed and acceptance of this answer"), sight, parent)
 
-    def _columns(self, width: int) -> int:
-        widest = max(
-            self.small_metrics.horizontalAdvance(label) for _, label in wording.numbers(None)
-        )
-        return 3 if width >= 3 * widest + 2 * _GAP else 2
+    def _columns(self, room: float) -> int:
+        labels = (label for _, label in wording.numbers(None))
+        widest = max(map(self.small_metrics.horizontalAdvance, labels))
+        return 3 if room >= 3 * widest + 2 * _GAP else 2
 
     @property
     def _row(self) -> float:
         return self.large_metrics.height() + self.small_metrics.height()
 
-    def height_for(self, width: int) -> int:
+    def height_for(self, room: float) -> float:
         """Two or three rows."""
-        rows = 6 // self._columns(width)
-        return round(rows * self._row + (rows - 1) * _GAP)
+        rows = 6 // self._columns(room)
+        return rows * self._row + (rows - 1) * _GAP
 
     def describe(self) -> str:
         """Every number with its label."""
         return ", ".join(
-            f"{label}: {'none' if value == wording.ABSENT else value}"
-            for value, label in wording.numbers(self._model.tally)
+            f"{label}: {tr('none') if value == wording.ABSENT else value}"
+            for value, label in wording.numbers(self.sight.tally)
         )
 
-    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+    def table(self) -> Table:
+        """See `table.of_numbers`."""
+        return of_numbers(self.accessibleName(), self.sight.tally)
+
+    def paint(self, painter: QPainter) -> None:
         """Draw values above their labels."""
         tokens = current()
-        painter = QPainter(self)
-        columns = self._columns(self.width())
-        width = (self.width() - (columns - 1) * _GAP) / columns
-        for index, (value, label) in enumerate(wording.numbers(self._model.tally)):
+        columns = self._columns(self.room)
+        width = (self.room - (columns - 1) * _GAP) / columns
+        for index, (value, label) in enumerate(wording.numbers(self.sight.tally)):
             row, column = divmod(index, columns)
             left, top = column * (width + _GAP), row * (self._row + _GAP)
             present = value != wording.ABSENT
@@ -61,4 +64,3 @@ class NumbersView(PaintedView):
             painter.setPen(QColor(tokens.muted))
             cell.translate(0, self.large_metrics.height())
             painter.drawText(cell, Qt.AlignmentFlag.AlignLeft, label)
-        painter.end()

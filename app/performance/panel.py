@@ -5,93 +5,118 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app.performance import wording
+from app.performance.controls import Controls
 from app.performance.depth_view import DepthView
 from app.performance.lane_view import LaneView
 from app.performance.model import Part, PerformanceModel
 from app.performance.numbers_view import NumbersView
 from app.performance.painted_view import PaintedView
+from app.performance.sight import Sight
+from app.performance.table_dialog import TableDialog
 from app.performance.timeline_view import TimelineView
 from engine.events import Event
+from engine.language import tr
 
-_FRAME_MS = 200
+_FRAME_MS = 250
+_GRAPHS_EVERY = 2
+"""Graphs over a minute move by less than a pixel in a frame, so they are drawn in every second."""
+_SLICE_S = 0.006
 _WORDS_EVERY_S = 1.0
-_MARGIN = 14
-_GAP = 16
+_MARGIN = 6
+_GAP = 8
 
 
 class PerformancePanel(QWidget):
     """Live view of the engine, fed with its events on the window's thread.
 
-    Repaints at most five times a second (drawing takes processor time from the engine), and only
-    while it can be seen and something changed.
+    Paints four times a second at most (that takes processor time from the engine), and only while
+    it can be seen and something has changed.
+    """
+
+    range_hovered = Signal(str, int, int)
+    """A request, and the stretch of its answer (UTF-16) that was written at the moment pointed at.
+
+    (-1, -1): nothing is pointed at.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Performance")
+        self.setAccessibleName(tr("Performance"))
         self.setMinimumWidth(280)
         self.model = PerformanceModel()
-        self._changed = Part.NOTHING
+        self.sight = Sight(self.model, self)
+        self._stale = Part.NOTHING
+        self._frames = 0
         self._described_at = -math.inf
+        self._hovered = ("", -1, -1)
+        self._outside = False
         self._frame = QTimer(self, singleShot=True, interval=_FRAME_MS)
-        self._frame.timeout.connect(self._refresh)
+        self._frame.timeout.connect(self._next_frame)
         self._build()
+        self.sight.changed.connect(self._paint_all)
+        self.sight.pointed.connect(self._pointed)
         self._describe()
 
+    # -- parts -----------------------------------------------------------------------------
+
     def _build(self) -> None:
-        model = self.model
-        self._sentence = QLabel(wording.where_time_goes(model.timeline, None))
-        self._sentence.setWordWrap(True)
-        self._sentence.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self._sentence.setAccessibleName("Where the time goes")
-        self._answer_views: list[PaintedView] = [
-            NumbersView(model),
-            TimelineView(model),
-            DepthView(model),
-        ]
-        self._lane_views = {lane.title: LaneView(model, lane) for lane in model.lanes}
+        sight = self.sight
+        self.controls = Controls(sight)
+        self.numbers, self.timeline = NumbersView(sight), TimelineView(sight)
+        self.positions = DepthView(sight)
+        self.lanes = [LaneView(sight, lane) for lane in self.model.lanes]
+        self._sentence = _label(tr("Where the time goes"))
+        self._absent = _label(tr("What cannot be measured"))
+        self._absent.setText(tr("GPU: none was found that can be measured."))
+        self._absent.hide()
         column = QWidget()
         layout = QVBoxLayout(column)
         layout.setContentsMargins(_MARGIN, _MARGIN, _MARGIN, _MARGIN)
         layout.setSpacing(_GAP)
-        numbers, timeline, depth = self._answer_views
-        layout.addWidget(numbers)
-        finding = QVBoxLayout()
-        finding.setSpacing(6)
-        finding.addWidget(timeline)
-        finding.addWidget(self._sentence)
-        layout.addLayout(finding)
-        layout.addWidget(depth)
-        for view in self._lane_views.values():
-            layout.addWidget(view)
+        for part in (
+            self.controls,
+            self.numbers,
+            self.timeline,
+            self._sentence,
+            self.positions,
+            *self.lanes,
+            self._absent,
+        ):
+            layout.addWidget(part)
         layout.addStretch(1)
         scroll = QScrollArea()
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidgetResizable(True)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(column)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(scroll)
+        for view in self.views:
+            view.table_asked.connect(lambda view=view: self.show_table(view))
+        self.controls.offer(self.views)
         self._show_present_lanes()
 
     @property
     def views(self) -> list[PaintedView]:
         """Everything painted, from top to bottom."""
-        return [*self._answer_views, *self._lane_views.values()]
+        return [self.numbers, self.timeline, self.positions, *self.lanes]
+
+    def show_table(self, view: PaintedView) -> None:
+        """Open the numbers behind a picture."""
+        TableDialog(view.table(), self).open()
+
+    # -- what comes in ---------------------------------------------------------------------
 
     def handle_all(self, events: Iterable[Event]) -> None:
-        """Take the engine's events in; cheap, drawing comes later."""
-        changed = self._changed
-        for event in events:
-            changed |= self.model.handle(event)
-        if changed:
-            self._changed = changed
+        """Take the engine's events in; costs next to nothing, the rest comes with a frame."""
+        if self.model.feed(events):
             self._schedule()
 
     def handle(self, event: Event) -> None:
@@ -105,53 +130,113 @@ class PerformancePanel(QWidget):
     def clear(self) -> None:
         """Forget everything measured so far."""
         self.model.clear()
-        self._changed = Part.ANSWER | Part.TIME
+        self._stale = Part.ANSWER | Part.TIME
         self._described_at = -math.inf
         self._schedule()
 
+    # -- the link to the text --------------------------------------------------------------
+
+    def show_offset(self, request_id: str, offset: int) -> None:
+        """Point at the round that wrote the letter at `offset` of an answer; -1 at none."""
+        sight = self.sight
+        known = offset >= 0 and request_id == sight.timeline.request_id and self.isVisible()
+        done = sight.timeline.writing(offset) if known else None
+        self._outside = True
+        if done is not None:
+            sight.reveal(done)
+            sight.point_round(done)
+        elif sight.cursor is not None:
+            sight.point(None)
+            sight.go_to(None)
+        self._outside = False
+
+    def _pointed(self) -> None:
+        for view in (self.timeline, *self.lanes):
+            if view.isVisible():
+                view.update()
+        if self._outside:
+            return  # the text knows where it is pointed at
+        rounds = [done for done in self.sight.rounds if done.text_end > done.text_start]
+        hovered = ("", -1, -1)
+        if rounds:
+            hovered = (rounds[0].request_id, rounds[0].text_start, rounds[-1].text_end)
+        if hovered != self._hovered:
+            self._hovered = hovered
+            self.range_hovered.emit(*hovered)
+
+    # -- frames ----------------------------------------------------------------------------
+
     def _schedule(self) -> None:
         if self.isVisible() and not self._frame.isActive():
-            self._frame.start()
+            self._frame.start(_FRAME_MS)
 
-    def _refresh(self) -> None:
+    def _next_frame(self) -> None:
         if not self.isVisible() or self.window().isMinimized():
             return
-        changed, self._changed = self._changed, Part.NOTHING
-        if Part.ANSWER in changed:
-            for view in self._answer_views:
-                view.update()
-        if Part.TIME in changed:
+        self._stale |= self.model.advance(_SLICE_S)
+        if self.model.behind:
+            self._frame.start(0)
+            return
+        self._frames += 1
+        if self.sight.frozen:
+            return
+        self.sight.follow()
+        if Part.ANSWER in self._stale:
+            self._refresh(self.numbers, self.timeline)
+        if self._frames % _GRAPHS_EVERY == 0:
             self._show_present_lanes()
-            for view in self._lane_views.values():
-                view.update()
+            parts = (self.positions, *self.lanes) if Part.ANSWER in self._stale else self.lanes
+            self._refresh(*(parts if self._stale else ()))
+            self._stale = Part.NOTHING
+        elif self._stale:
+            self._frame.start(_FRAME_MS)
         if not self._described_at <= self.model.now < self._described_at + _WORDS_EVERY_S:
             self._describe()
 
+    def _refresh(self, *views: PaintedView) -> None:
+        for view in views:
+            if not view.isHidden():
+                view.refresh()
+
+    def _paint_all(self) -> None:
+        self._show_present_lanes()
+        self._refresh(*self.views)
+        self._describe()
+
     def _show_present_lanes(self) -> None:
-        lowest = [lane.title for lane in self.model.lanes if lane.present][-1]
-        for lane in self.model.lanes:
-            view = self._lane_views[lane.title]
-            view.set_axis(lane.title == lowest)
-            if view.isHidden() == lane.present:
-                view.setVisible(lane.present)
+        present = [lane.present for lane in self.model.lanes]
+        lowest = max(index for index, there in enumerate(present) if there)
+        for index, (view, there) in enumerate(zip(self.lanes, present, strict=True)):
+            view.set_axis(index == lowest)
+            if view.isHidden() == there:
+                view.setVisible(there)
+        absent = self.model.sampled and not present[-2]
+        if self._absent.isHidden() == absent:
+            self._absent.setVisible(absent)
 
     def _describe(self) -> None:
         """Renew the words; rarely, so that a reader, human or machine, can follow."""
         self._described_at = self.model.now
-        self._sentence.setText(wording.where_time_goes(self.model.timeline, self.model.tally))
+        sentence = wording.where_time_goes(self.sight.timeline, self.sight.tally)
+        if sentence != self._sentence.text():
+            self._sentence.setText(sentence)
         for view in self.views:
-            view.setAccessibleDescription(view.describe())
+            words = view.describe()
+            if words != view.accessibleDescription():
+                view.setAccessibleDescription(words)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Catch up with what happened while hidden."""
         super().showEvent(event)
-        self._changed = Part.ANSWER | Part.TIME
+        self._stale = Part.ANSWER | Part.TIME
         self._described_at = -math.inf
-        self._refresh()
+        self._frames = _GRAPHS_EVERY - 1
+        self._next_frame()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         """Rest while nobody looks."""
         self._frame.stop()
+        self.sight.point(None)
         super().hideEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
@@ -159,3 +244,13 @@ class PerformancePanel(QWidget):
         super().changeEvent(event)
         if event.type() is QEvent.Type.PaletteChange:
             self._schedule()
+
+
+def _label(name: str) -> QLabel:
+    label = QLabel()
+    label.setWordWrap(True)
+    label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+    label.setContentsMargins(8, 0, 8, 0)
+    label.setProperty("look", "muted")
+    label.setAccessibleName(name)
+    return label

@@ -22,11 +22,15 @@ class Series:
     Args:
         capacity: how many samples to remember.
         max_gap: samples further apart than this many seconds are not joined by a line.
+        spacing: of samples closer together than this many seconds only the first is kept.
     """
 
-    def __init__(self, capacity: int = 8192, max_gap: float = math.inf) -> None:
+    def __init__(
+        self, capacity: int = 8192, max_gap: float = math.inf, spacing: float = 0.0
+    ) -> None:
         self._samples = RingBuffer(capacity, columns=2)
         self._max_gap = max_gap
+        self._spacing = spacing
         self._last_at = -math.inf
         self.last: float | None = None
         """The newest sample, None when there is none or it was not measurable."""
@@ -36,7 +40,7 @@ class Series:
 
         A sample older than the newest one is dropped: time on a graph runs one way.
         """
-        if at < self._last_at:
+        if at < self._last_at or (self.last is not None and at < self._last_at + self._spacing):
             return
         if self.last is not None and (value is None or at - self._last_at > self._max_gap):
             self._samples.append(self._last_at, math.nan)
@@ -63,9 +67,34 @@ class Series:
         first = max(int(np.searchsorted(times, start)) - 1, 0)
         return times[first:], values[first:]
 
-    def peak(self, start: float) -> float:
+    def between(self, start: float, end: float) -> tuple[Floats, Floats]:
+        """As `since`, up to `end`, with one sample after it where there is one."""
+        times, values = self.since(start)
+        last = int(np.searchsorted(times, end, side="right")) + 1
+        return times[:last], values[:last]
+
+    def nearest(self, at: float) -> tuple[float, float] | None:
+        """Time and value of the measurement closest to a moment."""
+        rows = self._samples.view()
+        rows = rows[~np.isnan(rows[:, 1])]
+        if not len(rows):
+            return None
+        time, value = rows[int(np.abs(rows[:, 0] - at).argmin())]
+        return float(time), float(value)
+
+    def neighbour(self, at: float, step: int) -> float | None:
+        """When the next measurement before (-1) or after (1) a moment was taken."""
+        times, values = self.since(-math.inf)
+        times = times[~np.isnan(values)]
+        if step < 0:
+            index = int(np.searchsorted(times, at, side="left")) - 1
+        else:
+            index = int(np.searchsorted(times, at, side="right"))
+        return float(times[index]) if 0 <= index < len(times) else None
+
+    def peak(self, start: float, end: float = math.inf) -> float:
         """The largest value from `start` on; 0 without one."""
-        values = self.since(start)[1]
+        values = self.between(start, end)[1]
         finite = values[~np.isnan(values)]
         return float(finite.max()) if len(finite) else 0.0
 

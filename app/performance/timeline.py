@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
 
 from engine.events import Interval, RoundFinished
 
-SPANS_S = (0.1, 0.2, 0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 60.0)
+_BELOW_ONE_S = (0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
+SPANS_S = (*_BELOW_ONE_S, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 60.0)
 """Stretches of time the timeline can show."""
 ROUNDS_IN_VIEW = 7
+MOST_IN_VIEW = 400
+"""More rounds than this would be thinner than a pixel."""
+_MOST_KEPT = 100_000
 _LOOK_BACK = 4
 """How many rounds apart work on the two lanes may still overlap."""
 
@@ -21,6 +24,23 @@ class Lane(StrEnum):
 
     DRAFT = "draft"
     VERIFY = "verify"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of time, drawn `width` pixels wide."""
+
+    start: float
+    end: float
+    width: float
+
+    def x(self, time: float) -> float:
+        """Where a moment lies, in pixels from the left edge."""
+        return (time - self.start) * (self.width / (self.end - self.start))
+
+    def time(self, x: float) -> float:
+        """Which moment lies there."""
+        return self.start + x * (self.end - self.start) / self.width
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +71,18 @@ class Shares:
 
 @dataclass(slots=True)
 class Timeline:
-    """The newest rounds of one answer, with the sums that its idle time follows from.
+    """The rounds of one answer, with the sums that its idle time follows from.
 
     Each lane does one thing at a time; the lanes may overlap, across neighbouring rounds too.
     """
 
-    rounds: deque[RoundFinished] = field(default_factory=lambda: deque(maxlen=4096))
-    span: float = 1.0
-    """Seconds in view."""
+    request_id: str = ""
+    rounds: list[RoundFinished] = field(default_factory=list)
+    """Oldest first; of a very long answer the newest."""
+    _span: float = 1.0
     _start: float | None = None
-    _busy: dict[Lane, float] = field(default_factory=lambda: dict.fromkeys(Lane, 0.0))
+    _busy_draft: float = 0.0
+    _busy_verify: float = 0.0
     _both: float = 0.0
 
     def add(self, done: RoundFinished) -> None:
@@ -68,31 +90,30 @@ class Timeline:
         if done.index > 0:
             self._count(done)
         self.rounds.append(done)
-        self._choose_span()
+        if len(self.rounds) > _MOST_KEPT:
+            del self.rounds[: _MOST_KEPT // 2]
 
     def _count(self, done: RoundFinished) -> None:
         if self._start is None:
-            self._start = min(i.start for i in (done.draft, done.verify) if i)
-        self._busy[Lane.VERIFY] += done.verify.seconds
-        recent = [r for r in islice(reversed(self.rounds), _LOOK_BACK) if r.index > 0]
-        if done.draft:
-            self._busy[Lane.DRAFT] += done.draft.seconds
-            self._both += _overlap(done.draft, done.verify)
-            self._both += sum(_overlap(done.draft, r.verify) for r in recent)
-        self._both += sum(_overlap(r.draft, done.verify) for r in recent if r.draft)
-
-    def _choose_span(self) -> None:
-        newest = list(islice(reversed(self.rounds), ROUNDS_IN_VIEW))[::-1]
-        if len(newest) < 2:
+            self._start = done.draft.start if done.draft else done.verify.start
+        self._busy_verify += done.verify.seconds
+        if done.draft is None and not self._busy_draft:
             return
-        each = (newest[-1].verify.end - newest[0].verify.end) / (len(newest) - 1)
-        needed = each * ROUNDS_IN_VIEW
-        if not 0.4 * self.span <= needed <= self.span:
-            self.span = next((s for s in SPANS_S if s >= needed), SPANS_S[-1])
+        recent = [each for each in self.rounds[-_LOOK_BACK:] if each.index > 0]
+        if done.draft:
+            self._busy_draft += done.draft.seconds
+            self._both += _overlap(done.draft, done.verify)
+            self._both += sum(_overlap(done.draft, each.verify) for each in recent)
+        self._both += sum(_overlap(each.draft, done.verify) for each in recent if each.draft)
+
+    @property
+    def start(self) -> float | None:
+        """When the oldest round began."""
+        return begin_of(self.rounds[0]) if self.rounds else None
 
     @property
     def end(self) -> float | None:
-        """The right edge: when the newest round ended."""
+        """When the newest round ended."""
         return self.rounds[-1].verify.end if self.rounds else None
 
     @property
@@ -103,55 +124,88 @@ class Timeline:
         seconds = self.rounds[-1].verify.end - self._start
         if seconds <= 0:
             return None
-        draft, verify = (min(self._busy[lane] / seconds, 1.0) for lane in Lane)
-        return Shares(seconds, draft, verify, min(self._both / seconds, 1.0))
+        busy = (self._busy_draft, self._busy_verify, self._both)
+        draft, verify, both = (min(each / seconds, 1.0) for each in busy)
+        return Shares(seconds, draft, verify, both)
 
-    def visible(self) -> list[RoundFinished]:
-        """Rounds of which something lies in view, oldest first."""
-        if self.end is None:
-            return []
-        start = self.end - self.span
-        found: list[RoundFinished] = []
-        for done in reversed(self.rounds):
-            if done.verify.end < start:
-                break
-            found.append(done)
-        return found[::-1]
+    def suitable_span(self) -> float:
+        """Seconds that show a handful of the newest rounds; it changes only when it must."""
+        newest = self.rounds[-ROUNDS_IN_VIEW:]
+        if len(newest) > 1:
+            each = (newest[-1].verify.end - newest[0].verify.end) / (len(newest) - 1)
+            needed = each * ROUNDS_IN_VIEW
+            if not 0.4 * self._span <= needed <= self._span:
+                self._span = next((s for s in SPANS_S if s >= needed), SPANS_S[-1])
+        return self._span
 
-    def blocks(self, width: float) -> list[Block]:
-        """The work in view as blocks in a strip `width` pixels wide, cut off at its left edge."""
-        if self.end is None:
-            return []
-        start, scale = self.end - self.span, width / self.span
-        blocks = []
-        for done in self.visible():
-            for lane, work in ((Lane.DRAFT, done.draft), (Lane.VERIFY, done.verify)):
-                if work is None or work.end <= start:
-                    continue
-                left = max((work.start - start) * scale, 0.0)
-                plain = lane is Lane.VERIFY and not done.drafted
-                blocks.append(Block(lane, left, (work.end - start) * scale, done, plain))
-        return blocks
+    def longest_span(self, end: float) -> float:
+        """Most seconds before `end` that can be shown with a block for every round."""
+        last = bisect_right(self.rounds, end, key=_end)
+        first = max(last - MOST_IN_VIEW, 0)
+        if last <= first:
+            return SPANS_S[-1]
+        seconds = end - self.rounds[first].verify.end
+        return max((s for s in SPANS_S if s <= seconds), default=SPANS_S[0])
 
-    def block_at(self, x: float, lane: Lane, width: float) -> Block | None:
-        """The block under a point."""
-        for block in self.blocks(width):
-            if block.lane is lane and block.left <= x <= block.right:
-                return block
-        return None
+    def between(self, start: float, end: float) -> list[RoundFinished]:
+        """Rounds of which something lies between two moments, oldest first."""
+        first = bisect_left(self.rounds, start, key=_end)
+        last = bisect_right(self.rounds, end, key=begin_of, lo=first)
+        return self.rounds[first:last]
+
+    def at(self, time: float) -> RoundFinished | None:
+        """The round that was under way; of two at once the older one."""
+        found = self.between(time, time)
+        return found[0] if found else None
+
+    def writing(self, offset: int) -> RoundFinished | None:
+        """The round that wrote the letter at `offset` of the answer."""
+        index = bisect_right(self.rounds, offset, key=lambda done: done.text_end)
+        if index == len(self.rounds) or self.rounds[index].text_start > offset:
+            return None
+        return self.rounds[index]
+
+    def neighbour(self, done: RoundFinished, step: int) -> RoundFinished:
+        """The round `step` places further on, the first or the last where there is none."""
+        index = bisect_left(self.rounds, done.verify.end, key=_end) + step
+        return self.rounds[min(max(index, 0), len(self.rounds) - 1)]
 
 
-def overlaps(blocks: list[Block]) -> list[tuple[float, float]]:
+def blocks(rounds: list[RoundFinished], view: Stretch) -> list[Block]:
+    """The rounds' work in view as blocks, cut off at the left edge."""
+    found = []
+    for done in rounds:
+        for lane, work in ((Lane.DRAFT, done.draft), (Lane.VERIFY, done.verify)):
+            if work is None or work.end <= view.start or work.start >= view.end:
+                continue
+            left, right = max(view.x(work.start), 0.0), min(view.x(work.end), view.width)
+            plain = lane is Lane.VERIFY and not done.drafted
+            found.append(Block(lane, left, right, done, plain))
+    return found
+
+
+def overlaps(shown: list[Block]) -> list[tuple[float, float]]:
     """Stretches, in pixels, in which both lanes work."""
-    drafts = [b for b in blocks if b.lane is Lane.DRAFT]
-    verifies = [b for b in blocks if b.lane is Lane.VERIFY]
-    both = []
+    drafts = [block for block in shown if block.lane is Lane.DRAFT]
+    verifies = [block for block in shown if block.lane is Lane.VERIFY]
+    both, first = [], 0
     for draft in drafts:
-        for verify in verifies:
-            left, right = max(draft.left, verify.left), min(draft.right, verify.right)
-            if right > left:
-                both.append((left, right))
+        while first < len(verifies) and verifies[first].right <= draft.left:
+            first += 1
+        for verify in verifies[first:]:
+            if verify.left >= draft.right:
+                break
+            both.append((max(draft.left, verify.left), min(draft.right, verify.right)))
     return both
+
+
+def begin_of(done: RoundFinished) -> float:
+    """When a round's work began."""
+    return done.draft.start if done.draft else done.verify.start
+
+
+def _end(done: RoundFinished) -> float:
+    return done.verify.end
 
 
 def _overlap(a: Interval, b: Interval) -> float:

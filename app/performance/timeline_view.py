@@ -2,99 +2,167 @@
 
 from __future__ import annotations
 
+import math
+
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import (
+    QColor,
+    QHelpEvent,
+    QMouseEvent,
+    QPainter,
+    QPen,
+    QResizeEvent,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.performance import wording
-from app.performance.model import PerformanceModel
-from app.performance.painted_view import PaintedView, blend, hatch
-from app.performance.timeline import Block, Lane, overlaps
+from app.performance.idle import Gap, gaps
+from app.performance.painted_view import SIDE, PaintedView, blend, hatch
+from app.performance.sight import Sight
+from app.performance.table import Table, of_rounds
+from app.performance.timeline import Block, Lane, Stretch, blocks, overlaps
+from app.theme.icons import IconButton
 from app.theme.theme import current
 from app.theme.tokens import Tokens
+from engine.events import RoundFinished
+from engine.language import tr
 
-_LANE = 20
+_LANE = 22
 _LANE_GAP = 6
 _METER = 6
 """Height of the little bar that shows a round's accepted share."""
+_BUTTON = 24
+_NOTCH = 120
+"""What a mouse wheel's click turns by."""
 
 
 class TimelineView(PaintedView):
-    """The newest rounds to scale: draft hatched, verification solid, plain rounds outlined.
+    """The rounds to scale: draft hatched, verification solid, plain rounds outlined.
 
-    Below each round stand accepted/drafted and a bar, solid as far as tokens were accepted and
-    hollow for the rejected rest. Where both lanes work at once the ground between is tinted.
+    Gaps say what the lane waits for, where there is room. Below each round stand accepted/drafted
+    and a bar, solid as far as tokens were accepted and hollow for the rejected rest. Where both
+    lanes work at once the ground between is tinted.
     """
 
-    def __init__(self, model: PerformanceModel, parent: QWidget | None = None) -> None:
-        super().__init__("Timeline of drafting and verifying", parent)
-        self._model = model
+    def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
+        super().__init__(tr("Timeline of drafting and verifying"), sight, parent)
+        self.setMouseTracking(True)
+        self._turned = 0
+        self.closer = IconButton("plus", tr("Show less time"), self, shortcut="+")
+        self.farther = IconButton("minus", tr("Show more time"), self, shortcut="-")
+        self.closer.clicked.connect(lambda: self.sight.zoom(1))
+        self.farther.clicked.connect(lambda: self.sight.zoom(-1))
+        for button in (self.closer, self.farther):
+            button.setFixedSize(_BUTTON, _BUTTON)
+        QWidget.setTabOrder(self.farther, self.closer)
 
-    def height_for(self, width: int) -> int:  # noqa: ARG002
+    def height_for(self, room: float) -> float:  # noqa: ARG002
         """Header, two lanes, the rounds' bars and counts, the axis."""
         lanes = 2 * _LANE + _LANE_GAP
-        return round(self.header_height + lanes + 6 + _METER + 2 * self.small_metrics.height() + 6)
+        return self.header_height + lanes + 6 + _METER + 2 * self.small_metrics.height() + 4
+
+    @property
+    def header_height(self) -> float:
+        """The buttons need a little more."""
+        return max(super().header_height, _BUTTON)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The buttons stand at the right end of the header."""
+        super().resizeEvent(event)
+        right = self.width() - SIDE
+        self.closer.move(right - _BUTTON, 3)
+        self.farther.move(right - 2 * _BUTTON, 3)
 
     def describe(self) -> str:
-        """The newest round, and where the time goes."""
-        model = self._model
-        sentence = wording.where_time_goes(model.timeline, model.tally)
-        if not model.timeline.rounds:
+        """Where the time goes, and the round pointed at or else the newest one."""
+        sight = self.sight
+        sentence = wording.where_time_goes(sight.timeline, sight.tally)
+        if not sight.timeline.rounds:
             return sentence
-        return f"{sentence} {wording.one_round(model.timeline.rounds[-1])}."
+        done = sight.rounds[0] if sight.rounds else sight.timeline.rounds[-1]
+        return f"{sentence} {wording.one_round(done)}."
+
+    def table(self) -> Table:
+        """See `table.of_rounds`."""
+        return of_rounds(self.accessibleName(), self.sight.timeline)
+
+    # -- geometry --------------------------------------------------------------------------
 
     @property
     def _left(self) -> float:
-        return max(map(self.small_metrics.horizontalAdvance, ("Draft", "Verify"))) + 8
+        names = (tr("Draft"), tr("Verify"))
+        return math.ceil(max(map(self.small_metrics.horizontalAdvance, names))) + 8
 
     def _lane_rect(self, lane: Lane) -> QRectF:
         top = self.header_height + (0 if lane is Lane.DRAFT else _LANE + _LANE_GAP)
-        return QRectF(self._left, top, self.width() - self._left, _LANE)
+        return QRectF(self._left, top, self.room - self._left, _LANE)
 
-    def event(self, event: QEvent) -> bool:
-        """Explain the round under the mouse."""
-        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            for lane in Lane:
-                rect = self._lane_rect(lane)
-                if rect.contains(QPointF(event.pos())):
-                    x = event.pos().x() - rect.left()
-                    block = self._model.timeline.block_at(x, lane, rect.width())
-                    text = wording.one_round(block.round) if block else ""
-                    QToolTip.showText(event.globalPos(), text, self)
-                    return True
-        return super().event(event)
+    @property
+    def _view(self) -> Stretch | None:
+        return self.sight.stretch(self.room - self._left)
 
-    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+    # -- the picture -----------------------------------------------------------------------
+
+    def paint(self, painter: QPainter) -> None:
         """Draw tracks, blocks, then what each round brought."""
-        tokens = current()
-        timeline = self._model.timeline
-        painter = QPainter(self)
-        shown = f"last {wording.span(timeline.span)}" if timeline.rounds else ""
-        self.paint_header(painter, "Timeline", "", shown)
+        tokens, view = current(), self._view
+        self._paint_header(painter, view)
         draft, verify = (self._lane_rect(lane) for lane in Lane)
-        blocks = timeline.blocks(draft.width())
         self._paint_tracks(painter, tokens, draft, verify)
-        for left, right in overlaps(blocks):
+        if view is None:
+            return
+        rounds = self.sight.timeline.between(view.start, view.end)
+        shown = blocks(rounds, view)
+        for left, right in overlaps(shown):
             band = QRectF(
                 draft.left() + left, draft.top(), right - left, verify.bottom() - draft.top()
             )
             painter.fillRect(band, blend(tokens.warning, tokens.sunken, 0.28))
-        for block in blocks:
+        for block in shown:
             self._paint_block(painter, tokens, block, draft if block.lane is Lane.DRAFT else verify)
-        self._paint_outcomes(painter, tokens, blocks, verify)
-        if blocks:
-            self._paint_axis(painter, tokens, verify)
-        painter.end()
+        for gap in gaps(rounds, view.start, view.end):
+            self._paint_gap(painter, tokens, gap, view)
+        self._paint_outcomes(painter, tokens, shown, verify)
+        self._paint_axis(painter, tokens, verify, view)
+
+    def _paint_header(self, painter: QPainter, view: Stretch | None) -> None:
+        shown, taken = "", 2.0 * _BUTTON
+        if view is not None:
+            span, lags = wording.span(self.sight.span), self.sight.lags
+            shown = (
+                tr("last {time}").format(time=span)
+                if lags < 0.001
+                else tr("{time}, {lag} back").format(time=span, lag=wording.duration(lags))
+            )
+        painter.save()
+        painter.translate(0, (self.header_height - self.title_metrics.height() - 4) / 2)
+        self.paint_title(painter, tr("Timeline"), shown, taken)
+        painter.restore()
 
     def _paint_tracks(
         self, painter: QPainter, tokens: Tokens, draft: QRectF, verify: QRectF
     ) -> None:
         painter.setFont(self.small)
-        for rect, name in ((draft, "Draft"), (verify, "Verify")):
+        for rect, name in ((draft, tr("Draft")), (verify, tr("Verify"))):
             painter.fillRect(rect, QColor(tokens.sunken))
             painter.setPen(QColor(tokens.muted))
             label = QRectF(0, rect.top(), self._left, rect.height())
             painter.drawText(label, Qt.AlignmentFlag.AlignVCenter, name)
+
+    def _paint_gap(self, painter: QPainter, tokens: Tokens, gap: Gap, view: Stretch) -> None:
+        """What a lane waits for, where the words have room."""
+        lane = self._lane_rect(gap.lane)
+        left, right = max(view.x(gap.start), 0.0), min(view.x(gap.end), view.width)
+        for words in (gap.cause.words, gap.cause.short):
+            if self.small_metrics.horizontalAdvance(words) + 6 <= right - left:
+                break
+        else:
+            return
+        painter.setFont(self.small)
+        painter.setPen(QColor(tokens.muted))
+        area = QRectF(lane.left() + left, lane.top(), right - left, lane.height())
+        painter.drawText(area, Qt.AlignmentFlag.AlignCenter, words)
 
     def _paint_block(self, painter: QPainter, tokens: Tokens, block: Block, lane: QRectF) -> None:
         left = lane.left() + block.left
@@ -143,8 +211,8 @@ class TimelineView(PaintedView):
                 painter.drawText(QPointF(text_left, line), text)
                 free_from = text_left + needed + 4
 
-    def _paint_axis(self, painter: QPainter, tokens: Tokens, verify: QRectF) -> None:
-        span = self._model.timeline.span
+    def _paint_axis(self, painter: QPainter, tokens: Tokens, verify: QRectF, view: Stretch) -> None:
+        span = view.end - view.start
         top = verify.bottom() + 6 + _METER + 2 + self.small_metrics.height()
         below = QRectF(verify.left(), top, verify.width(), self.small_metrics.height())
         painter.setPen(QColor(tokens.muted))
@@ -154,3 +222,116 @@ class TimelineView(PaintedView):
             ("0", Qt.AlignmentFlag.AlignRight),
         ):
             painter.drawText(below, side, text)
+
+    def paint_over(self, painter: QPainter) -> None:
+        """A frame around the round pointed at, and the cursor."""
+        view, at = self._view, self.sight.cursor
+        if view is None or at is None:
+            return
+        tokens = current()
+        top, bottom = self._lane_rect(Lane.DRAFT).top(), self._lane_rect(Lane.VERIFY).bottom()
+        painter.setPen(QPen(QColor(tokens.text), 1))
+        for block in blocks(list(self.sight.rounds[:1]), view):
+            lane = self._lane_rect(block.lane)
+            width = max(block.right - block.left - 1, 1.0)
+            box = QRectF(lane.left() + block.left, lane.top(), width, lane.height())
+            painter.drawRect(box.adjusted(-1.5, -1.5, 1.5, 1.5))
+        if view.start <= at <= view.end:
+            x = math.floor(self._left + view.x(at)) + 0.5
+            painter.drawLine(QPointF(x, top - 3), QPointF(x, bottom + 3))
+
+    # -- mouse and keyboard ----------------------------------------------------------------
+
+    def _round_at(self, x: float, y: float) -> RoundFinished | None:
+        """The round under a point of the lanes."""
+        view = self._view
+        if view is None or not 0 <= x - self._left <= view.width:
+            return None
+        time = view.time(x - self._left)
+        found = self.sight.timeline.between(time, time)
+        if not found:
+            return None
+        on_draft = self._lane_rect(Lane.DRAFT).contains(QPointF(x, y))
+        drafting = [each for each in found if each.draft and each.draft.end >= time]
+        return (drafting if on_draft and drafting else found)[0]
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Point at the round under the mouse."""
+        super().mouseMoveEvent(event)
+        x, y, view = event.position().x() - SIDE, event.position().y() - 6, self._view
+        if view is None or x < self._left:
+            self.sight.point(None)
+            return
+        done = self._round_at(x, y)
+        self.sight.point(view.time(x - self._left), (done,) if done else ())
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
+        """No cursor without a mouse."""
+        super().leaveEvent(event)
+        self.sight.point(None)
+
+    def event(self, event: QEvent) -> bool:
+        """Explain the round, or the gap, under the mouse."""
+        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
+            text = self.explain(event.pos().x() - SIDE, event.pos().y() - 6)
+            QToolTip.showText(event.globalPos(), text, self)
+            return True
+        return super().event(event)
+
+    def explain(self, x: float, y: float) -> str:
+        """What is at a point, in words."""
+        view, done = self._view, self._round_at(x, y)
+        if view is None:
+            return ""
+        time = view.time(x - self._left)
+        words = [wording.one_round(done)] if done else []
+        start, end = time - self.sight.span, time + self.sight.span
+        words += [
+            tr("{cause}: {time}").format(
+                cause=gap.cause.words, time=wording.duration(gap.end - gap.start)
+            )
+            for gap in gaps(self.sight.timeline.between(start, end), start, end)
+            if gap.start <= time < gap.end and self._lane_rect(gap.lane).contains(QPointF(x, y))
+        ]
+        return "\n".join(words)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+        """Turning zooms; sideways, or with Shift, moves through time."""
+        turn = event.angleDelta()
+        sideways = turn.x() or (
+            turn.y() if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else 0
+        )
+        view = self._view
+        if view is None:
+            event.ignore()
+            return
+        if sideways:
+            self.sight.go_to(view.end - sideways / _NOTCH * 0.2 * self.sight.span)
+        else:
+            self._turned += turn.y()
+            steps, self._turned = int(self._turned / _NOTCH), int(math.fmod(self._turned, _NOTCH))
+            if steps:
+                x = event.position().x() - SIDE - self._left
+                self.sight.zoom(steps, view.time(min(max(x, 0.0), view.width)))
+        event.accept()
+
+    def key(self, key: Qt.Key) -> bool:
+        """Arrows walk the rounds, + and - zoom, Escape follows the newest round again."""
+        match key:
+            case Qt.Key.Key_Left:
+                self.sight.walk(-1)
+            case Qt.Key.Key_Right:
+                self.sight.walk(1)
+            case Qt.Key.Key_Plus | Qt.Key.Key_Equal:
+                self.sight.zoom(1, self.sight.cursor)
+            case Qt.Key.Key_Minus:
+                self.sight.zoom(-1, self.sight.cursor)
+            case Qt.Key.Key_Home if self.sight.timeline.rounds:
+                self.sight.point_round(self.sight.timeline.rounds[0])
+                self.sight.reveal(self.sight.timeline.rounds[0])
+            case Qt.Key.Key_End | Qt.Key.Key_Escape if self.sight.lags or self.sight.cursor:
+                self.sight.point(None)
+                self.sight.go_to(None)
+            case _:
+                return False
+        return True

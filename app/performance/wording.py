@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline
 from engine.events import RoundFinished
+from engine.language import tr, tr_count
 
 ABSENT = "–"
 NBSP = "\N{NO-BREAK SPACE}"
@@ -29,6 +30,8 @@ def duration(seconds: float | None) -> str:
     """A time with the unit that suits it."""
     if seconds is None:
         return ABSENT
+    if seconds < 0.01:
+        return f"{1000 * seconds:.1f}{NBSP}ms"
     if seconds < 0.9995:
         return f"{1000 * seconds:.0f}{NBSP}ms"
     return f"{seconds:.1f}{NBSP}s" if seconds < 99.95 else f"{seconds:.0f}{NBSP}s"
@@ -38,7 +41,10 @@ def span(seconds: float) -> str:
     """A stretch of time on an axis, without needless decimals."""
     if seconds < 1:
         return f"{1000 * seconds:g}{NBSP}ms"
-    return f"{seconds:g}{NBSP}s"
+    if seconds < 60:
+        return f"{seconds:g}{NBSP}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}" if rest else f"{minutes}{NBSP}min"
 
 
 def gib(count: int | None) -> str:
@@ -53,64 +59,77 @@ def memory(used: int | None, total: int | None) -> str:
     """Memory used, of how much."""
     if used is None:
         return ABSENT
-    of = "" if total is None else f" of {gib(total)}"
-    return f"{gib(used)}{of}{NBSP}GiB"
+    if total is None:
+        return f"{gib(used)}{NBSP}GiB"
+    return tr("{used} of {total}").format(used=gib(used), total=f"{gib(total)}{NBSP}GiB")
 
 
 def where_time_goes(timeline: Timeline, tally: AnswerTally | None) -> str:
     """The sentence under the timeline."""
     shares = timeline.shares
     if shares is None or tally is None or not tally.rounds:
-        return "Each round of drafting and verifying shows here while an answer is written."
+        return tr("Each round of drafting and verifying shows here while an answer is written.")
     if not shares.draft:
-        sentence = f"No drafting: the target works {percent(shares.verify)} of the time"
-        return sentence + _rest(shares).replace("the two", "rounds")
-    sentence = _overlapping(shares) if shares.both >= _NOTEWORTHY else _taking_turns(shares)
-    if tally.plain_rounds:
-        sentence += f" {tally.plain_rounds} of {tally.rounds} rounds without a draft (outlined)."
-    return sentence
+        said = tr("No drafting: the target works {share} of the time.").format(
+            share=percent(shares.verify)
+        )
+    elif shares.both >= _NOTEWORTHY:
+        said = tr(
+            "Both work {both} of the time; the draft is idle {draft}, the target {target}."
+        ).format(
+            both=percent(shares.both),
+            draft=percent(1 - shares.draft),
+            target=percent(1 - shares.verify),
+        )
+    else:
+        said = tr(
+            "Drafting takes {draft} of the time, in which the target waits; verifying {target}."
+        ).format(draft=percent(shares.draft), target=percent(shares.verify))
+    return " ".join([said, *_more(shares, tally)])
 
 
-def _taking_turns(shares: Shares) -> str:
-    sentence = (
-        f"Drafting takes {percent(shares.draft)} of the time, verifying {percent(shares.verify)}"
-    )
-    return sentence + _rest(shares)
-
-
-def _rest(shares: Shares) -> str:
-    if shares.neither < _NOTEWORTHY:
-        return "."
-    return f"; {percent(shares.neither)} passes between the two."
-
-
-def _overlapping(shares: Shares) -> str:
-    return (
-        f"Both work {percent(shares.both)} of the time;"
-        f" the draft is idle {percent(1 - shares.draft)}, the target {percent(1 - shares.verify)}."
-    )
+def _more(shares: Shares, tally: AnswerTally) -> list[str]:
+    more = []
+    if shares.neither >= _NOTEWORTHY:
+        more.append(tr("Sampling and Python take {share}.").format(share=percent(shares.neither)))
+    if shares.draft and tally.plain_rounds:
+        more.append(
+            tr("{n} of {all} rounds went without a draft (outlined).").format(
+                n=f"{tally.plain_rounds:,}", all=f"{tally.rounds:,}"
+            )
+        )
+    return more
 
 
 def one_round(done: RoundFinished) -> str:
     """One round, for a tooltip."""
-    verifying = f"verifying {duration(done.verify.seconds)}"
+    verifying = tr("verifying {time}").format(time=duration(done.verify.seconds))
     if not done.drafted:
-        return f"Round {done.index}: no draft, {verifying}"
-    drafting = f"drafting {duration(done.draft.seconds)}, " if done.draft else ""
-    accepted = f"{done.accepted} of {done.drafted} drafted tokens accepted"
-    return f"Round {done.index}: {accepted}, {drafting}{verifying}"
+        return tr("Round {n}: no draft, {verifying}").format(n=done.index, verifying=verifying)
+    parts = [
+        tr("{accepted} of {drafted} drafted tokens accepted").format(
+            accepted=done.accepted, drafted=done.drafted
+        )
+    ]
+    if done.draft:
+        parts.append(tr("drafting {time}").format(time=duration(done.draft.seconds)))
+    return tr("Round {n}: {parts}").format(n=done.index, parts=", ".join([*parts, verifying]))
 
 
 def by_position(depths: list[tuple[int, int]]) -> str:
     """Acceptance by position as a sentence."""
     if not depths:
-        return "No drafted tokens yet."
+        return tr("No drafted tokens yet.")
     parts = [
-        f"position {i}: {percent(accepted / offered)} of {offered}"
+        tr("position {n}: {share} of {offered}").format(
+            n=i, share=percent(accepted / offered), offered=f"{offered:,}"
+        )
         for i, (offered, accepted) in enumerate(depths, start=1)
         if offered
     ]
-    return f"Accepted of the tokens on offer at each position. {', '.join(parts)}."
+    return tr("Accepted of the tokens on offer at each position. {list}.").format(
+        list=", ".join(parts)
+    )
 
 
 def numbers(tally: AnswerTally | None) -> list[tuple[str, str]]:
@@ -118,10 +137,20 @@ def numbers(tally: AnswerTally | None) -> list[tuple[str, str]]:
     now = tally.now if tally else None
     average = tally.tokens_per_s if tally else None
     return [
-        (rate(now), "tokens/s now"),
-        (rate(average), "answer average"),
-        (duration(tally.ttft_s if tally else None), "first token"),
-        (rate(tally.acceptance_length if tally else None), "acceptance length"),
-        (percent(tally.accepted_share if tally else None), "accepted"),
-        (f"{tally.committed:,}" if tally else ABSENT, "tokens written"),
+        (rate(now), tr("tokens/s now")),
+        (rate(average), tr("answer average")),
+        (duration(tally.ttft_s if tally else None), tr("first token")),
+        (rate(tally.acceptance_length if tally else None), tr("acceptance length")),
+        (percent(tally.accepted_share if tally else None), tr("accepted")),
+        (f"{tally.committed:,}" if tally else ABSENT, tr("tokens written")),
     ]
+
+
+def ago(seconds: float) -> str:
+    """A moment before the present."""
+    return tr("now") if seconds < 0.05 else tr("{time} ago").format(time=duration(seconds))
+
+
+def rounds(count: int) -> str:
+    """How many rounds."""
+    return tr_count("{n} round", "{n} rounds", count)

@@ -1,0 +1,71 @@
+"""The row above the graphs: how far back they show, freezing, and the tables."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QToolButton, QWidget
+
+from app.performance.painted_view import PaintedView
+from app.performance.sight import Sight, Window
+from app.theme.icons import IconButton
+from engine.language import tr
+
+
+class Controls(QWidget):
+    """Changes a `Sight`, and offers the table behind each of the views."""
+
+    def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._sight = sight
+        sight.changed.connect(lambda: self.buttons[sight.window].setChecked(True))
+        self._windows = QButtonGroup(self)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(2)
+        self.buttons: dict[Window, QToolButton] = {each: self._choice(each) for each in Window}
+        for button in self.buttons.values():
+            row.addWidget(button)
+        row.addStretch(1)
+        self.freeze = IconButton("pause", tr("Freeze the pictures"), self)
+        self.freeze.setCheckable(True)
+        self.freeze.toggled.connect(self._freeze)
+        self.tables = IconButton("table", tr("Show as table"), self)
+        self.tables.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        for each in (self.freeze, self.tables):
+            each.setIconSize(QSize(16, 16))
+            row.addWidget(each)
+
+    def offer(self, views: list[PaintedView]) -> None:
+        """List the views whose table can be shown: those that are not hidden then."""
+        menu = QMenu(self)
+        for view in views:
+            action = menu.addAction(view.accessibleName(), view.table_asked.emit)
+            menu.aboutToShow.connect(
+                lambda action=action, view=view: action.setVisible(not view.isHidden())
+            )
+        self.tables.setMenu(menu)
+
+    def _choice(self, window: Window) -> QToolButton:
+        button = QToolButton(self)
+        button.setText(tr(window))
+        button.setProperty("look", "quiet")
+        button.setCheckable(True)
+        button.setChecked(window is self._sight.window)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        names = {
+            Window.MINUTE: tr("Show the last minute"),
+            Window.FIVE: tr("Show the last five minutes"),
+            Window.ANSWER: tr("Show this answer"),
+        }
+        button.setAccessibleName(names[window])
+        button.setToolTip(names[window])
+        button.clicked.connect(lambda: self._sight.show(window))
+        self._windows.addButton(button)
+        return button
+
+    def _freeze(self, frozen: bool) -> None:
+        self._sight.freeze(frozen=frozen)
+        name = tr("Go on") if frozen else tr("Freeze the pictures")
+        self.freeze.setAccessibleName(name)
+        self.freeze.setToolTip(name)
+        self.freeze.set_icon("play" if frozen else "pause", "accent" if frozen else "muted")

@@ -1,0 +1,99 @@
+"""Why a lane rests: the gaps of the timeline, each with its reason. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.performance.timeline import Lane
+from engine.events import RoundFinished
+from engine.language import later, tr
+
+
+class Cause(StrEnum):
+    """What a lane waits for."""
+
+    DRAFT = later("waiting for the draft")
+    TARGET = later("waiting for the target")
+    HOST = later("sampling and Python")
+    PLAIN = later("no draft in this round")
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return tr(self.value)
+
+    @property
+    def short(self) -> str:
+        """The same where there is little room; nothing where it would be a riddle."""
+        if self is Cause.HOST:
+            return ""
+        return tr("no draft") if self is Cause.PLAIN else tr("waits")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A lane does nothing from `start` to `end`, in seconds."""
+
+    lane: Lane
+    start: float
+    end: float
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    start: float
+    end: float
+    cause: Cause
+    """What the other lane waits for meanwhile."""
+
+
+def gaps(rounds: Sequence[RoundFinished], start: float, end: float) -> list[Gap]:
+    """The gaps of both lanes between two moments, of rounds that are neighbours in time."""
+    drafts = [_Work(done.draft.start, done.draft.end, Cause.DRAFT) for done in rounds if done.draft]
+    verifies = [
+        _Work(done.verify.start, done.verify.end, Cause.TARGET if done.drafted else Cause.PLAIN)
+        for done in rounds
+    ]
+    if not verifies:
+        return []
+    start = max(start, min(each.start for each in (*drafts[:1], *verifies[:1])))
+    end = min(end, verifies[-1].end)
+    found = [*_gaps(Lane.VERIFY, verifies, drafts, start, end)]
+    if drafts:
+        found += _gaps(Lane.DRAFT, drafts, verifies, start, end)
+    return found
+
+
+def _gaps(
+    lane: Lane, own: Sequence[_Work], others: Sequence[_Work], start: float, end: float
+) -> Iterator[Gap]:
+    first = 0
+    for left, right in _between(own, start, end):
+        at = left
+        while first < len(others) and others[first].end <= left:
+            first += 1
+        for other in others[first:]:
+            if other.start >= right:
+                break
+            if other.start > at:
+                yield Gap(lane, at, other.start, Cause.HOST)
+            busy_until = min(other.end, right)
+            yield Gap(lane, max(other.start, at), busy_until, other.cause)
+            at = busy_until
+        if at < right:
+            yield Gap(lane, at, right, Cause.HOST)
+
+
+def _between(works: Sequence[_Work], start: float, end: float) -> Iterator[tuple[float, float]]:
+    """The stretches from `start` to `end` in which none of the works goes on."""
+    at = start
+    for work in works:
+        if work.start > at:
+            yield at, min(work.start, end)
+        at = max(at, work.end)
+        if at >= end:
+            return
+    yield at, end
