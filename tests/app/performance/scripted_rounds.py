@@ -30,6 +30,7 @@ def round_finished(
     accepted: int = 0,
     request_id: str = "r",
     ahead: float = 0.0,
+    text: tuple[int, int] = (0, 0),
 ) -> RoundFinished:
     """A round that starts at `start`; `ahead` seconds of its drafting ran before that."""
     end = start + max(draft - ahead, 0.0)
@@ -45,6 +46,8 @@ def round_finished(
         drafted_by_depth=tuple(int(d <= min(accepted, drafted - 1)) for d in range(drafted)),
         accepted_by_depth=tuple(int(d < accepted) for d in range(drafted)),
         context_used=100 + index,
+        text_start=text[0],
+        text_end=text[1],
     )
 
 
@@ -74,7 +77,7 @@ def answer(
 ) -> Iterator[Event]:
     """Prefill, rounds and device samples of one answer, in order of time."""
     chance = random.Random(seed)
-    clock, index, next_sample = start + 0.4, 0, start
+    clock, index, next_sample, written = start + 0.4, 0, start, 0
     yield PrefillProgress(start, request_id, 0, 80, 0)
     while clock < start + seconds:
         plain = index == 0 or mode == "plain" or chance.random() < 0.08
@@ -92,7 +95,9 @@ def answer(
             accepted=accepted,
             request_id=request_id,
             ahead=0.035 if mode == "duo" and not plain else 0.0,
+            text=(written, written + 4 * (accepted + 1)),
         )
+        written = done.text_end
         while next_sample < done.at:
             yield sample(next_sample, gpu=gpu)
             next_sample += 0.5

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.performance import wording
 from app.performance.model import Part, PerformanceModel
 from app.performance.tally import RateMeter
-from app.performance.timeline import SPANS_S, Lane, Timeline, overlaps
+from app.performance.timeline import SPANS_S, Lane, Stretch, Timeline, blocks, overlaps
 from engine.events import Event, RoundFinished, TextDelta, Unloaded
 
 
@@ -97,9 +97,10 @@ def test_devices_show_only_what_was_measured() -> None:
         *("Tokens per second", "Acceptance length", "CPU", "Memory")
     ]
     assert model.handle(scripted.sample(2.0, gpu=True)) == Part.TIME
-    assert model.gpu.present
-    assert model.gpu_memory.value == "7.60 of 12.0\u00a0GiB"
-    assert len(model.gpu.series[0].since(0)[0]) == 1
+    gpu, gpu_memory = model.lanes[4:]
+    assert gpu.present
+    assert gpu_memory.value == "7.60 of 12.0\u00a0GiB"
+    assert len(gpu.series[0].since(0)[0]) == 1
     assert model.now == 2.0
 
 
@@ -116,7 +117,34 @@ def test_clearing_forgets_all_but_the_hardware() -> None:
     assert model.tally is None
     assert not model.timeline.rounds
     assert all(len(s.since(0)[0]) == 0 for lane in model.lanes for s in lane.series)
-    assert model.gpu.present
+    assert model.lanes[4].present
+
+
+def test_what_was_fed_is_taken_in_by_and_by() -> None:
+    model, at_once = PerformanceModel(), PerformanceModel()
+    events = [*scripted.answer(60, mode="duo"), scripted.finished(170)]
+    for event in events:
+        at_once.handle(event)
+    assert not model.feed([TextDelta(1.0, "r", "text", ())])
+    assert model.feed(events)
+    assert model.tally is None
+    steps = 0
+    while model.behind:
+        assert model.advance(0.0)
+        steps += 1
+    assert steps > 3
+    assert model.tally == at_once.tally
+    assert model.timeline == at_once.timeline
+
+
+def test_thousands_of_rounds_a_second_leave_a_sample_for_each_tenth() -> None:
+    model = PerformanceModel()
+    for index in range(5000):
+        model.handle(scripted.round_finished(index, index * 0.0004, verify=0.0004))
+    times, _ = model.speed.series[0].since(0)
+    assert 18 <= len(times) <= 21
+    assert model.speed.value == "2500"
+    assert len(model.timeline.rounds) == 5000
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 3), st.integers(1, 8)), min_size=2, max_size=60))
@@ -141,21 +169,35 @@ def test_blocks_lie_where_their_time_is() -> None:
     timeline = Timeline()
     for done in three_rounds():
         timeline.add(done)
-    timeline.span = 1.0  # 11.0 to 12.0
-    blocks = [(b.lane, b.left, b.right, b.plain) for b in timeline.blocks(200)]
+    view = Stretch(11.0, 12.0, 200)
+    shown = blocks(timeline.between(view.start, view.end), view)
     expected = [
         (Lane.VERIFY, 0, 40, True),
         (Lane.DRAFT, 40, 100, False),
         (Lane.VERIFY, 100, 200, False),
     ]
-    for block, (lane, left, right, plain) in zip(blocks, expected, strict=True):
-        assert block[0] is lane
-        assert block[1:3] == pytest.approx((left, right))
-        assert block[3] == plain
-    under = timeline.block_at(70, Lane.DRAFT, 200)
+    for block, (lane, left, right, plain) in zip(shown, expected, strict=True):
+        assert block.lane is lane
+        assert (block.left, block.right) == pytest.approx((left, right))
+        assert block.plain == plain
+    under = timeline.at(view.time(70))
     assert under is not None
-    assert under.round.index == 3
-    assert timeline.block_at(20, Lane.DRAFT, 200) is None
+    assert under.index == 3
+    assert timeline.at(9.0) is None
+    assert view.x(view.time(70)) == pytest.approx(70)
+
+
+def test_a_round_is_found_by_what_it_wrote_and_by_its_neighbours() -> None:
+    timeline = Timeline()
+    for index, (start, end) in enumerate([(0, 5), (5, 5), (5, 12)]):
+        timeline.add(scripted.round_finished(index, float(index), text=(start, end)))
+    found = [timeline.writing(offset) for offset in (0, 4, 5, 11, 12)]
+    assert [done.index if done else None for done in found] == [0, 0, 2, 2, None]
+    first, middle, last = timeline.rounds
+    assert timeline.neighbour(middle, -1) is first
+    assert timeline.neighbour(middle, 1) is last
+    assert timeline.neighbour(last, 1) is last
+    assert timeline.neighbour(first, -5) is first
 
 
 def test_shares_of_rounds_that_take_turns() -> None:
@@ -207,27 +249,27 @@ def test_overlap_is_found_in_pixels() -> None:
     timeline.add(
         scripted.round_finished(2, 2.0, draft=0.5, ahead=0.5, verify=0.5, drafted=2, accepted=1)
     )
-    timeline.span = 1.0
-    assert overlaps(timeline.blocks(100)) == [(pytest.approx(0), pytest.approx(50))]
+    view = Stretch(1.5, 2.5, 100)
+    assert overlaps(blocks(timeline.rounds, view)) == [(pytest.approx(0), pytest.approx(50))]
 
 
 def test_span_suits_the_rounds_and_does_not_flutter() -> None:
     timeline = Timeline()
     for index in range(30):
         timeline.add(scripted.round_finished(index, index * 0.1, verify=0.1))
-    first = timeline.span
+    first = timeline.suitable_span()
     assert first in SPANS_S
     assert 0.6 <= first <= 1.5
     for index in range(30, 60):
         timeline.add(scripted.round_finished(index, index * 0.1, verify=0.1 * (1 + index % 2 / 3)))
-        assert timeline.span == first
+        assert timeline.suitable_span() == first
 
 
 def test_findings_in_words() -> None:
     model = fed(*three_rounds())
     assert wording.where_time_goes(model.timeline, model.tally) == (
-        "Drafting takes 33\u00a0% of the time, verifying 67\u00a0%."
-        " 1 of 3 rounds without a draft (outlined)."
+        "Drafting takes 33\u00a0% of the time, in which the target waits; verifying 67\u00a0%."
+        " 1 of 3 rounds went without a draft (outlined)."
     )
     overlapped = fed(*scripted.answer(10, mode="duo"))
     assert "Both work" in wording.where_time_goes(overlapped.timeline, overlapped.tally)

@@ -1,0 +1,271 @@
+"""What is looked at: windows, freezing, zoom, the cursor, and the link to the text."""
+
+from __future__ import annotations
+
+import pytest
+import scripted_rounds as scripted
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QWheelEvent
+from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QApplication, QMenu
+from pytestqt.qtbot import QtBot
+
+from app.performance import PerformancePanel
+from app.performance.model import Part
+from app.performance.painted_view import PaintedView
+from app.performance.sight import Window
+from app.performance.table_dialog import RowsModel, TableDialog
+from app.theme.theme import Theme
+
+pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, theme: Theme, monkeypatch: pytest.MonkeyPatch) -> PerformancePanel:
+    """A panel in a window, with an answer of 20 seconds in it."""
+    del theme
+    monkeypatch.setattr("app.performance.panel._FRAME_MS", 10)
+    panel = PerformancePanel()
+    panel.resize(340, 1100)
+    qtbot.addWidget(panel)
+    panel.show()
+    qtbot.waitExposed(panel)
+    panel.asked(99.0)
+    for event in scripted.answer(20):
+        panel.handle(event)
+    settle(qtbot, panel)
+    return panel
+
+
+def settle(qtbot: QtBot, panel: PerformancePanel) -> None:
+    qtbot.waitUntil(lambda: not panel._frame.isActive() and not panel.model.behind)
+    QApplication.processEvents()
+
+
+def wheel(view: PaintedView, x: float, turns: int, *, shift: bool = False) -> None:
+    modifiers = Qt.KeyboardModifier.ShiftModifier if shift else Qt.KeyboardModifier.NoModifier
+    event = QWheelEvent(
+        QPointF(x, 40),
+        view.mapToGlobal(QPointF(x, 40)),
+        QPoint(),
+        QPoint(0, 120 * turns),
+        Qt.MouseButton.NoButton,
+        modifiers,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(view, event)
+
+
+def test_windows(panel: PerformancePanel) -> None:
+    sight, now = panel.sight, panel.model.now
+    seen = {}
+    for window, button in panel.controls.buttons.items():
+        button.click()
+        assert sight.window is window
+        seen[window] = now - sight.bounds[0]
+    assert seen[Window.MINUTE] == pytest.approx(60)
+    assert seen[Window.FIVE] == pytest.approx(300)
+    assert seen[Window.ANSWER] == pytest.approx(now - 99.0)
+
+
+def test_frozen_pictures_stay_while_the_account_goes_on(
+    qtbot: QtBot, panel: PerformancePanel
+) -> None:
+    sight = panel.sight
+    panel.controls.freeze.click()
+    before = (sight.now, sight.bounds, sight.stretch(100.0), sight.timeline)
+    for event in scripted.answer(5, start=130, request_id="next"):
+        panel.handle(event)
+    settle(qtbot, panel)
+    assert panel.model.timeline.request_id == "next"
+    assert (sight.now, sight.bounds, sight.stretch(100.0), sight.timeline) == before
+    panel.controls.freeze.click()
+    assert sight.timeline.request_id == "next"
+    assert sight.now == panel.model.now
+
+
+def test_the_keyboard_walks_the_rounds(qtbot: QtBot, panel: PerformancePanel) -> None:
+    sight, newest = panel.sight, panel.model.timeline.rounds[-1]
+    panel.timeline.setFocus()
+    seen = []
+    for _ in range(12):
+        qtbot.keyClick(panel.timeline, Qt.Key.Key_Left)
+        (done,) = sight.rounds
+        seen.append(done.index)
+        view = sight.stretch(1.0)
+        assert view is not None
+        assert view.start < done.verify.end <= view.end
+    assert seen == list(range(newest.index, newest.index - 12, -1))
+    assert sight.lags > 0
+    qtbot.keyClick(panel.timeline, Qt.Key.Key_Right)
+    assert sight.rounds[0].index == seen[-2]
+    qtbot.keyClick(panel.timeline, Qt.Key.Key_Home)
+    assert sight.rounds[0].index == 0
+    qtbot.keyClick(panel.timeline, Qt.Key.Key_End)
+    assert not sight.rounds
+    assert sight.lags == 0
+
+
+def test_zooming_keeps_what_is_under_the_mouse(qtbot: QtBot, panel: PerformancePanel) -> None:
+    sight = panel.sight
+    span = sight.span
+    wheel(panel.timeline, 200, 1)
+    assert sight.span < span
+    assert sight.lags == 0  # who follows goes on following
+    qtbot.keyClick(panel.timeline, Qt.Key.Key_Minus)
+    assert sight.span == span
+    panel.controls.freeze.click()
+    wheel(panel.timeline, 200, 1, shift=True)
+    assert sight.lags > 0
+    view = sight.stretch(panel.timeline.room - panel.timeline._left)
+    assert view is not None
+    x = 200 - 8 - panel.timeline._left
+    under = view.time(x)
+    wheel(panel.timeline, 200, 1)
+    after = sight.stretch(view.width)
+    assert after is not None
+    assert after.time(x) == pytest.approx(under)
+    for _ in range(40):
+        panel.timeline.closer.click()
+    assert sight.span == pytest.approx(0.002)
+
+
+def test_ten_thousand_rounds_are_never_all_drawn(qtbot: QtBot, panel: PerformancePanel) -> None:
+    for index in range(10_000):
+        panel.handle(
+            scripted.round_finished(index, 200 + 0.001 * index, verify=0.001, request_id="long")
+        )
+    settle(qtbot, panel)
+    for _ in range(30):
+        panel.timeline.farther.click()
+    view = panel.sight.stretch(100.0)
+    assert view is not None
+    assert len(panel.sight.timeline.between(view.start, view.end)) <= 402
+
+
+def test_the_cursor_goes_through_all_graphs_and_to_the_text(
+    qtbot: QtBot, panel: PerformancePanel
+) -> None:
+    told: list[tuple[str, int, int]] = []
+    panel.range_hovered.connect(lambda *range_: told.append(range_))
+    speed, cpu = panel.lanes[0], panel.lanes[2]
+    qtbot.mouseMove(speed, QPoint(speed.width() - 60, 40))
+    assert panel.sight.cursor is not None
+    assert told[-1][0] == "r"
+    rounds = panel.sight.rounds
+    assert told[-1][1:] == (rounds[0].text_start, rounds[-1].text_end)
+    before, after = speed.grab().toImage(), cpu.grab().toImage()
+    qtbot.mouseMove(panel.timeline, QPoint(panel.timeline.width() - 30, 60))
+    (done,) = panel.sight.rounds
+    assert told[-1] == ("r", done.text_start, done.text_end)
+    assert speed.grab().toImage() != before
+    assert cpu.grab().toImage() != after
+    panel.hide()
+    assert told[-1] == ("", -1, -1)
+
+
+def test_the_text_points_at_its_round(panel: PerformancePanel) -> None:
+    told: list[tuple[str, int, int]] = []
+    panel.range_hovered.connect(lambda *range_: told.append(range_))
+    early = panel.model.timeline.rounds[5]
+    panel.show_offset("r", early.text_start)
+    assert panel.sight.rounds == (early,)
+    view = panel.sight.stretch(1.0)
+    assert view is not None
+    assert view.start < early.verify.end < view.end
+    panel.show_offset("r", -1)
+    assert panel.sight.cursor is None
+    assert panel.sight.lags == 0
+    panel.show_offset("another", early.text_start)
+    assert panel.sight.cursor is None
+    assert not told  # the text needs no answer
+
+
+def test_arrows_move_the_cursor_of_a_graph(qtbot: QtBot, panel: PerformancePanel) -> None:
+    cpu = panel.lanes[2]
+    cpu.setFocus()
+    places = []
+    for key in (Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_Right):
+        qtbot.keyClick(cpu, key)
+        assert panel.sight.cursor is not None
+        places.append(panel.sight.cursor)
+    assert places[0] > places[1] > places[2] < places[3]
+    assert places[3] == pytest.approx(places[1])
+    qtbot.keyClick(cpu, Qt.Key.Key_Escape)
+    assert panel.sight.cursor is None
+
+
+def test_gaps_are_explained(panel: PerformancePanel) -> None:
+    view = panel.sight.stretch(panel.timeline.room - panel.timeline._left)
+    assert view is not None
+    done = next(each for each in reversed(panel.sight.timeline.rounds) if each.draft)
+    assert done.draft is not None
+    x = panel.timeline._left + view.x((done.draft.start + done.draft.end) / 2)
+    said = panel.timeline.explain(x, panel.timeline.header_height + 35)
+    assert f"Round {done.index}: " in said
+    assert "waiting for the draft: " in said
+    assert panel.timeline.explain(0, 0) == ""
+
+
+def test_every_picture_has_a_table_and_a_menu(qtbot: QtBot, panel: PerformancePanel) -> None:
+    for event in scripted.answer(2, start=130, gpu=True):
+        panel.handle(event)
+    settle(qtbot, panel)
+    menu = panel.controls.tables.menu()
+    assert isinstance(menu, QMenu)
+    assert [action.text() for action in menu.actions()] == [
+        view.accessibleName() for view in panel.views
+    ]
+    for view in panel.views:
+        view.setFocus()
+        qtbot.keyClick(view, Qt.Key.Key_T)
+        (dialog,) = panel.findChildren(TableDialog)
+        table = dialog.model.table
+        assert dialog.windowTitle() == view.accessibleName()
+        assert len(table.rows) > 2
+        assert all(len(row) == len(table.columns) for row in table.rows)
+        QAbstractItemModelTester(RowsModel(table, dialog))
+        dialog.view.selectRow(1)
+        dialog.copy_selected()
+        copied = QGuiApplication.clipboard().text().splitlines()
+        assert copied == ["\t".join(table.columns), "\t".join(table.rows[1])]
+        view.copy()
+        assert len(QGuiApplication.clipboard().text().splitlines()) == len(table.rows) + 1
+        dialog.close()
+        qtbot.waitUntil(lambda: not panel.findChildren(TableDialog))
+
+
+def test_what_cannot_be_measured_is_said(qtbot: QtBot, panel: PerformancePanel) -> None:
+    assert "GPU" in panel._absent.text()
+    assert panel._absent.isVisible()
+    panel.handle(scripted.sample(140, gpu=True))
+    settle(qtbot, panel)
+    assert not panel._absent.isVisible()
+    assert all(view.isVisible() for view in panel.lanes)
+
+
+def test_a_hidden_panel_catches_up_in_slices(qtbot: QtBot, panel: PerformancePanel) -> None:
+    panel.hide()
+    for index in range(20_000):
+        panel.handle(scripted.round_finished(index, 200.0 + 0.001 * index, request_id="hidden"))
+    assert panel.model.timeline.request_id == "r"
+    panel.show()
+    settle(qtbot, panel)
+    assert panel.sight.tally is panel.model.tally
+    assert panel.model.tally is not None
+    assert panel.model.tally.committed == 20_000
+    assert panel._stale == Part.NOTHING
+
+
+def test_the_focus_ring_can_be_seen(qtbot: QtBot, panel: PerformancePanel) -> None:
+    panel.activateWindow()
+    for view in panel.views:
+        if view.isHidden():
+            continue
+        view.clearFocus()
+        without = view.grab().toImage()
+        view.setFocus()
+        qtbot.waitUntil(view.hasFocus)
+        assert view.grab().toImage() != without
+        assert view.focusPolicy() & Qt.FocusPolicy.TabFocus
