@@ -224,16 +224,15 @@ class EngineBridge(QObject):
 def joined(events: Iterable[Event | _Sent]) -> Iterator[Event | _Sent]:
     """The same events with the pieces of an answer's text put together.
 
-    A piece is put to the first one of its stretch, so rounds come after the text they wrote. A
-    round whose draft was refused ends the stretch: what was refused belongs behind just that text.
+    A piece is put to the first one of its stretch, so rounds come after the text they wrote.
     """
     text: list[TextDelta] = []
     rounds: list[RoundFinished] = []
     for event in events:
-        own = not text or not isinstance(event, TextDelta) or event.request_id == text[0].request_id
-        if isinstance(event, TextDelta) and own:
+        same = not text or getattr(event, "request_id", None) == text[0].request_id
+        if same and isinstance(event, TextDelta):
             text.append(event)
-        elif isinstance(event, RoundFinished) and text and not event.rejected:
+        elif same and isinstance(event, RoundFinished):
             rounds.append(event)
         else:
             yield from _stretch(text, rounds)

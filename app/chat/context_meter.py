@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -14,6 +14,7 @@ from app.theme.theme import current
 from engine.language import tr
 
 _BAR = 3
+_SOON_MS = 250
 _TIGHT = 0.9
 """From this share on there is little room for an answer."""
 
@@ -42,6 +43,9 @@ class ContextMeter(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._fill: Fill | None = None
+        self._next: Fill | None = None
+        self._soon = QTimer(self, singleShot=True, interval=_SOON_MS)
+        self._soon.timeout.connect(lambda: self.show_fill(self._next))
         keep_font(self, partial(sized, 0.92))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(tr("Context"))
@@ -57,24 +61,39 @@ class ContextMeter(QWidget):
         """The fill in words."""
         if self._fill is None:
             return ""
-        return tr("{used} of {context} tokens").format(
-            used=f"{self._fill.used:,}", context=f"{self._fill.context:,}"
-        )
+        return self._words(self._fill.used, self._fill.context)
+
+    @staticmethod
+    def _words(used: int, context: int) -> str:
+        return tr("{used} of {context} tokens").format(used=f"{used:,}", context=f"{context:,}")
 
     def show_fill(self, fill: Fill | None) -> None:
         """Show how full the context would be, or nothing."""
+        self._soon.stop()
+        if fill == self._fill and self.isHidden() == (fill is None):
+            return
+        before = self.sizeHint()
         self._fill = fill
         self.setVisible(fill is not None)
         explained = self._explained()
         self.setToolTip(explained)
         self.setAccessibleDescription(f"{self.text}. {explained}" if fill else "")
-        self.updateGeometry()
+        if self.sizeHint() != before:
+            self.updateGeometry()  # lays the whole page out
         self.update()
 
+    def follow(self, fill: Fill) -> None:
+        """Show it soon: while an answer is written every round brings another number."""
+        self._next = fill
+        if not self._soon.isActive():
+            self._soon.start()
+
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As wide as its words."""
+        """As wide as its words would be at most."""
         metrics = self.fontMetrics()
-        return QSize(metrics.horizontalAdvance(self.text) + 4, metrics.height() + _BAR + 4)
+        widest = 0 if self._fill is None else max(self._fill.used, self._fill.context)
+        words = "" if self._fill is None else self._words(widest, self._fill.context)
+        return QSize(metrics.horizontalAdvance(words) + 4, metrics.height() + _BAR + 4)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Take on another size of text."""

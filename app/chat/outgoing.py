@@ -239,7 +239,7 @@ class Outgoing(QObject):
         if live is None or plan is None or live.request_id != event.request_id:
             return
         if self._session.shows_live and event.context_used:
-            self._composer.meter.show_fill(Fill(event.context_used, plan.context))
+            self._composer.meter.follow(Fill(event.context_used, plan.context))
 
 
 def _read_all(paths: Sequence[Path]) -> list[Attachment | UserFixable]:

@@ -15,6 +15,7 @@ from app.status import EngineStatus, Phase
 from engine.commands import Generate, Load, Stop
 from engine.events import (
     AnswerStats,
+    DeviceSample,
     Event,
     Failed,
     Finished,
@@ -74,7 +75,7 @@ def test_text_of_one_frame_comes_in_one_piece(qtbot: QtBot) -> None:
     bridge = EngineBridge(silent)
     seen: list[object] = []
     frames: list[tuple[Event, ...]] = []
-    for kind in (TextDelta, RoundFinished, Finished):
+    for kind in (TextDelta, RoundFinished, DeviceSample, Finished):
         bridge.subscribe(kind, seen.append)
     bridge.frame.connect(frames.append)
     bridge.start()
@@ -83,7 +84,8 @@ def test_text_of_one_frame_comes_in_one_piece(qtbot: QtBot) -> None:
         _text("one ", 0),
         _round(1),
         _text("two ", 4),
-        _round(2, rejected="too"),
+        _round(2),
+        DeviceSample(0.0, None, None, None, None),
         _text("three", 8),
         _round(3),
         _text("four", 0, "b"),
@@ -95,6 +97,7 @@ def test_text_of_one_frame_comes_in_one_piece(qtbot: QtBot) -> None:
         "one two ",
         RoundFinished,
         RoundFinished,
+        DeviceSample,
         "three",
         RoundFinished,
         "four",
@@ -113,9 +116,8 @@ def _text(text: str, start: int, request_id: str = "a") -> TextDelta:
     return TextDelta(0.0, request_id, text, (span,))
 
 
-def _round(index: int, rejected: str = "") -> RoundFinished:
-    work = Interval(0.0, 1.0)
-    return RoundFinished(1.0, "a", index, None, work, 0, 0, 1, rejected=rejected)
+def _round(index: int) -> RoundFinished:
+    return RoundFinished(1.0, "a", index, None, Interval(0.0, 1.0), 0, 0, 1)
 
 
 def test_commands_sent_while_the_engine_starts_wait_for_it(qtbot: QtBot) -> None:

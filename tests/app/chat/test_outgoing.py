@@ -205,9 +205,8 @@ def test_while_an_answer_is_written_the_meter_follows_its_rounds(desk: Desk) -> 
     desk.script.answer, desk.script.hold_after = words(9), 2
     desk.type_and_send("Go on")
     desk.streaming(words(6))
-    fill = desk.chat.composer.meter.fill
-    assert fill is not None
-    assert fill.used > 6
+    meter = desk.chat.composer.meter
+    desk.bot.waitUntil(lambda: meter.fill is not None and meter.fill.used > 6)
     desk.script.gate.set()
     desk.answered()
 
