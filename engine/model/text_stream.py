@@ -143,14 +143,15 @@ class TextStream:
     def suspend(self) -> Released:
         """End an answer that may be continued; then nothing more.
 
-        What is undecided stays unsaid: half a character, whose tokens are kept for the other half,
-        and the beginning of a stop string, whose tokens are not, and will be written again.
+        What is undecided stays unsaid: half a character, whose tokens are kept for the other half
+        (unless they are all there is), and the beginning of a stop string, whose tokens are not,
+        and will be written again.
         """
         if self.stopped or self._finished:
             return NOTHING
         self._finished = True
         silent = next((i for i, held in enumerate(self._held) if held.text), len(self._held))
-        return self._release(silent)
+        return self._release(silent if self._position else 0)
 
     def finish(self) -> Released:
         """End an answer for good: release what is still held back. Then nothing more.

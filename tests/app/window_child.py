@@ -1,53 +1,136 @@
-"""A real window on the real engine that asks one question; its test kills it in mid-answer."""
+"""A real window on the real engine with a restless user; whoever started it kills it.
+
+What happens is told on standard output, a JSON object per line, as it happens:
+`doing` before the user does something, `added` and `stored` once the history has a message or a
+finished answer, `text` for what has just come of an answer. `at` is the system's monotonic clock.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
+import random
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QTimer
 
 from app.application import Assembly, make_application
+from app.bridge import EngineLike, real_engine
 from app.chat.session import ChatSession
+from app.history import Conversation, StoredMessage
 from app.paths import find_paths
 from app.status import Phase
 from app.theme.theme import Theme
-from engine.commands import Load, Mode, WeightFormat
+from engine.commands import Load
+from engine.events import Event, TextDelta
 from engine.hub.local import bundled_target
+from engine.request import Role
+
+QUESTIONS = (
+    "Tell me a short story about a dog.",
+    "What is the sun?",
+    "Tell me a story about a girl and a boat.",
+    "Why do birds sing?",
+    "Hello!",
+)
+MOST_MESSAGES = 6
+"""After so many a new conversation begins, so that the context never fills."""
 
 
-def slow_model() -> Load:
-    """The slow path without a draft, so that there is a middle of the answer."""
-    return Load(bundled_target(), mode=Mode.PLAIN, weights=WeightFormat.F32)
+def tell(kind: str, **more: object) -> None:
+    sys.stdout.write(json.dumps({"kind": kind, "at": time.monotonic(), **more}) + "\n")
+    sys.stdout.flush()
 
 
-def main() -> None:
+def unhurried(seconds: float) -> Callable[[Callable[[Event], None]], EngineLike]:
+    """The real engine, with a pause after every piece of text: answers have a middle."""
+
+    def factory(emit: Callable[[Event], None]) -> EngineLike:
+        def hear(event: Event) -> None:
+            emit(event)
+            if isinstance(event, TextDelta):
+                time.sleep(seconds)
+
+        return real_engine(hear)
+
+    return factory
+
+
+class User:
+    """Goes on with half answers, asks, edits and asks anew, for as long as the window is there."""
+
+    def __init__(self, assembly: Assembly, dice: random.Random) -> None:
+        self._assembly, self._dice = assembly, dice
+        self._session: ChatSession = assembly.session
+        self._rest_until = 0.0
+        session = self._session
+        session.message_added.connect(self._added)
+        session.live_text.connect(lambda text: tell("text", id=self._live_id(), text=text))
+        session.answer_finished.connect(self._finished)
+        session.writer.stored.connect(self._stored)
+        session.problem.connect(lambda problem: tell("problem", words=str(problem)))
+
+    def look(self) -> None:
+        """Do the next thing once nothing is being written, after a moment."""
+        ready = self._assembly.bridge.status.phase is Phase.READY
+        if not ready or self._session.live is not None or time.monotonic() < self._rest_until:
+            return
+        self._rest_until = time.monotonic() + self._dice.uniform(0, 0.03)
+        self._act()
+
+    def _act(self) -> None:
+        session, dice = self._session, self._dice
+        asked = [message for message in session.messages if message.role is Role.USER]
+        if session.can_continue and dice.random() < 0.6:
+            self._do("continue", session.continue_answer)
+        elif session.messages and session.messages[-1].role is Role.USER:
+            self._do("answer", session.regenerate)  # the question was stored, its answer not begun
+        elif asked and dice.random() < 0.2:
+            self._do("regenerate", session.regenerate)
+        elif asked and dice.random() < 0.2:
+            message = dice.choice(asked)
+            self._do("edit", lambda: session.edit(message.id, dice.choice(QUESTIONS)))
+        else:
+            if len(session.messages) >= MOST_MESSAGES:
+                session.open(None)
+            self._do("send", lambda: session.send(dice.choice(QUESTIONS)))
+
+    def _do(self, what: str, act: Callable[[], object]) -> None:
+        tell("doing", what=what)
+        act()
+
+    def _added(self, message: StoredMessage) -> None:
+        tell("added", id=message.id, role=message.role.value, text=message.text)
+
+    def _finished(self, message: StoredMessage) -> None:
+        self._last = message
+
+    def _stored(self, _conversation: Conversation) -> None:
+        tell("stored", id=self._last.id, text=self._last.text)
+
+    def _live_id(self) -> int:
+        live = self._session.live
+        assert live is not None
+        return live.base.id
+
+
+def main(data: str, seed: int) -> None:
+    dice = random.Random(seed)
     application = make_application()
-    assembly = Assembly(find_paths(sys.argv[1]), Theme(application))
-    session: ChatSession = assembly.session
-
-    def watch() -> None:
-        if assembly.bridge.status.phase is Phase.READY and not session.messages:
-            assembly.window.chat.composer.field.setPlainText("Tell me a short story about a dog.")
-            assembly.window.chat.composer.send()
-        live = session.live
-        if live is not None and live.text and not live.unsaved_text:
-            # Everything shown so far has been handed to the history. Freeze in mid-answer.
-            sys.stdout.write(json.dumps("".join(live.text)) + "\n")
-            sys.stdout.flush()
-            os.kill(os.getpid(), signal.SIGSTOP)
-
+    paths = find_paths(data)
+    assembly = Assembly(paths, Theme(application), unhurried(dice.choice((0.0, 0.002, 0.01))))
+    user = User(assembly, dice)
     timer = QTimer()
-    timer.timeout.connect(watch)
-    timer.start(3)
+    timer.timeout.connect(user.look)
+    timer.start(2)
     assembly.window.show()
-    assembly.bridge.start(slow_model)
+    assembly.bridge.start(lambda: Load(bundled_target()))
+    tell("open")
     application.exec()
 
 
 if __name__ == "__main__":
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    main()
+    main(sys.argv[1], int(sys.argv[2]))
