@@ -121,7 +121,8 @@ class TextDelta:
     """Verified text to append to the answer, with the tokens it came from.
 
     Joining all deltas gives the answer; text that might become a stop string or half a character
-    is held back until it is decided.
+    is held back until it is decided. What the template itself has begun the answer with (a think
+    block) comes first, its tokens as the target's own.
     """
 
     at: float
@@ -222,6 +223,8 @@ class AnswerStats:
 class Finished:
     """An answer ended. `text` and `token_ids` are what to store; both hold verified tokens only.
 
+    Half a character at the end of an answer that can go on is in the ids and not in the text: it is
+    told when its other half is there. What might have become a stop string is in neither.
     `token_ids` is None when a stop string cut the text in the middle of a token, so that the
     text alone says what was shown.
     """

@@ -97,4 +97,7 @@ class ChatRequest:
     clicked_at: float | None = None
     """When the user pressed send, on the events' clock; TTFT runs from here."""
     thinking: bool | None = None
-    """Whether the model shall think first, where its template leaves the choice; None: its own."""
+    """Whether the model shall think first, where its template leaves the choice; None: its own.
+
+    To continue an answer, ask as it was asked for.
+    """

@@ -63,6 +63,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help=tr("stop string")
     )
+    parser.add_argument(
+        "--think",
+        action=argparse.BooleanOptionalAction,
+        help=tr("think first, or not, where the model leaves the choice"),
+    )
     parser.set_defaults(run=run)
 
 
@@ -90,6 +95,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 arguments.max_tokens,
                 tuple(arguments.stop),
                 perf_counter(),
+                arguments.think,
             )
             show = (lambda _: None) if arguments.json else _write
             return conversation.ask(request, plan, show)

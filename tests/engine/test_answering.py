@@ -10,6 +10,7 @@ from time import perf_counter
 
 import pytest
 from session import Session, answer_of, generate, user
+from tiny_models import write_chat_model
 
 from engine.answering import Answer
 from engine.commands import DraftChoice, Mode, Stop
@@ -455,6 +456,34 @@ def test_an_answer_stopped_before_its_first_word_goes_on(story: Session) -> None
     nothing = Message(Role.ASSISTANT, "", ())
     rest = story.ask(user(STORY), nothing, id="from nothing", sampling=SAMPLED)
     assert rest.text == only(story).text
+
+
+def test_a_thought_that_the_template_opens_is_told_first(
+    session: Session, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    folder = write_chat_model(tmp_path / "Thinker")
+    (folder / "chat_template.jinja").write_text(
+        "{%- for m in messages %}{{- '<|user|>' + m.content + '<|end|>' }}{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<|assistant|>' }}"
+        "{%- if enable_thinking is not defined or enable_thinking %}{{- '<think>\\n' }}"
+        "{%- endif %}{%- endif %}"
+    )
+    assert session.load(folder).plan.can_think
+    opening = tuple(tokenizer.encode_text("<think>\n"))  # no token of its own here
+    whole = session.ask("Hello", id="whole", max_tokens=12)
+    assert whole.text.startswith("<think>\n")
+    assert (whole.token_ids or ())[: len(opening)] == opening
+    check_spans(session, "whole")
+    stats = whole.stats
+    assert stats.committed == len(whole.token_ids or ()) - len(opening)  # nobody had to write it
+    first, *later = session.of(RoundFinished, "whole")
+    assert (first.text_start, later[-1].text_end) == (0, len(whole.text.encode("utf-16-le")) // 2)
+
+    part = session.ask("Hello", id="part", max_tokens=5)
+    rest = session.ask(user("Hello"), answer_of(part), id="rest", max_tokens=7)
+    assert part.text + rest.text == whole.text
+    assert rest.stats.prompt_tokens == stats.prompt_tokens + 5
+    assert not session.ask("Hello", id="off", thinking=False, max_tokens=5).text.startswith("<")
 
 
 def test_an_answer_of_broken_characters_goes_on(session: Session, chat_model: Path) -> None:

@@ -237,6 +237,30 @@ def drafted_keys_below_the_wrong_node() -> None:
     SequenceState.adopt = adopt  # type: ignore[method-assign]
 
 
+def half_a_character_shown_twice() -> None:
+    """A stopped answer shows what is undecided, and shows it again when it goes on."""
+    from engine.model.text_stream import TextStream
+
+    TextStream.suspend = TextStream.finish  # type: ignore[method-assign]
+
+
+def opened_thought_twice() -> None:
+    """Going on with an answer, the template opens the think block that the answer begins with."""
+    from engine.model.chat_template import ChatTemplate, Prompt
+
+    honest = ChatTemplate.prompt
+
+    def prompt(self: Any, messages: Any, tokenizer: Any, **options: Any) -> Any:
+        right = honest(self, messages, tokenizer, **options)
+        if not options["continue_answer"]:
+            return right
+        begun, opening = right.begun, right.begun[: right.opening]
+        before = right.ids[: len(right.ids) - len(begun)]
+        return Prompt([*before, *opening, *begun], begun, right.opening)
+
+    ChatTemplate.prompt = prompt  # type: ignore[method-assign]
+
+
 _DECODE = "tests/engine/decode/"
 _CACHE = ("tests/engine/backend/test_packed_cache.py",)
 _EXACT = (_DECODE + "test_exactness.py",)
@@ -253,6 +277,8 @@ BUGS: dict[str, Bug] = {
         Bug(products_of_any_shape, ("tests/engine/backend/test_one_arithmetic.py",)),
         Bug(positions_off_by_one, _EXACT),
         Bug(double_bos, ("tests/engine/model/test_chat_template.py",)),
+        Bug(half_a_character_shown_twice, ("tests/engine/model/test_text_stream.py",)),
+        Bug(opened_thought_twice, ("tests/engine/model/test_thinking.py",)),
         Bug(stop_string_across_rounds_missed, ("tests/engine/model/test_text_stream.py",)),
         Bug(drafted_keys_below_the_wrong_node, ("tests/engine/draft/test_one_call.py",)),
         Bug(draft_keeps_rejected_keys, ("tests/engine/draft/test_standalone.py",)),
