@@ -33,7 +33,7 @@ _EXAMPLES = (
     later("How does speculative decoding work?"),
     later("What does the word brave mean?"),
 )
-_ROOM_FOR_TWO = 600
+_AROUND_EXAMPLES = 58
 
 
 class Greeting(QWidget):
@@ -115,7 +115,9 @@ class Greeting(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Narrow windows have room for one example beside the other no more."""
         super().resizeEvent(event)
-        self._show_examples(columns=2 if self.width() >= _ROOM_FOR_TWO else 1)
+        widest = max(button.sizeHint().width() for button in self.examples)
+        room = min(self.width(), COLUMN) - _AROUND_EXAMPLES
+        self._show_examples(columns=2 if room >= 2 * widest else 1)
 
     def _show_examples(self, columns: int) -> None:
         if self._columns != columns:

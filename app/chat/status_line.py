@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app.status import EngineStatus, Phase
 from app.theme.elided import ElidedLabel
-from app.theme.theme import current, ui_font
+from app.theme.fonts import keep_font, sized
+from app.theme.style import SMALL
+from app.theme.theme import current
 
 
 class _Dot(QWidget):
@@ -37,14 +41,12 @@ class StatusLine(QWidget):
         self._state = ElidedLabel(self)
         self._model = ElidedLabel(self)
         self._model.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        font = ui_font()
-        font.setPointSizeF(font.pointSizeF() - 0.8)
         row = QHBoxLayout(self)
         row.setContentsMargins(6, 0, 6, 0)
         row.setSpacing(8)
         row.addWidget(self._dot)
         for label in (self._state, self._model):
-            label.setFont(font)
+            keep_font(label, partial(sized, SMALL))
             label.setProperty("look", "muted")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         row.addWidget(self._state)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from app.theme.theme import font_scale, in_force, ui_font
 
@@ -28,7 +28,15 @@ class _Keeper(QObject):
 
 def keep_font(widget: QWidget, make: Callable[[], QFont]) -> None:
     """Give `widget` the font that `make` makes, now and whenever the text size changes."""
-    _Keeper(widget, lambda: widget.setFont(make()))
+
+    def apply() -> None:
+        font = make()
+        widget.setFont(font)
+        if isinstance(widget, QAbstractScrollArea):
+            # Style sheets leave it the font it was made with: placeholders would not grow.
+            widget.viewport().setFont(font)
+
+    _Keeper(widget, apply)
 
 
 def keep_sized(widget: QWidget, resize: Callable[[], None]) -> None:
