@@ -73,6 +73,7 @@ class Sidebar(QWidget):
     problem = Signal(object)
     """A `UserFixable`."""
     theme_asked = Signal()
+    settings_asked = Signal()
     shortcuts_asked = Signal()
     about_asked = Signal()
 
@@ -154,11 +155,13 @@ class Sidebar(QWidget):
         head.addStretch(1)
         finding = _row(4, self.search, self._more)
         finding.setStretch(0, 1)
+        settings = IconButton("gear", tr("Settings"), self, shortcut="Ctrl+,")
         shortcuts = IconButton("help", tr("Keyboard shortcuts"), self, shortcut="F1")
         about = IconButton("info", tr("About Duotail"), self)
+        settings.clicked.connect(self.settings_asked)
         shortcuts.clicked.connect(self.shortcuts_asked)
         about.clicked.connect(self.about_asked)
-        foot = _row(2, self.theme_button, shortcuts, about)
+        foot = _row(2, settings, self.theme_button, shortcuts, about)
         foot.addStretch(1)
         self._stack = QStackedWidget(self)
         for page in (self.list, self.hits, self._empty):

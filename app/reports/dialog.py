@@ -108,6 +108,7 @@ class ReportsDialog(QDialog):
             self.list.addItem(_title(report))
         # Wide enough for its lines, which are all of a kind.
         self.list.setFixedWidth(max(180, self.list.sizeHintForColumn(0) + 24))
+        self.list.setVisible(bool(self._reports))
         self.list.setCurrentRow(min(row, len(self._reports) - 1))
         self._show()
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QWidget
 
 from app.history import ChatSetup
+from app.reports.dialog import ReportsDialog
 from app.screenshots.script import sample
 from app.screenshots.stage import Stage, settle
+from app.settings.dialog import SettingsDialog
+from app.settings.model import Section
+from app.settings.presets_dialog import PresetsDialog
 from engine.errors import UserFixable
 from engine.events import Failed, FinishReason, LoadProgress, TextDelta, Unloaded
+
+D = TypeVar("D", bound=QDialog)
 
 _QUESTION = "How does speculative decoding make a model faster? Please show some code too."
 _ANSWER = """\
@@ -149,8 +156,33 @@ def panels(stage: Stage, shoot: Shoot) -> None:
                 dialog.close()
 
 
-ALL = (first_start, an_answer, troubles, narrow, panels)
+def settings(stage: Stage, shoot: Shoot) -> None:
+    """Every section of the settings, the presets, the crash reports."""
+    stage.window.settings_asked.emit()
+    dialog = _opened(stage.window, SettingsDialog)
+    for section in Section:
+        dialog.page.show_section(section)
+        shoot(f"settings-{section.name.lower()}", dialog)
+    dialog.page.show_section(Section.CHAT)
+    QTest.keyClick(dialog.page.rows["presets"].editor.control, Qt.Key.Key_Space)
+    presets = _opened(dialog, PresetsDialog)
+    shoot("presets", presets)
+    presets.close()
+    dialog.page.privacy.show_reports()
+    reports = _opened(dialog, ReportsDialog)
+    shoot("crash-reports", reports)
+    reports.close()
+    dialog.close()
+
+
+ALL = (first_start, an_answer, troubles, narrow, panels, settings)
 """Every scene, in the order of the walk."""
+
+
+def _opened(parent: QWidget, kind: type[D]) -> D:
+    """The dialog of this kind that is open."""
+    settle()
+    return next(each for each in parent.findChildren(kind) if each.isVisible())
 
 
 def _fill_list(stage: Stage) -> None:

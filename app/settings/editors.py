@@ -171,16 +171,13 @@ class NumberEditor(Editor):
 class ButtonEditor(Editor):
     """A button that opens what does not fit into a row."""
 
-    pressed = Signal()
-
-    def __init__(self, text: str, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, text: str, opens: Callable[[QWidget], None], parent: QWidget | None = None
+    ) -> None:
         button = QPushButton(text)
         button.setAutoDefault(False)
         super().__init__(button, parent)
-        button.clicked.connect(self._press)
-
-    def _press(self) -> None:
-        self.pressed.emit()
+        button.clicked.connect(lambda _=False: opens(self.window()))
 
     def show_settings(self, settings: Settings) -> None:
         """Its text stays."""
@@ -224,13 +221,11 @@ def _presets(settings: Settings) -> list[tuple[object, str]]:
 
 
 def _presets_button(store: SettingsStore, parent: QWidget | None) -> Editor:
-    def edit() -> None:
+    def edit(above: QWidget) -> None:
         from app.settings.presets_dialog import PresetsDialog
 
-        dialog = PresetsDialog(store, button.window())
+        dialog = PresetsDialog(store, above)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
-    button = ButtonEditor(tr("Edit presets…"), parent)
-    button.pressed.connect(edit)
-    return button
+    return ButtonEditor(tr("Edit presets…"), edit, parent)
