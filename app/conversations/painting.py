@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen, QTextOption
+from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen, QPixmap, QTextOption
 from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyleOptionViewItem
 
 from app.theme.theme import current
@@ -85,3 +85,20 @@ def draw_more(painter: QPainter, area: QRect, *, over: bool) -> None:
     middle = QRectF(area).center()
     for step in (-5, 0, 5):
         painter.drawEllipse(middle + QPointF(step, 0), 1.5, 1.5)
+
+
+def drag_label(text: str, font: QFont, scale: float) -> QPixmap:
+    """What hangs on the mouse while conversations are dragged."""
+    tokens = current()
+    shown = shortened(text, font, 200)
+    metrics = QFontMetricsF(font)
+    room = QRect(0, 0, int(metrics.horizontalAdvance(shown)) + 26, int(metrics.height()) + 12)
+    label = QPixmap(room.size() * scale)
+    label.setDevicePixelRatio(scale)
+    label.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(label)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    draw_background(painter, room, tokens.surface, tokens.accent)
+    draw_line(painter, QRectF(room).adjusted(12, 0, -8, 0), shown, font, tokens.text)
+    painter.end()
+    return label

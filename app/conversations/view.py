@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
+    QDrag,
     QDragEnterEvent,
     QDragLeaveEvent,
     QDragMoveEvent,
@@ -14,20 +15,21 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
 )
-from PySide6.QtWidgets import QAbstractItemView, QListView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from app.conversations.delegate import ConversationDelegate
-from app.conversations.library import ConversationList
+from app.conversations.library import ConversationList, shown_title
 from app.conversations.model import IDS, ConversationModel
-from app.conversations.painting import more_area
+from app.conversations.painting import drag_label, more_area
 from app.conversations.sections import Section
+from app.conversations.uniform import UniformList
 from app.history import Conversation, Folder
-from engine.language import tr
+from engine.language import tr, tr_count
 
 _PLAIN = Qt.KeyboardModifier.NoModifier
 
 
-class ConversationView(QListView):
+class ConversationView(UniformList):
     """Conversations to open, several to choose, folders to fold."""
 
     open_asked = Signal(object)
@@ -42,12 +44,8 @@ class ConversationView(QListView):
         self.setModel(self.rows)
         self.setItemDelegate(self._delegate)
         self.setAccessibleName(tr("Conversations"))
-        self.setUniformItemSizes(True)
-        self.setMouseTracking(True)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
         self.setDefaultDropAction(Qt.DropAction.MoveAction)
         self.setDropIndicatorShown(False)
@@ -161,9 +159,6 @@ class ConversationView(QListView):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         """The three dots show when they are pointed at."""
         self._delegate.pointer = event.position().toPoint()
-        index = self.indexAt(self._delegate.pointer)
-        if index.isValid():
-            self.update(index)
         super().mouseMoveEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
@@ -180,6 +175,19 @@ class ConversationView(QListView):
         return enabled and place.contains(event.position().toPoint())
 
     # -- dragging --------------------------------------------------------------------------
+
+    def startDrag(self, _actions: Qt.DropAction) -> None:  # noqa: N802
+        """Take what is chosen along, as a label with its title or number."""
+        chosen = self.chosen()
+        if not chosen:
+            return
+        count = tr_count("{n} conversation", "{n} conversations", len(chosen))
+        drag = QDrag(self)
+        drag.setMimeData(self.rows.mimeData([self.rows.index_of(each.id) for each in chosen]))
+        text = shown_title(chosen[0]) if len(chosen) == 1 else count
+        drag.setPixmap(drag_label(text, self.font(), self.devicePixelRatioF()))
+        drag.setHotSpot(QPoint(-12, -4))
+        drag.exec(Qt.DropAction.MoveAction)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         """Conversations of this list; files go to the sidebar."""

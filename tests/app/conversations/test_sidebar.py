@@ -124,6 +124,7 @@ def test_the_menu_of_a_row(
     one = add("One & only")
     listed.refresh()
     view = sidebar.list
+    qtbot.waitUntil(lambda: not view.verticalScrollBar().isVisible())
     area = view.visualRect(view.rows.index_of(one.id))
     place = more_area(area).center()
     opened: list[object] = []

@@ -1,0 +1,93 @@
+"""Thousands of conversations: a change costs what is in sight, whatever is in the list."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.modeltest import ModelTester
+from pytestqt.qtbot import QtBot
+
+from app.conversations.delegate import ConversationDelegate
+from app.conversations.library import ConversationList
+from app.conversations.model import ConversationModel
+from app.conversations.sidebar import Sidebar
+from app.history import Conversation
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+MANY = 5_000
+
+
+def filled(listed: ConversationList) -> list[Conversation]:
+    now = time.time()
+    for number in range(MANY):
+        listed.put(Conversation(number + 1, f"Conversation {number}", now - 3600.0 * number))
+    return listed.newest_first()
+
+
+def test_a_change_asks_for_the_rows_in_sight_only(
+    sidebar: Sidebar, listed: ConversationList, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = filled(listed)
+    view = sidebar.list
+    qtbot.waitUntil(view.isVisible)
+    asked = [0]
+    entry, paint = ConversationModel.entry, ConversationDelegate.paint
+
+    def counting(self: ConversationModel, index: object) -> object:
+        asked[0] += 1
+        return entry(self, index)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ConversationModel, "entry", counting)
+    painted = [0]
+
+    def painting(*arguments: object) -> None:
+        painted[0] += 1
+        paint(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ConversationDelegate, "paint", painting)
+    listed.touch(everything[3_000])
+    qtbot.waitUntil(lambda: painted[0] > 0)
+    in_sight = view.viewport().height() // view.row_height + 2
+    assert asked[0] < 20 * in_sight
+    assert view.rows.entry(view.rows.index(1)) == listed.get(everything[3_000].id)
+
+
+def test_the_whole_list_is_arranged_within_a_frame(
+    listed: ConversationList, qtmodeltester: ModelTester
+) -> None:
+    filled(listed)
+    model = ConversationModel(listed)
+
+    def once() -> float:
+        start = time.perf_counter()
+        model.rebuild()
+        return time.perf_counter() - start
+
+    assert min(once() for _ in range(5)) < 0.016
+    qtmodeltester.check(model, force_py=True)
+
+
+def test_end_home_and_pages_reach_what_can_be_reached(
+    sidebar: Sidebar, listed: ConversationList, qtbot: QtBot
+) -> None:
+    everything = filled(listed)
+    view = sidebar.list
+    qtbot.waitUntil(view.isVisible)
+    sidebar.focus_list()
+
+    def at(key: Qt.Key) -> object:
+        qtbot.keyClick(view, key)
+        return view.rows.entry(view.currentIndex())
+
+    assert at(Qt.Key.Key_End) == everything[-1]
+    assert view.viewport().rect().contains(view.visualRect(view.currentIndex()))
+    assert at(Qt.Key.Key_Home) == everything[0]
+    assert view.currentIndex().row() == 1, "the heading cannot be reached"
+    assert isinstance(at(Qt.Key.Key_PageDown), Conversation)
+    assert view.currentIndex().row() > 10
+    assert at(Qt.Key.Key_PageUp) == everything[0]
+    assert at(Qt.Key.Key_Up) == everything[0]
+    assert at(Qt.Key.Key_Down) == everything[1]
