@@ -6,13 +6,13 @@ Import from here; the modules below are its rooms. No Qt, no torch.
 from __future__ import annotations
 
 from app.history.database import set_aside
+from app.history.message import StoredMessage
 from app.history.records import (
     AnswerState,
     ChatSetup,
     Conversation,
     Folder,
     Hit,
-    StoredMessage,
     TokenMarks,
     UndoToken,
 )

@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.history.branches import Branches
+from app.history.branches import Branches, joined
 from app.history.columns import clean_text, pack_ids, pack_sampling, pack_stats
-from app.history.records import AnswerState, StoredMessage, TokenMarks
+from app.history.message import StoredMessage
+from app.history.records import AnswerState, TokenMarks
 from engine.events import AnswerStats
 from engine.request import Role, SamplingParams
 
@@ -125,20 +126,15 @@ class Answers(Branches):
 
     def _settle_interrupted(self) -> None:
         """Merge what answers had received when the last process died; they stay INTERRUPTED."""
-        unfinished = self._connection.execute(
+        unfinished = self._rows(
             "SELECT id, text, token_ids, marks FROM message"
             " WHERE id IN (SELECT DISTINCT message_id FROM answer_piece)"
-        ).fetchall()
+        )
         for message_id, text, ids, marks in unfinished:
             more_text, more_ids, more_marks = self._pieces(message_id)
             # Unindexed, so that the search index takes the whole text in when it opens next.
             self._connection.execute(
                 "UPDATE message SET text = ?, token_ids = ?, marks = ?, indexed = 0 WHERE id = ?",
-                (
-                    text + more_text,
-                    None if ids is None else ids + more_ids,
-                    None if marks is None else marks + more_marks,
-                    message_id,
-                ),
+                (text + more_text, joined(ids, more_ids), joined(marks, more_marks), message_id),
             )
         self._connection.execute("DELETE FROM answer_piece")

@@ -7,30 +7,33 @@ the end of a branch.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
-from app.history.columns import unpack_ids, unpack_sampling, unpack_stats
 from app.history.conversations import Conversations
 from app.history.database import damaged, translated
-from app.history.records import AnswerState, StoredMessage, TokenMarks, UndoToken
-from engine.request import Role
-
-_TREE = """
-SELECT id, parent_id FROM message WHERE conversation_id = ? AND deleted_by IS NULL ORDER BY id
-"""
-
-# From the active leaf to the root. parent_id < id ends the walk even in a damaged file.
-_BRANCH = """
-WITH RECURSIVE branch(id, parent_id) AS (
-    SELECT m.id, m.parent_id FROM conversation c JOIN message m ON m.id = c.active_leaf
-    WHERE c.id = ?
-    UNION ALL
-    SELECT m.id, m.parent_id FROM message m JOIN branch b ON m.id = b.parent_id AND m.id < b.id
+from app.history.message import (
+    ID,
+    MARKS,
+    MESSAGE_COLUMNS,
+    STATE,
+    TEXT,
+    TOKEN_IDS,
+    StoredMessage,
+    messages_of,
 )
-SELECT id, role, text, token_ids, state, stats, sampling, model, signature, marks, parent_id,
-    created_at
-FROM message WHERE id IN (SELECT id FROM branch) ORDER BY id
-"""
+from app.history.records import AnswerState, UndoToken
+
+# Read from an index alone, in the order of parents, then ids.
+_TREE = "SELECT id, parent_id FROM message WHERE conversation_id = ? AND deleted_by IS NULL"
+
+_MESSAGES = (
+    f"SELECT {MESSAGE_COLUMNS} FROM message"  # noqa: S608 - fixed parts
+    " WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+)
+_UNFINISHED = str(AnswerState.INTERRUPTED)
 
 # A message and everything below it, in whatever state.
 _BELOW = """
@@ -46,18 +49,13 @@ class Branches(Conversations):
     def messages(self, conversation_id: int) -> list[StoredMessage]:
         """The active branch, oldest first; an answer in progress with all it has so far."""
         with translated(self.path):
-            rows = self._connection.execute(_BRANCH, (conversation_id,)).fetchall()
-            tree = self._connection.execute(_TREE, (conversation_id,)).fetchall()
-            pieces = {
-                row[0]: self._pieces(row[0]) for row in rows if row[4] == AnswerState.INTERRUPTED
-            }
-        places = _places(tree)
+            parents = dict(self._rows(_TREE, (conversation_id,)))
+            branch = _walk(parents, self._leaf(conversation_id))
+            rows = self._rows(_MESSAGES, (json.dumps(branch),))
+            rows = [self._with_pieces(row) if row[STATE] == _UNFINISHED else row for row in rows]
         try:
-            return [
-                _message(row, places.get(row[0], (1, 1)), *pieces.get(row[0], _NO_PIECES))
-                for row in rows
-            ]
-        except ValueError as error:  # an unknown role or state
+            return messages_of(rows, _places(parents))
+        except ValueError as error:
             raise damaged(self.path, str(error)) from error
 
     def set_leaf(self, conversation_id: int, message_id: int | None) -> None:
@@ -128,6 +126,17 @@ class Branches(Conversations):
             visible = token.leaf if self._deleted_by(token.leaf) is None else message_id
             self._set_leaf(token.conversation_id, self._newest_below(visible))
 
+    def _settle_leaves(self) -> None:
+        """Where the last process died between going back and going on, nothing is out of sight."""
+        cut = self._rows(
+            "SELECT c.id, c.active_leaf FROM conversation c WHERE EXISTS (SELECT 1 FROM message m"
+            " WHERE m.conversation_id = c.id AND m.deleted_by IS NULL"
+            " AND m.parent_id IS c.active_leaf)"
+        )
+        for conversation_id, leaf in cut:
+            roots = self._children(conversation_id, None) if leaf is None else [leaf]
+            self._set_leaf(conversation_id, self._newest_below(roots[-1]))
+
     # -- inside ----------------------------------------------------------------------------
 
     def _require(self, message_id: int, conversation_id: int | None = None) -> tuple[int, int]:
@@ -143,7 +152,7 @@ class Branches(Conversations):
         return found
 
     def _children(self, conversation_id: int, parent_id: int | None) -> list[int]:
-        rows = self._connection.execute(
+        rows = self._rows(
             "SELECT id FROM message WHERE conversation_id = ? AND deleted_by IS NULL"
             " AND parent_id IS ? ORDER BY id",
             (conversation_id, parent_id),
@@ -175,53 +184,52 @@ class Branches(Conversations):
         ).fetchone()[0]
         return found
 
+    def _with_pieces(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A row of `MESSAGE_COLUMNS` with what the answer has received so far."""
+        text, ids, marks = self._pieces(row[ID])
+        grown = list(row)
+        grown[TEXT] += text
+        grown[TOKEN_IDS] = joined(grown[TOKEN_IDS], ids)
+        grown[MARKS] = joined(grown[MARKS], marks)
+        return tuple(grown)
+
     def _pieces(self, message_id: int) -> tuple[str, bytes, bytes]:
         """Text, token ids and marks that an unfinished answer has received."""
-        rows = self._connection.execute(
+        rows = self._rows(
             "SELECT text, token_ids, ifnull(marks, x'') FROM answer_piece"
             " WHERE message_id = ? ORDER BY id",
             (message_id,),
-        ).fetchall()
-        return (
-            "".join(r[0] for r in rows),
-            b"".join(r[1] for r in rows),
-            b"".join(r[2] for r in rows),
         )
+        texts, ids, marks = zip(*rows, strict=True) if rows else ((), (), ())
+        return "".join(texts), b"".join(ids), b"".join(marks)
 
 
-_NO_PIECES = ("", b"", b"")
+def joined(blob: bytes | None, more: bytes) -> bytes | None:
+    """A blob and what came after it; what is unknown from the start stays so."""
+    return None if blob is None else blob + more
 
 
-def _places(tree: list[tuple[int, int | None]]) -> dict[int, tuple[int, int]]:
-    """Which version each message is, and of how many."""
-    families: dict[int | None, list[int]] = {}
-    for message_id, parent_id in tree:
-        families.setdefault(parent_id, []).append(message_id)
+def _walk(parents: Mapping[int, int | None], leaf: int | None) -> list[int]:
+    """The branch that ends at `leaf`. In a damaged file: as far as it can be followed."""
+    if leaf is not None and leaf not in parents:
+        leaf = max(parents, default=None)
+    branch: list[int] = []
+    while leaf is not None and leaf in parents:
+        branch.append(leaf)
+        leaf = parents[leaf]
+    return branch
+
+
+def _places(parents: Mapping[int, int | None]) -> dict[int, tuple[int, int]]:
+    """Which version a message is, and of how many, where there are several."""
+    sizes = Counter(parents.values())
+    families: dict[int | None, list[int]] = {p: [] for p, size in sizes.items() if size > 1}
+    if families:
+        for message_id, parent_id in parents.items():
+            if parent_id in families:
+                families[parent_id].append(message_id)
     return {
         message_id: (place, len(family))
         for family in families.values()
         for place, message_id in enumerate(family, start=1)
     }
-
-
-def _message(
-    row: tuple[Any, ...], place: tuple[int, int], text: str, ids: bytes, marks: bytes
-) -> StoredMessage:
-    """A row of `_BRANCH`; ValueError where damage left words that mean nothing."""
-    blob, packed = row[3], row[9]
-    return StoredMessage(
-        id=row[0],
-        role=Role(row[1]),
-        text=row[2] + text,
-        token_ids=None if blob is None else unpack_ids(blob + ids),
-        state=AnswerState(row[4]),
-        stats=unpack_stats(row[5]),
-        sampling=unpack_sampling(row[6]),
-        model=row[7],
-        signature=row[8],
-        marks=None if packed is None else TokenMarks(packed + marks),
-        parent_id=row[10],
-        version=place[0],
-        versions=place[1],
-        created_at=row[11],
-    )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from app.history.records import ChatSetup
+from app.history.records import ChatSetup, TokenMarks
 from engine.events import AnswerStats
 from engine.request import SamplingParams
 
@@ -62,6 +62,11 @@ def unpack_sampling(text: str | None) -> SamplingParams:
         return SamplingParams(**values)
     except ValueError:
         return SamplingParams(seed=values.get("seed", 0) % 2**64)
+
+
+def unpack_marks(blob: bytes | None) -> TokenMarks | None:
+    """Marks of tokens; None for no blob, or for one that is not whole words."""
+    return None if blob is None or len(blob) % 2 else TokenMarks(blob)
 
 
 def pack_setup(setup: ChatSetup) -> str:

@@ -38,7 +38,7 @@ class Conversations(HistoryFile):
             condition, values = self._index.condition(word)
             conditions.append(condition)
             arguments.extend(values)
-        rows = self._connection.execute(
+        rows = self._rows(
             f"SELECT {COLUMNS} FROM conversation c"  # noqa: S608 - fixed parts
             f" WHERE {' AND '.join(conditions)} ORDER BY c.updated_at DESC, c.id DESC",
             arguments,
@@ -92,7 +92,7 @@ class Conversations(HistoryFile):
     def folders(self) -> list[Folder]:
         """All folders, by name."""
         with translated(self.path):
-            rows = self._connection.execute("SELECT id, name FROM folder").fetchall()
+            rows = self._rows("SELECT id, name FROM folder")
         return sorted((Folder(*row) for row in rows), key=lambda f: (f.name.casefold(), f.id))
 
     def create_folder(self, name: str) -> Folder:

@@ -47,8 +47,6 @@ def _prepare(
     migrations: Sequence[Migration],
     probes: Sequence[str],
 ) -> None:
-    # A flipped bit inside a text must not make the whole conversation unreadable.
-    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     _refuse_newer(version, len(migrations), path)
     findings = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
@@ -59,6 +57,7 @@ def _prepare(
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA cache_size = -16000")  # KiB: a long conversation and its index
     connection.execute("PRAGMA secure_delete = ON")  # deleted words are really gone
     try:
         for number, steps in enumerate(migrations[version:], start=version + 1):

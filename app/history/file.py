@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from app.history.database import transaction, translated
 from app.history.lock import FileLock
@@ -26,6 +27,16 @@ class HistoryFile:
     def _writing(self) -> Iterator[None]:
         with translated(self.path), transaction(self._connection):
             yield
+
+    def _rows(self, statement: str, arguments: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """What a query finds. A flipped bit inside a text must not make the rest unreadable."""
+        try:
+            return self._connection.execute(statement, arguments).fetchall()
+        except sqlite3.OperationalError as error:
+            if "Could not decode" not in str(error):
+                raise
+            self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")  # slower
+        return self._connection.execute(statement, arguments).fetchall()
 
     def _change(self, statement: str, arguments: tuple[object, ...]) -> None:
         """Change exactly one row."""

@@ -9,10 +9,9 @@ from enum import StrEnum
 from itertools import chain, repeat
 from typing import Self
 
-from engine.events import AnswerStats, Origin, TokenSpan
-from engine.request import Role, SamplingParams
+from engine.events import Origin, TokenSpan
+from engine.request import SamplingParams
 
-_GREEDY = SamplingParams()
 _MOST_UNITS = 2**15 - 1
 
 
@@ -137,30 +136,3 @@ class TokenMarks:
             found.append(TokenSpan(token_id, start, end, origin))
             start = end
         return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
-    """One message of the active branch.
-
-    `token_ids` are the model's own ids, None for users' messages and where only the text is known.
-    A user's message is always COMPLETE; `sampling`, `model`, `signature` and `marks` say how an
-    answer was made and are empty otherwise.
-    """
-
-    id: int
-    role: Role
-    text: str
-    token_ids: tuple[int, ...] | None = None
-    state: AnswerState = AnswerState.COMPLETE
-    stats: AnswerStats | None = None
-    sampling: SamplingParams = _GREEDY
-    model: str = ""
-    signature: str = ""
-    marks: TokenMarks | None = None
-    parent_id: int | None = None
-    version: int = 1
-    """Which of its siblings this is, from 1; what was deleted does not count."""
-    versions: int = 1
-    created_at: float = 0.0
-    """Seconds since the epoch."""

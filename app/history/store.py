@@ -47,6 +47,7 @@ class HistoryStore(Answers):
         super().__init__(path, connection, lock)
         with self._writing():
             self._settle_interrupted()
+            self._settle_leaves()
             self._index = SearchIndex(connection)
             self._purge_deleted()
 

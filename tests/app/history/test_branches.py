@@ -98,6 +98,18 @@ def test_what_is_deleted_is_out_of_reach_and_out_of_search(store: HistoryStore) 
     assert [m.id for m in store.messages(chat.id)] == [question.id, below]
 
 
+def test_a_crash_between_going_back_and_going_on_hides_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "cut.sqlite"
+    with HistoryStore.open(path) as store:
+        chat = store.create_conversation("chat")
+        store.add_user_message(chat.id, "first")
+        answer(store, chat, "second")
+        store.set_leaf(chat.id, None)
+        assert store.messages(chat.id) == []
+    with HistoryStore.open(path) as store:
+        assert [m.text for m in store.messages(chat.id)] == ["first", "second"]
+
+
 def test_deleted_messages_are_purged_at_close(tmp_path: Path) -> None:
     path = tmp_path / "purged.sqlite"
     with HistoryStore.open(path) as store:
@@ -232,7 +244,10 @@ class BranchMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.store.close()
         self.store = HistoryStore.open(self.path)
-        self.tree.nodes = {node: self.tree.nodes[node] for node in self.tree.seen()}
+        tree = self.tree
+        tree.nodes = {node: tree.nodes[node] for node in tree.seen()}
+        end = tree.family(None)[-1:] if tree.leaf is None else [tree.leaf]
+        tree.leaf = tree.newest_below(end[0]) if end else None
         self.tokens.clear()
 
     @invariant()

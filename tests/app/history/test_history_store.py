@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sqlite3
 import string
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
@@ -328,3 +330,24 @@ def test_closing_twice_is_harmless_and_tokens_are_plain(path: Path) -> None:
     store.close()
     with pytest.raises(sqlite3.ProgrammingError):
         store.conversations()
+
+
+def test_fields_of_a_stored_message_are_there_whoever_looks_first(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        conversation = store.create_conversation()
+        answer(store, conversation, "text")
+        (stored,) = store.messages(conversation.id)
+    assert copy.deepcopy(stored) == stored == replace(stored)
+    assert repr(stored).startswith("StoredMessage(id=")
+    assert hash(replace(stored, text="other")) != hash(stored)
+    assert not hasattr(stored, "of_the_future")
+    with pytest.raises(FrozenInstanceError):
+        stored.text = "other"  # type: ignore[misc]
+
+
+def test_damaged_letters_do_not_hide_the_rest(path: Path) -> None:
+    with HistoryStore.open(path) as store:
+        conversation = store.create_conversation("title")
+        store.add_user_message(conversation.id, "readable")
+        store._connection.execute("UPDATE message SET text = CAST(x'61ff62' AS TEXT)")
+        assert [m.text for m in store.messages(conversation.id)] == ["a\ufffdb"]
