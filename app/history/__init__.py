@@ -16,6 +16,7 @@ from app.history.records import (
     TokenMarks,
     UndoToken,
 )
+from app.history.searcher import HistorySearch
 from app.history.store import HistoryStore
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ChatSetup",
     "Conversation",
     "Folder",
+    "HistorySearch",
     "HistoryStore",
     "Hit",
     "StoredMessage",

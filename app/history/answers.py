@@ -21,7 +21,7 @@ class Answers(Branches):
         """Append what the user said to the active branch."""
         with self._writing():
             message = self._add(conversation_id, Role.USER, clean_text(text), AnswerState.COMPLETE)
-            self._index.put(message.id, message.text)
+            self._to_index(message.id)
         return message
 
     def begin_answer(
@@ -94,7 +94,7 @@ class Answers(Branches):
                 " WHERE id = (SELECT conversation_id FROM message WHERE id = ?)",
                 (time.time(), message_id),
             )
-            self._index.put(message_id, text)
+            self._to_index(message_id)
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -124,6 +124,10 @@ class Answers(Branches):
             created_at=now,
         )
 
+    def _to_index(self, message_id: int) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO to_index VALUES (?, 0)", (message_id,))
+        self._new_words = True
+
     def _settle_interrupted(self) -> None:
         """Merge what answers had received when the last process died; they stay INTERRUPTED."""
         unfinished = self._rows(
@@ -132,9 +136,9 @@ class Answers(Branches):
         )
         for message_id, text, ids, marks in unfinished:
             more_text, more_ids, more_marks = self._pieces(message_id)
-            # Unindexed, so that the search index takes the whole text in when it opens next.
+            self._to_index(message_id)
             self._connection.execute(
-                "UPDATE message SET text = ?, token_ids = ?, marks = ?, indexed = 0 WHERE id = ?",
+                "UPDATE message SET text = ?, token_ids = ?, marks = ? WHERE id = ?",
                 (text + more_text, joined(ids, more_ids), joined(marks, more_marks), message_id),
             )
         self._connection.execute("DELETE FROM answer_piece")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from typing import Any
 
@@ -10,39 +9,20 @@ from app.history.columns import clean_text, pack_setup, unpack_setup
 from app.history.database import translated
 from app.history.file import HistoryFile
 from app.history.records import ChatSetup, Conversation, Folder, UndoToken
-from app.history.search import index_broken, words_of
 
-COLUMNS = "c.id, c.title, c.updated_at, c.folder_id, c.pinned, c.setup"
+CONVERSATION_COLUMNS = "id, title, updated_at, folder_id, pinned, setup"
 
 
 class Conversations(HistoryFile):
     """The part of the store that knows nothing of messages."""
 
-    def conversations(self, query: str = "") -> list[Conversation]:
-        """All conversations, newest first; with a query those that contain each of its words."""
-        words = words_of(clean_text(query))
+    def conversations(self) -> list[Conversation]:
+        """All conversations, newest first."""
         with translated(self.path):
-            try:
-                return self._find(words)
-            except sqlite3.DatabaseError as error:
-                if not index_broken(error):
-                    raise
-        with self._writing():
-            self._index.give_up()
-            return self._find(words)
-
-    def _find(self, words: list[str]) -> list[Conversation]:
-        conditions = ["c.deleted_at IS NULL"]
-        arguments: list[str] = []
-        for word in words:
-            condition, values = self._index.condition(word)
-            conditions.append(condition)
-            arguments.extend(values)
-        rows = self._rows(
-            f"SELECT {COLUMNS} FROM conversation c"  # noqa: S608 - fixed parts
-            f" WHERE {' AND '.join(conditions)} ORDER BY c.updated_at DESC, c.id DESC",
-            arguments,
-        )
+            rows = self._rows(
+                f"SELECT {CONVERSATION_COLUMNS} FROM conversation"  # noqa: S608 - fixed parts
+                " WHERE deleted_at IS NULL ORDER BY updated_at DESC, id DESC"
+            )
         return [conversation_of(row) for row in rows]
 
     def create_conversation(self, title: str = "") -> Conversation:
@@ -125,6 +105,6 @@ class Conversations(HistoryFile):
 
 
 def conversation_of(row: tuple[Any, ...]) -> Conversation:
-    """A row of `COLUMNS`."""
+    """A row of `CONVERSATION_COLUMNS`."""
     number, title, updated_at, folder_id, pinned, setup = row
     return Conversation(number, title, updated_at, folder_id, bool(pinned), unpack_setup(setup))

@@ -14,6 +14,7 @@ from engine.errors import UserFixable
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 _HEADER_BYTES = 100
+_SMALL = 16_000_000
 _VERSION = slice(60, 64)  # user_version in the header of an SQLite file, big-endian
 
 
@@ -49,16 +50,9 @@ def _prepare(
 ) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     _refuse_newer(version, len(migrations), path)
-    findings = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
-    findings = [finding for finding in findings if "message_fts" not in finding]  # derived data
-    if findings not in (["ok"], []):
-        raise damaged(path, "; ".join(findings))
-    # WAL with NORMAL: a commit survives the death of the process without waiting for the disk.
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA cache_size = -16000")  # KiB: a long conversation and its index
-    connection.execute("PRAGMA secure_delete = ON")  # deleted words are really gone
+    if is_small(path):
+        check(connection, path)
+    _set_up(connection)
     try:
         for number, steps in enumerate(migrations[version:], start=version + 1):
             _migrate(connection, number, steps)
@@ -68,6 +62,48 @@ def _prepare(
         if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
             raise
         raise damaged(path, str(error)) from error  # tables or columns are missing
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    # WAL with NORMAL: a commit survives the death of the process without waiting for the disk.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA cache_size = -16000")  # KiB: a long conversation and its index
+    connection.execute("PRAGMA secure_delete = ON")  # deleted words are really gone
+
+
+def work_connection(path: Path) -> sqlite3.Connection:
+    """Another connection to a file that the store has opened, for another thread."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
+    _set_up(connection)
+    return connection
+
+
+def read_connection(path: Path) -> sqlite3.Connection:
+    """A connection that only reads, and reads damaged letters as well."""
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=2.0)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    connection.execute("PRAGMA cache_size = -16000")
+    return connection
+
+
+def is_small(path: Path) -> bool:
+    """Whether looking over the whole file takes no time; a larger one is read beside the window."""
+    return not path.exists() or path.stat().st_size <= _SMALL
+
+
+def check(connection: sqlite3.Connection, path: Path) -> None:
+    """Look over the whole file: about a second for 500 MB.
+
+    Raises:
+        UserFixable: it is damaged.
+    """
+    findings = [row[0] for row in connection.execute("PRAGMA quick_check(5)")]
+    findings = [each for each in findings if "message_group" not in each]  # derived data
+    if findings not in (["ok"], []):
+        raise damaged(path, "; ".join(findings))
 
 
 def _migrate(connection: sqlite3.Connection, number: int, steps: Migration) -> None:

@@ -10,23 +10,28 @@ from typing import Any
 
 from app.history.database import transaction, translated
 from app.history.lock import FileLock
-from app.history.search import SearchIndex
+from app.history.upkeep import Upkeep
 
 
 class HistoryFile:
     """One history, open in this process alone and used from one thread."""
 
-    _index: SearchIndex
-
-    def __init__(self, path: Path, connection: sqlite3.Connection, lock: FileLock) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: FileLock, upkeep: Upkeep
+    ) -> None:
         self.path = path
         self._connection = connection
         self._lock = lock
+        self._upkeep = upkeep
+        self._new_words = False
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with translated(self.path), transaction(self._connection):
+        with self._upkeep.turn, translated(self.path), transaction(self._connection):
             yield
+        if self._new_words:
+            self._new_words = False
+            self._upkeep.wake()
 
     def _rows(self, statement: str, arguments: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What a query finds. A flipped bit inside a text must not make the rest unreadable."""

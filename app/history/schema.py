@@ -99,6 +99,15 @@ _V2: Migration = (
     # The shape of a conversation can be read without turning the pages of its texts.
     "DROP INDEX message_by_conversation",
     "CREATE INDEX message_tree ON message(conversation_id, deleted_by, parent_id)",
+    # Which messages the search index has not taken in yet. (`message.indexed` stays behind unused.)
+    """
+    CREATE TABLE to_index (
+        message_id INTEGER PRIMARY KEY REFERENCES message(id) ON DELETE CASCADE,
+        never INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    "INSERT INTO to_index SELECT id, 0 FROM message WHERE text <> ''",
+    "DROP INDEX message_to_index",
     "CREATE INDEX message_deleted ON message(deleted_by) WHERE deleted_by IS NOT NULL",
 )
 
@@ -111,9 +120,10 @@ PROBES = (
     """,
     """
     SELECT id, conversation_id, parent_id, role, text, token_ids, state, stats, model, sampling,
-        signature, marks, created_at, indexed, deleted_by FROM message LIMIT 0
+        signature, marks, created_at, deleted_by FROM message LIMIT 0
     """,
     "SELECT id, message_id, text, token_ids, marks FROM answer_piece LIMIT 0",
     "SELECT id, name FROM folder LIMIT 0",
+    "SELECT message_id, never FROM to_index LIMIT 0",
 )
 """Queries that must work on a file of the current version; a damaged schema fails them."""

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import sqlite3
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from app.history import index
 from app.history.answers import Answers
-from app.history.database import connect, lock_path
+from app.history.database import connect, is_small, lock_path
 from app.history.lock import FileLock
-from app.history.search import SearchIndex
+from app.history.records import Hit
+from app.history.searcher import HistorySearch
+from app.history.upkeep import Upkeep
 from engine.errors import UserFixable
+
+_PURGED_AT_ONCE = 50
+_PURGE_S = 0.5
+
+_DOOMED = """
+SELECT id, text FROM message WHERE id IN (
+    SELECT id FROM message WHERE deleted_by IS NOT NULL
+    UNION
+    SELECT id FROM message
+    WHERE conversation_id IN (SELECT id FROM conversation WHERE deleted_at IS NOT NULL)
+    ORDER BY id DESC LIMIT ?
+) ORDER BY id DESC
+"""
 
 
 class HistoryStore(Answers):
@@ -24,8 +42,11 @@ class HistoryStore(Answers):
     read_only = False
 
     @classmethod
-    def open(cls, path: Path) -> Self:
+    def open(cls, path: Path, damaged: Callable[[UserFixable], None] = lambda _: None) -> Self:
         """Open the history at `path`, creating it and its folder where needed.
+
+        A large file is looked over after it has been opened; `damaged` is then called, from another
+        thread, if need be.
 
         Raises:
             UserFixable: newer version, damage (`set_aside` is the way out), used by another
@@ -33,9 +54,10 @@ class HistoryStore(Answers):
         """
         lock = FileLock(lock_path(path))
         try:
+            checked = is_small(path)
             connection = connect(path)
             try:
-                return cls(path, connection, lock)
+                return cls(path, connection, lock, Upkeep(path, damaged, checked=checked))
             except BaseException:
                 connection.close()
                 raise
@@ -43,13 +65,16 @@ class HistoryStore(Answers):
             lock.release()
             raise
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, lock: FileLock) -> None:
-        super().__init__(path, connection, lock)
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: FileLock, upkeep: Upkeep
+    ) -> None:
+        super().__init__(path, connection, lock, upkeep)
+        self._searcher: HistorySearch | None = None
         with self._writing():
             self._settle_interrupted()
             self._settle_leaves()
-            self._index = SearchIndex(connection)
-            self._purge_deleted()
+        self._purge_deleted()
+        upkeep.start()
 
     def __enter__(self) -> Self:
         return self
@@ -62,11 +87,22 @@ class HistoryStore(Answers):
     ) -> None:
         self.close()
 
+    def search(self, query: str, limit: int = 200) -> list[Hit]:
+        """Where all words of the query are: in titles, then in messages, each newest first.
+
+        A window searches with a `HistorySearch` in another thread instead.
+        """
+        if self._searcher is None:
+            self._searcher = HistorySearch(self.path)
+        return self._searcher.search(query, limit)
+
     def close(self) -> None:
         """Purge what was deleted and give the file free. Closing twice is harmless."""
+        self._upkeep.stop()
+        if self._searcher is not None:
+            self._searcher.close()
         try:
-            with self._writing():
-                self._purge_deleted()
+            self._purge_deleted()
         except (UserFixable, sqlite3.ProgrammingError):
             pass  # the next start purges; a closed connection has nothing to purge
         finally:
@@ -74,10 +110,28 @@ class HistoryStore(Answers):
             self._lock.release()
 
     def _purge_deleted(self) -> None:
+        """Really delete what is hidden. Much of it takes several starts: nobody shall wait."""
+        until = time.monotonic() + _PURGE_S
+        while time.monotonic() < until:
+            with self._writing():
+                doomed = self._rows(_DOOMED, (_PURGED_AT_ONCE,))
+                if not doomed:
+                    self._connection.execute(
+                        "DELETE FROM conversation WHERE deleted_at IS NOT NULL"
+                    )
+                    return
+                self._purge(doomed)
+
+    def _purge(self, doomed: list[tuple[int, str]]) -> None:
         run = self._connection.execute
-        doomed = run("SELECT id FROM conversation WHERE deleted_at IS NOT NULL").fetchall()
-        for (conversation_id,) in doomed:
-            self._index.remove_conversation(conversation_id)
-            run("DELETE FROM conversation WHERE id = ?", (conversation_id,))
-        self._index.remove_deleted()
-        run("DELETE FROM message WHERE deleted_by IS NOT NULL")
+        run("SAVEPOINT index_alone")
+        try:
+            for message_id, text in doomed:
+                index.forget(self._connection, message_id, text)
+        except sqlite3.DatabaseError as error:
+            if not index.missing(error):
+                raise
+            run("ROLLBACK TO index_alone")
+        run("RELEASE index_alone")
+        for message_id, _ in doomed:  # children, which have the higher ids, come first
+            run("DELETE FROM message WHERE id = ?", (message_id,))

@@ -82,7 +82,7 @@ def test_what_is_deleted_is_out_of_reach_and_out_of_search(store: HistoryStore) 
     question = store.add_user_message(chat.id, "needle")
     below = answer(store, chat, "also a needle")
     token = store.delete_message(question.id)
-    assert store.conversations("needle") == []
+    assert store.search("needle") == []
     for call in (
         lambda: store.set_leaf(chat.id, below),
         lambda: store.show_version(below, 0),
@@ -96,6 +96,7 @@ def test_what_is_deleted_is_out_of_reach_and_out_of_search(store: HistoryStore) 
     with pytest.raises(LookupError):
         store.set_leaf(other.id, question.id)
     assert [m.id for m in store.messages(chat.id)] == [question.id, below]
+    assert [hit.message_id for hit in store.search("needle")] == [below, question.id]
 
 
 def test_a_crash_between_going_back_and_going_on_hides_nothing(tmp_path: Path) -> None:

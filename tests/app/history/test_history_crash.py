@@ -105,12 +105,13 @@ def test_interrupted_answer_is_found_by_search_and_can_go_on(tmp_path: Path) -> 
     path = tmp_path / "history.sqlite"
     kill_after(path, 60)
     with HistoryStore.open(path) as store:
-        (conversation,) = store.conversations("word41")
-        answer = store.messages(conversation.id)[-1]
+        (hit, *_) = store.search("word41")
+        answer = store.messages(hit.conversation.id)[-1]
+        assert hit.message_id == answer.id
         assert answer.state is AnswerState.INTERRUPTED
         assert answer.token_ids is not None
         store.append_to_answer(answer.id, "and more", [99], None)
-        continued = store.messages(conversation.id)[-1]
+        continued = store.messages(hit.conversation.id)[-1]
         assert continued.text == answer.text + "and more"
         assert continued.token_ids == (*answer.token_ids, 99)
 

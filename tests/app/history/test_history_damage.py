@@ -52,8 +52,8 @@ def read_everything(path: Path) -> None:
     with HistoryStore.open(path) as store:
         for conversation in store.conversations():
             store.messages(conversation.id)
-        store.conversations("0.12")
-        store.conversations("no")
+        store.search("0.12")
+        store.search("no")
 
 
 def test_newer_version_is_refused_and_untouched(filled: Path) -> None:
