@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from app.history import index
@@ -31,8 +32,20 @@ def search(
     to be broken (`index.broken`) sqlite3.DatabaseError goes up.
     """
     words = words_of(clean_text(query))
-    if not words:
-        return []
+    connection.execute("BEGIN")  # one moment for all: a message on its way into the index is seen
+    try:
+        return _find(connection, words, limit, cancelled, use_index) if words else []
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _find(
+    connection: sqlite3.Connection,
+    words: list[str],
+    limit: int,
+    cancelled: Callable[[], bool],
+    use_index: bool,
+) -> list[Hit]:
     rows = connection.execute(
         f"SELECT {CONVERSATION_COLUMNS} FROM conversation"  # noqa: S608 - fixed parts
         " WHERE deleted_at IS NULL ORDER BY updated_at DESC, id DESC"
@@ -79,7 +92,8 @@ def _candidates(
         "JOIN to_index q ON q.message_id = m.id WHERE m.deleted_by IS NULL"
         " ORDER BY q.message_id DESC",
     )
-    return heapq.merge(indexed, waiting, key=lambda row: -row[0])
+    both = heapq.merge(indexed, waiting, key=lambda row: -row[0])
+    return (next(same) for _, same in groupby(both, key=lambda row: row[0]))
 
 
 def _rows(

@@ -157,6 +157,7 @@ def test_a_continued_answer_is_found_by_its_new_words(store: HistoryStore) -> No
     finish(store, message, "the beginning and the ending")
     for _ in range(2):
         assert places(store.search("beginning ending")) == [message]
+        assert places(store.search("beginning")) == [message]
         assert store._upkeep.wait_until_idle()
 
 

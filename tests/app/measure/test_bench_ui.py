@@ -171,7 +171,7 @@ def test_what_is_opened_and_searched_is_there(tmp_path: Path) -> None:
         assert len(messages) == 30
         assert any("```" in message.text for message in messages)
         fill(store, 200_000)
-        assert len(store.conversations(RARE)) == 1
+        assert len({hit.conversation.id for hit in store.search(RARE)}) == 1
 
 
 def test_the_cost_is_the_median_of_pairs() -> None:
