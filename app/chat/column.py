@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
+from PySide6.QtCore import QPoint, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from app.chat.row_heights import Anchor, RowHeights
-from app.theme.tokens import COLUMN
+from app.theme.theme import current, ui_font
+from app.theme.tokens import COLUMN, RADIUS
 
 SIDE = 24
 TOP = 28
@@ -34,6 +35,8 @@ _NOW_S = 0.005
 _SLICE_S = 0.003
 """Time for layout in one turn of the event loop while nothing in sight is missing."""
 _REFLOW_MS = 400
+_RING = 9
+"""Space between a row and the ring around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +49,10 @@ class Mark:
 
 
 class Row(QWidget):
-    """One row. Subclasses arrange their parts by hand: layouts are slow where many rows pass."""
+    """One row. It arranges its parts by hand: layouts are slow where many rows pass."""
 
     grown = Signal()
     """The height it needs may have changed."""
-
-    def event(self, event: QEvent) -> bool:
-        """Parts ask for another height with a LayoutRequest."""
-        if event.type() is QEvent.Type.LayoutRequest:
-            self.grown.emit()
-        return super().event(event)
 
     @property
     def busy(self) -> bool:
@@ -69,6 +66,11 @@ class Row(QWidget):
 
     def load(self, until: float) -> bool:  # noqa: ARG002
         """Lay out more of it, until about the time `until`; whether all of it is there."""
+        return True
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is laid out: it may begin anew when fonts or colours change."""
         return True
 
     def arrange(self, width: int) -> int:  # noqa: ARG002
@@ -101,13 +103,15 @@ class Column(QAbstractScrollArea):
         self._following = True
         self._anchor = Anchor(0, -TOP)
         self._mark: Mark | None = None
+        self._mark_size = 0.0
         self._y = 0
         self._forward = True
-        self._settling = False
+        self._settling = self._arranging = False
+        self._ring: int | None = None
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._go_on)
         self._reflow = QTimer(self, singleShot=True, interval=_REFLOW_MS)
-        self._reflow.timeout.connect(self._estimate_anew)
+        self._reflow.timeout.connect(self.estimate_anew)
         bar = self.verticalScrollBar()
         bar.setSingleStep(48)
         bar.valueChanged.connect(self._scrolled)
@@ -125,6 +129,9 @@ class Column(QAbstractScrollArea):
 
     def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
         """Paint a row that is not laid out yet, where it will be."""
+
+    def row_ready(self, index: int) -> None:
+        """All of a row is laid out now."""
 
     # -- what is there -------------------------------------------------------------------------
 
@@ -149,6 +156,15 @@ class Column(QAbstractScrollArea):
             self._create(index)
             self._turn.start()
         return self._rows[index]
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything in and near sight is laid out."""
+        return not self._turn.isActive() and all(self.is_ready(each) for each in self._wanted())
+
+    def is_ready(self, index: int) -> bool:
+        """Whether all of a row is laid out."""
+        return index in self._rows and index not in self._unready
 
     def visible_range(self) -> range:
         """The rows in sight."""
@@ -213,6 +229,14 @@ class Column(QAbstractScrollArea):
         self._unready.update(self._rows)
         self._fill(_NOW_S)
 
+    def estimate_anew(self) -> None:
+        """After a change of width or font: estimates for rows that are no widgets."""
+        heights = RowHeights(self.estimates(0, self._width()))
+        for index in self._rows:
+            heights.measure(index, self._heights[index])
+        self._heights = heights
+        self._fill(_SLICE_S)
+
     # -- events --------------------------------------------------------------------------------
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -232,6 +256,7 @@ class Column(QAbstractScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Rows that are still missing."""
         painter = QPainter(self.viewport())
+        self._paint_ring(painter)
         for index in self.visible_range():
             row = self._rows.get(index)
             if row is not None and index not in self._unready:
@@ -242,6 +267,22 @@ class Column(QAbstractScrollArea):
             if area.intersects(event.rect()):
                 self.paint_missing(painter, index, area)
         painter.end()
+
+    def set_ring(self, index: int | None) -> None:
+        """Show which row the keyboard is in."""
+        if index != self._ring:
+            self._ring = index
+            self.viewport().update()
+
+    def _paint_ring(self, painter: QPainter) -> None:
+        row = None if self._ring is None else self._rows.get(self._ring)
+        if row is None:
+            return
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(current().accent), 2))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        area = QRectF(row.geometry()).adjusted(-_RING, -_RING, _RING, -2)
+        painter.drawRoundedRect(area, RADIUS, RADIUS)
 
     # -- scrolling -----------------------------------------------------------------------------
 
@@ -303,16 +344,21 @@ class Column(QAbstractScrollArea):
         """Keep the line at the top of the view there, though its row is laid out anew."""
         row = self._rows.get(self._anchor.row)
         yield
-        if row is not None and self._mark is not None and self._reflow.isActive():
+        if row is not None and row.whole and self._mark is not None and self._reflowing:
             offset = row.mark_y(self._mark) + self._mark.below
             self._anchor = replace(self._anchor, offset=offset)
 
     def _note_mark(self) -> None:
         """Remember the text at the top of the view, for when it is laid out anew."""
         row = self._rows.get(self._anchor.row)
-        ready = row is not None and self._anchor.row not in self._unready
-        if row is not None and ready and not self._reflow.isActive():
+        if row is not None and self._mark is None and self._anchor.row not in self._unready:
             self._mark = row.mark_at(self._anchor.offset)
+            self._mark_size = ui_font().pointSizeF()
+
+    @property
+    def _reflowing(self) -> bool:
+        """Whether texts are laid out anew just now; they may know of it before the column does."""
+        return self._reflow.isActive() or self._mark_size != ui_font().pointSizeF()
 
     # -- making rows ---------------------------------------------------------------------------
 
@@ -339,10 +385,7 @@ class Column(QAbstractScrollArea):
         self._fill(_SLICE_S)
 
     def _next_missing(self) -> int | None:
-        return next((each for each in self._wanted() if self._is_missing(each)), None)
-
-    def _is_missing(self, index: int) -> bool:
-        return index not in self._rows or index in self._unready
+        return next((each for each in self._wanted() if not self.is_ready(each)), None)
 
     def _wanted(self) -> list[int]:
         """Rows to have ready: those in sight, then those to come."""
@@ -369,35 +412,38 @@ class Column(QAbstractScrollArea):
             self._create(index)
         row = self._rows[index]
         with self._text_held():
-            row.resize(self._width(), row.height())
-            height = row.arrange(self._width())
-            if row.load(until):
+            self._arrange(row)
+            whole = row.load(until)
+            height = self._arrange(row)
+            if whole:
                 self._unready.discard(index)
-            height = row.arrange(self._width())
-            row.resize(self._width(), height)
-            if index in self._unready:
+            else:
                 height = max(height, self._heights[index])
             self._heights.measure(index, height)
+        if whole:
+            self.row_ready(index)
 
     def _grew(self, row: Row) -> None:
         """A row that was laid out needs another height."""
         index = next((each for each, other in self._rows.items() if other is row), None)
-        if index is None or index in self._unready or not self.isVisible():
+        if index is None or index in self._unready or self._arranging or not self.isVisible():
             return
         with self._text_held():
-            height = row.arrange(self._width())
-            row.resize(self._width(), height)
+            height = self._arrange(row)
+            if not row.whole:  # it is being written again: what is below waits where it was
+                height = max(height, self._heights[index])
             changed = self._heights.measure(index, height)
         if changed:
+            if not self._reflowing:
+                self._mark = None
             self._fill(_SLICE_S)
 
-    def _estimate_anew(self) -> None:
-        """After a change of width or font: estimates for rows that are no widgets."""
-        heights = RowHeights(self.estimates(0, self._width()))
-        for index in self._rows:
-            heights.measure(index, self._heights[index])
-        self._heights = heights
-        self._fill(_SLICE_S)
+    def _arrange(self, row: Row) -> int:
+        self._arranging = True
+        height = row.arrange(self._width())
+        self._arranging = False
+        row.resize(self._width(), height)
+        return height
 
     def _let_go(self) -> None:
         """Drop the widgets that were out of sight for longest."""
@@ -406,8 +452,10 @@ class Column(QAbstractScrollArea):
             if index in self._rows:
                 self._rows.move_to_end(index)
         spare = len(self._rows) - max(_KEPT, len(wanted) + 2)
-        for index in [each for each, row in self._rows.items() if not row.busy][: max(spare, 0)]:
-            self._drop(index)
+        if spare > 0:
+            idle = [index for index, row in self._rows.items() if not row.busy]
+            for index in idle[:spare]:
+                self._drop(index)
 
     def _drop_from(self, first: int) -> None:
         for index in [each for each in self._rows if each >= first]:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextCursor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QToolButton, QWidget
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QFontMetricsF, QTextCursor
+from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
-from app.chat.column import Mark, Row
-from app.chat.text_feed import TextFeed
-from app.chat.text_view import TextView
-from app.chat.words import answer_details, answer_note, answer_stats
+from app.chat.answer_details import AnswerDetails
+from app.chat.message_actions import Act
+from app.chat.message_editor import MessageEditor
+from app.chat.message_footer import FOOTER, FooterState
+from app.chat.message_row import GAP, MessageRow
+from app.chat.words import answer_details, answer_note, answer_numbers
 from app.history import AnswerState, StoredMessage
-from app.theme.icons import IconButton
+from engine.language import tr
 
 BUBBLE_SIDE, BUBBLE_EDGE = 16, 10
 """Space between a bubble's border and its text."""
-FOOTER = 32
-GAP = 24
-"""Space below a message."""
+_BELOW = 4
+"""Space between a message and its footer."""
 _SHARE = 0.82
 """A bubble is at most so much of the column wide."""
 _FRAME_MS = 33
@@ -28,130 +30,127 @@ _DUTY = 6
 """Rendering may take one part in so many of the time."""
 
 
-class MessageRow(Row):
-    """A message in the column: a text and what belongs to it."""
-
-    def __init__(self, message: StoredMessage, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.message = message
-        self.text: TextView
-        self._feed: TextFeed | None = None
-
-    @property
-    def busy(self) -> bool:
-        """Rows that are selected in or have the focus stay."""
-        return self.text.textCursor().hasSelection() or self.isAncestorOf(
-            QGuiApplication.focusObject()  # type: ignore[arg-type]
-        )
-
-    def load(self, until: float) -> bool:
-        """Lay out more of the text."""
-        return self._feed is None or self._feed.more(until)
-
-    def mark_at(self, y: int) -> Mark | None:
-        """The line of text at the height `y`."""
-        cursor = self.text.cursorForPosition(QPoint(0, y - self._text_top()))
-        mark = Mark(cursor.position(), 0)
-        return Mark(mark.position, y - self.mark_y(mark))
-
-    def mark_y(self, mark: Mark) -> int:
-        """Where the line with the marked character is now."""
-        cursor = QTextCursor(self.text.document())
-        cursor.setPosition(min(mark.position, self.text.document().characterCount() - 1))
-        return self._text_top() + self.text.cursorRect(cursor).top()
-
-    def _text_top(self) -> int:
-        return self.text.mapTo(self, QPoint(0, 0)).y()
-
-
 class UserMessage(MessageRow):
     """What the user said, as typed."""
 
-    def __init__(self, message: StoredMessage, parent: QWidget | None = None) -> None:
-        super().__init__(message, parent)
-        self.setAccessibleName("Your message")
+    def __init__(self, message: StoredMessage, parent: QWidget) -> None:
+        super().__init__(message, tr("Your message"), parent)
+        self.text.move(BUBBLE_SIDE, BUBBLE_EDGE)
+        self.text.prepare(message.text, markdown=False)
+        self._natural, self._natural_size = 0, 0.0
+        self.editor: MessageEditor | None = None
+        self.update_parts()
+
+    def text_parent(self) -> QWidget:
+        """The bubble."""
         self._bubble = QFrame(self)
         self._bubble.setProperty("look", "bubble")
-        self.text = TextView("Your message", self._bubble)
-        self.text.move(BUBBLE_SIDE, BUBBLE_EDGE)
-        self._feed = TextFeed(self.text, message.text, markdown=False)
-        self._natural = -1
+        return self._bubble
+
+    @property
+    def busy(self) -> bool:
+        """A message that is being changed stays too."""
+        return self.editor is not None or super().busy
 
     @property
     def focus_chain(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
-        return [self.text]
+        """The editor takes the place of the text."""
+        return super().focus_chain if self.editor is None else self.editor.stops
 
     def arrange(self, width: int) -> int:
         """The bubble is as wide as its text, at most most of the column."""
-        if self._natural < 0:
-            metrics = QFontMetricsF(self.text.document().defaultFont())
-            lines = self.message.text[:4_000].split("\n")
-            self._natural = ceil(max(metrics.horizontalAdvance(line[:400]) for line in lines)) + 1
-        inner = max(40, min(self._natural, int(width * _SHARE) - 2 * BUBBLE_SIDE))
+        if self.editor is not None:
+            height = self.editor.arrange(width)
+            self.editor.setGeometry(0, 0, width, height)
+            return height + GAP
+        inner = max(40, min(self._text_width(), int(width * _SHARE) - 2 * BUBBLE_SIDE))
         self.text.resize(inner, self.text.height())
         outer = inner + 2 * BUBBLE_SIDE
         left = 0 if self.isRightToLeft() else width - outer
         height = self.text.height() + 2 * BUBBLE_EDGE
         self._bubble.setGeometry(left, 0, outer, height)
-        return height + GAP
+        self.footer.setGeometry(0, height + _BELOW, width, FOOTER)
+        return height + _BELOW + FOOTER
+
+    def update_parts(self) -> None:
+        """Versions and actions of a question."""
+        message = self.message
+        self.footer.set_state(
+            FooterState(
+                version=message.version,
+                versions=message.versions,
+                acts=(Act.COPY, Act.EDIT, Act.DELETE),
+            )
+        )
+        super().update_parts()
+
+    def groups(self) -> Sequence[Sequence[Act]]:
+        """The actions of the menu."""
+        return (Act.COPY, Act.PLAIN), (Act.EDIT, *self.versions()), (Act.DELETE,)
+
+    def act(self, act: Act) -> None:
+        """A question can be changed."""
+        if act is Act.EDIT:
+            self.edit()
+        else:
+            super().act(act)
+
+    def plain_text(self) -> str:
+        """What was typed is plain text."""
+        return self.message.text
+
+    def edit(self) -> None:
+        """Put a field with the text in the place of the bubble."""
+        if self.editor is not None:
+            return
+        self.editor = MessageEditor(self.message.text, self)
+        self.editor.sent.connect(self._send_edited)
+        self.editor.cancelled.connect(self._end_edit)
+        self.editor.grown.connect(self.grown)
+        self._bubble.hide()
+        self.footer.hide()
+        self.editor.show()
+        self.grown.emit()
+        self.editor.field.setFocus()
+
+    def _send_edited(self, text: str) -> None:
+        self._end_edit()
+        self.edit_asked.emit(self.message.id, text)
+
+    def _end_edit(self) -> None:
+        if self.editor is None:
+            return
+        editor, self.editor = self.editor, None
+        self._bubble.show()
+        self.footer.show()
+        self.text.setFocus()
+        editor.hide()
+        editor.deleteLater()
+        self.grown.emit()
+
+    def _text_width(self) -> int:
+        font = self.text.document().defaultFont()
+        if self._natural_size != font.pointSizeF():
+            self._natural_size = font.pointSizeF()
+            metrics = QFontMetricsF(font)
+            lines = self.message.text[:4_000].split("\n")
+            self._natural = ceil(max(metrics.horizontalAdvance(line[:400]) for line in lines)) + 1
+        return self._natural
 
 
 class AnswerMessage(MessageRow):
     """An answer: its text, how it ended, its numbers, and what can be done with it."""
 
-    continue_asked = Signal()
-    regenerate_asked = Signal()
-
-    def __init__(self, message: StoredMessage, parent: QWidget | None = None) -> None:
-        super().__init__(message, parent)
+    def __init__(self, message: StoredMessage, parent: QWidget) -> None:
+        super().__init__(message, tr("Answer"), parent)
         self._pending: list[str] = []
         self._live = False
-        self._last = False
-        self.text = TextView("Answer", self)
-        self._waiting = QLabel("\u2026", self)
-        self._waiting.setProperty("look", "muted")
-        self._note = QLabel(self)
-        self._note.setProperty("look", "muted")
-        self._note.setWordWrap(True)
-        self._footer = QWidget(self)
-        self._stats = QLabel(self._footer)
-        self._stats.setProperty("look", "muted")
-        self._stats.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse
-            | Qt.TextInteractionFlag.TextSelectableByKeyboard
-        )
-        self._stats.setAccessibleName("Statistics of this answer")
-        self._copy = IconButton("copy", "Copy answer", self._footer)
-        self._copy.clicked.connect(self.copy)
-        self._again = IconButton(
-            "refresh", "Write this answer anew", self._footer, shortcut="Ctrl+R"
-        )
-        self._again.clicked.connect(self.regenerate_asked)
-        self._go_on = QToolButton(self._footer)
-        self._go_on.setText("Continue")
-        self._go_on.setToolTip("Go on where this answer stopped (Ctrl+Return)")
-        self._go_on.setAccessibleName("Continue this answer")
-        self._go_on.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self._go_on.clicked.connect(self.continue_asked)
-        footer = QHBoxLayout(self._footer)
-        footer.setContentsMargins(0, 0, 0, 0)
-        footer.setSpacing(2)
-        footer.addWidget(self._stats)
-        footer.addStretch(1)
-        footer.addWidget(self._go_on)
-        footer.addWidget(self._copy)
-        footer.addWidget(self._again)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
+        self._waiting: QLabel | None = None
+        self._note: QLabel | None = None
+        self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._flush)
-        self._feed = TextFeed(self.text, message.text, markdown=True) if message.text else None
-        self._update_parts()
-
-    @property
-    def focus_chain(self) -> list[QWidget]:
-        """What Tab goes through, in order; copy buttons of code follow the text."""
-        return [self.text, self._stats, self._go_on, self._copy, self._again]
+        self.text.prepare(message.text)
+        self.update_parts()
 
     @property
     def busy(self) -> bool:
@@ -161,42 +160,54 @@ class AnswerMessage(MessageRow):
     @property
     def note(self) -> str:
         """How it ended, in words; empty when it simply ended."""
-        return self._note.text()
+        return "" if self._note is None else self._note.text()
+
+    @property
+    def always_shown(self) -> bool:
+        """The last answer shows what can be done with it."""
+        return self._is_last and not self._live
 
     def arrange(self, width: int) -> int:
         """Text, note and footer below each other."""
         y = 0
-        for part in (self._waiting, self.text, self._note, self._footer):
-            if part.isHidden():
-                continue
-            y += 8 if y else 0
-            if part is self.text:
-                part.setGeometry(0, y, width, part.height())
-            elif part is self._footer:
-                part.setGeometry(0, y, width, FOOTER)
-            else:
-                part.setGeometry(0, y, width, max(part.heightForWidth(width), 20))
-            y += part.height()
-        return y + GAP
+        if self._waiting is not None:
+            self._waiting.setGeometry(0, y, width, self._waiting.sizeHint().height())
+            y += self._waiting.height() + _BELOW
+        if not self.text.isHidden():
+            self.text.setGeometry(0, y, width, self.text.height())
+            y += self.text.height() + _BELOW
+        if self._note is not None:
+            self._note.setGeometry(0, y, width, self._note.heightForWidth(width))
+            y += self._note.height() + _BELOW
+        # The footer keeps its room while the answer is written: the end does not jump when it ends.
+        self.footer.setGeometry(0, y, width, FOOTER)
+        return y + FOOTER + GAP
+
+    # -- an answer being written ---------------------------------------------------------------
 
     def begin(self) -> None:
         """Text is about to come."""
         self._live = True
-        self._feed = None
         if self.message.text:  # a continued answer goes on in its last paragraph
             self.text.reopen(self.message.text)
-        self._update_parts()
+        else:
+            self.say("")
+        self.update_parts()
 
     def say(self, words: str) -> None:
         """Say what is going on before the first words come."""
+        if not self._live or self.whole_text():
+            return
+        if self._waiting is None:
+            self._waiting = QLabel(self)
+            self._waiting.setProperty("look", "muted")
+            self._waiting.show()
         self._waiting.setText(f"{words}\u2026")
+        self.grown.emit()
 
     def append(self, text: str) -> None:
         """More text has come; it is rendered with the next frame."""
         self._pending.append(text)
-        if not self._waiting.isHidden():
-            self._waiting.setVisible(False)
-            self.grown.emit()
         if not self._timer.isActive():
             self._timer.start(self._next_frame())
 
@@ -205,25 +216,17 @@ class AnswerMessage(MessageRow):
         self._flush()
         self._timer.stop()
         self._live = False
+        self._stop_waiting()
         self.message = message
         if self.text.raw_text == message.text:
             self.text.finish()
         else:
             self.text.show_markdown(message.text)
-        self._update_parts()
+        self.update_parts()
 
-    def set_last(self, *, last: bool) -> None:
-        """Only the last answer can be written anew or continued."""
-        if last is not self._last:
-            self._last = last
-            self._update_parts()
-
-    def copy(self) -> None:
-        """Copy the answer as markdown."""
-        text = self.text.raw_text if self._live else self.message.text
-        QGuiApplication.clipboard().setText(text)
-        self._copy.set_icon("check", "success")
-        QTimer.singleShot(1500, self._copy, lambda: self._copy.set_icon("copy"))
+    def whole_text(self) -> str:
+        """What has come so far."""
+        return self.text.raw_text + "".join(self._pending) if self._live else self.message.text
 
     def _next_frame(self) -> int:
         """Slow rendering (a long paragraph or table still open) is done less often."""
@@ -234,6 +237,7 @@ class AnswerMessage(MessageRow):
         """Render what has come; what the reader has selected stays selected."""
         if not self._pending:
             return
+        self._stop_waiting()
         text = "".join(self._pending)
         self._pending.clear()
         before = self.text.textCursor()
@@ -246,24 +250,81 @@ class AnswerMessage(MessageRow):
             after.setPosition(min(position, end), QTextCursor.MoveMode.KeepAnchor)
             self.text.setTextCursor(after)
 
-    def _update_parts(self) -> None:
-        message, live = self.message, self._live
-        self._waiting.setVisible(live and not self.text.raw_text)
-        self.text.setVisible(bool(message.text) or live)
-        note = "" if live else answer_note(message)
-        self._note.setText(note)
-        self._note.setVisible(bool(note))
-        self._note.setProperty("look", "danger" if message.state is AnswerState.FAILED else "muted")
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.hide()
+            self._waiting.deleteLater()
+            self._waiting = None
+            self.grown.emit()
+
+    # -- the line below ------------------------------------------------------------------------
+
+    def update_parts(self) -> None:
+        """How the answer ended, its numbers, its versions, what can be done."""
+        message = self.message
+        self.text.setVisible(bool(message.text) or self._live)
+        self._show_note("" if self._live else answer_note(message))
+        if self._live:
+            self.footer.set_state(FooterState())
+        else:
+            stats = message.stats
+            self.footer.set_state(
+                FooterState(
+                    numbers=() if stats is None else answer_numbers(stats),
+                    details=answer_details(message),
+                    version=message.version,
+                    versions=message.versions,
+                    acts=tuple(self._icons()),
+                    button=self._button(),
+                )
+            )
+        super().update_parts()
+
+    def _icons(self) -> list[Act]:
+        text = [Act.COPY] if self.message.text else []
+        return [*text, Act.AGAIN, Act.DELETE, Act.MORE]
+
+    def _button(self) -> tuple[Act, str] | None:
+        """A half answer at the end offers to go on."""
+        unfinished = self.message.state not in (AnswerState.COMPLETE, AnswerState.FULL)
+        if not (self._is_last and unfinished):
+            return None
+        return Act.CONTINUE, tr("Continue") if self.message.text else tr("Try again")
+
+    def groups(self) -> Sequence[Sequence[Act]]:
+        """The actions of the menu."""
+        if self._live:
+            return ((Act.COPY, Act.PLAIN),)
+        go_on = [Act.CONTINUE] if self._button() is not None else []
+        return (
+            (Act.COPY, Act.PLAIN),
+            (Act.AGAIN, *go_on, *self.versions()),
+            (Act.NUMBERS,),
+            (Act.DELETE,),
+        )
+
+    def act(self, act: Act) -> None:
+        """An answer can tell its numbers."""
+        if act is Act.NUMBERS:
+            AnswerDetails(self.message, self.window()).open()
+        else:
+            super().act(act)
+
+    def _show_note(self, words: str) -> None:
+        if not words:
+            if self._note is not None:
+                self._note.deleteLater()
+                self._note.hide()
+            self._note = None
+            return
+        if self._note is None:
+            self._note = QLabel(self)
+            self._note.setWordWrap(True)
+            self._note.show()
+        failed = self.message.state is AnswerState.FAILED
+        self._note.setProperty("look", "danger" if failed else "muted")
         self._note.style().polish(self._note)
-        self._stats.setText("" if live or message.stats is None else answer_stats(message.stats))
-        self._stats.setToolTip(answer_details(message) if message.stats else "")
-        self._footer.setVisible(not live)
-        self._copy.setVisible(bool(message.text))
-        self._again.setVisible(self._last)
-        ended = message.state in (AnswerState.COMPLETE, AnswerState.FULL)
-        self._go_on.setVisible(self._last and not ended)
-        self._go_on.setText("Continue" if message.text else "Try again")
-        self.grown.emit()
+        self._note.setText(words)
 
 
 Bubble = UserMessage | AnswerMessage

@@ -157,6 +157,13 @@ class TextView(TextSurface):
                 self._turn.start()
         return done
 
+    @property
+    def laid_out(self) -> bool:
+        """Whether all that has come is laid out."""
+        source = self._source
+        behind = bool(self._waiting) or self._shown < len(source.committed)
+        return not behind and (self._ended or not self._ending)
+
     def set_tint(self, spans: Sequence[TokenSpan] | None) -> None:
         """Show where each stretch of text came from; None shows it no more."""
         self._marks.set_tint(spans or ())

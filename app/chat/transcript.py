@@ -6,70 +6,84 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from PySide6.QtCore import QEvent, QObject, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QResizeEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QColor, QFocusEvent, QFontMetricsF, QKeyEvent, QPainter, QResizeEvent
+from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
-from app.chat.column import Column
-from app.chat.message_view import (
-    BUBBLE_EDGE,
-    FOOTER,
-    GAP,
-    AnswerMessage,
-    Bubble,
-    UserMessage,
-)
+from app.chat.column import TOP, Column
+from app.chat.message_footer import FOOTER
+from app.chat.message_row import GAP
+from app.chat.message_view import BUBBLE_EDGE, AnswerMessage, Bubble, UserMessage
 from app.history import StoredMessage
 from app.theme.icons import IconButton
 from app.theme.theme import current, ui_font
+from engine.language import tr
 from engine.request import Role
 
-_SCROLL_KEYS = {
-    Qt.Key.Key_Up,
-    Qt.Key.Key_Down,
-    Qt.Key.Key_PageUp,
-    Qt.Key.Key_PageDown,
-    Qt.Key.Key_Home,
-    Qt.Key.Key_End,
-    Qt.Key.Key_Space,
-}
+_PLACEHOLDER_LINE = 26
+_HIT_BELOW = 80
+"""Pixels above a search hit that is scrolled to."""
+_REASONS = {True: Qt.FocusReason.TabFocusReason, False: Qt.FocusReason.BacktabFocusReason}
 
 
 class Transcript(Column):
     """Shows the messages of one conversation."""
 
     continue_asked = Signal()
-    regenerate_asked = Signal()
+    regenerate_asked = Signal(int)
+    edit_asked = Signal(int, str)
+    version_asked = Signal(int, int)
+    delete_asked = Signal(int)
     link_clicked = Signal(str)
+    text_hovered = Signal(int, int)
+    """A message, and the place in its text that the mouse is on (UTF-16 units; -1: none)."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Conversation")
+        self.setAccessibleName(tr("Conversation"))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._messages: list[StoredMessage] = []
-        self._to_end = IconButton("down", "Jump to the end", self, shortcut="Ctrl+End")
+        self._marked: tuple[int, int, int] | None = None
+        self._searched: tuple[int, Sequence[str]] | None = None
+        self._leaving = self._by_keyboard = False
+        self._hit_asked = False
+        """Whether the first hit is still to be scrolled to."""
+        self._to_end = IconButton("down", tr("Jump to the end"), self, shortcut="Ctrl+End")
         self._to_end.setProperty("look", "floating")
         self._to_end.setFixedSize(QSize(36, 36))
         self._to_end.clicked.connect(self.jump_to_end)
         self._to_end.hide()
         self.following_changed.connect(lambda following: self._to_end.setVisible(not following))
+        cast("QApplication", QApplication.instance()).focusChanged.connect(self._focus_moved)
+
+    # -- messages ------------------------------------------------------------------------------
 
     @property
     def bubbles(self) -> Sequence[Bubble]:
         """The messages that are widgets now, oldest first."""
-        return [row for _, row in self.live_rows if isinstance(row, UserMessage | AnswerMessage)]
+        return [cast("Bubble", row) for _, row in self.live_rows]
+
+    def bubble_at(self, index: int) -> Bubble:
+        """The widget of a message, made if there is none; from the end where negative."""
+        return cast("Bubble", self.row(index % len(self._messages)))
 
     def show_messages(self, messages: Sequence[StoredMessage]) -> None:
         """Show a conversation from its end."""
         self._messages = list(messages)
+        self._marked = self._searched = None
         self.reset_rows()
 
     def replace_from(self, index: int, messages: Sequence[StoredMessage]) -> None:
         """From message `index` on these are the messages now; the view stays where it is."""
         old, self._messages = self._messages, list(messages)
-        while index < min(len(old), len(messages)) and old[index] == messages[index]:
+        focused = self.row_holding(QApplication.focusWidget())
+        while index < min(len(old), len(messages)) and self._same(old[index], messages[index]):
             index += 1
+        if focused is not None and focused >= index:
+            self.setFocus()
         self.replace_rows(index)
         self._mark_last()
+        if focused is not None and index <= focused < len(messages):
+            self._focus(self.bubble_at(focused).text, Qt.FocusReason.OtherFocusReason)
 
     def add(self, message: StoredMessage) -> Bubble:
         """Append a message and go to it."""
@@ -77,75 +91,258 @@ class Transcript(Column):
         self.add_rows()
         self._mark_last()
         self.jump_to_end()
-        return self._last_bubble()
-
-    def drop(self, message_id: int) -> None:
-        """Remove the last message, if it is this one."""
-        if self._messages and self._messages[-1].id == message_id:
-            self.replace_from(len(self._messages) - 1, self._messages[:-1])
+        return self.bubble_at(-1)
 
     def last_answer(self) -> AnswerMessage | None:
         """The answer at the end, if there is one."""
         if not self._messages or self._messages[-1].role is not Role.ASSISTANT:
             return None
-        bubble = self._last_bubble()
+        bubble = self.bubble_at(-1)
         return bubble if isinstance(bubble, AnswerMessage) else None
+
+    def reveal(self, message_id: int, words: Sequence[str] = ()) -> None:
+        """Scroll to a message, and to the first of `words` in it; all of them are highlighted."""
+        index = self._index(message_id)
+        if index is None:
+            return
+        self._unsearch()
+        self._searched, self._hit_asked = (message_id, tuple(words)), bool(words)
+        self.show_row(index, -TOP)
+        self._show_hits(index)
+
+    def mark_answer_range(self, message_id: int, start: int, end: int) -> None:
+        """Mark a stretch of a message's text, in UTF-16 units."""
+        self.clear_mark()
+        self._marked = (message_id, start, end)
+        bubble = self._live_bubble(message_id)
+        if bubble is not None:
+            bubble.text.mark_source(start, end)
+
+    def clear_mark(self) -> None:
+        """Take the mark away."""
+        bubble = None if self._marked is None else self._live_bubble(self._marked[0])
+        self._marked = None
+        if bubble is not None:
+            bubble.text.clear_mark()
+
+    def _same(self, old: StoredMessage, new: StoredMessage) -> bool:
+        """Whether a message is still the one that is shown; its row learns what is new."""
+        if (old.id, old.role, old.text, old.state) != (new.id, new.role, new.text, new.state):
+            return False
+        bubble = self._live_bubble(new.id)
+        if bubble is not None and old != new:
+            bubble.message = new
+            bubble.update_parts()
+        return True
+
+    def _index(self, message_id: int) -> int | None:
+        places = range(len(self._messages))
+        return next((i for i in reversed(places) if self._messages[i].id == message_id), None)
+
+    def _live_bubble(self, message_id: int) -> Bubble | None:
+        return next((each for each in self.bubbles if each.message.id == message_id), None)
 
     # -- rows ----------------------------------------------------------------------------------
 
     def make_row(self, index: int) -> Bubble:
         """The widget of a message."""
         message = self._messages[index]
-        bubble: Bubble
-        if message.role is Role.ASSISTANT:
-            bubble = AnswerMessage(message, self.viewport())
-            bubble.set_last(last=index == len(self._messages) - 1)
-            bubble.continue_asked.connect(self.continue_asked)
-            bubble.regenerate_asked.connect(self.regenerate_asked)
-        else:
-            bubble = UserMessage(message, self.viewport())
-        bubble.text.link_clicked.connect(self.link_clicked)
-        bubble.text.installEventFilter(self)
+        kind = AnswerMessage if message.role is Role.ASSISTANT else UserMessage
+        bubble = kind(message, self.viewport())
+        bubble.set_last(last=index == len(self._messages) - 1)
+        bubble.continue_asked.connect(self.continue_asked)
+        bubble.regenerate_asked.connect(self.regenerate_asked)
+        bubble.edit_asked.connect(self.edit_asked)
+        bubble.version_asked.connect(self.version_asked)
+        bubble.delete_asked.connect(self.delete_asked)
+        text = bubble.text
+        text.link_clicked.connect(self.link_clicked)
+        text.hovered.connect(lambda at: self.text_hovered.emit(bubble.message.id, at))
+        text.selectionChanged.connect(lambda: self._selected_in(bubble))
+        text.installEventFilter(self)
         return bubble
+
+    def row_ready(self, index: int) -> None:
+        """A message that is laid out gets the marks that were set meanwhile."""
+        bubble = self.bubble_at(index)
+        if self._marked is not None and self._marked[0] == bubble.message.id:
+            bubble.text.mark_source(*self._marked[1:])
+        self._show_hits(index)
 
     def estimates(self, first: int, width: int) -> Iterable[int]:
         """Heights by counting characters and lines."""
         metrics = QFontMetricsF(ui_font())
         per_line = max(int(width / metrics.averageCharWidth()), 8)
         line = int(metrics.height() * 1.4)
-        user, answer = GAP + 2 * BUBBLE_EDGE, GAP + FOOTER
+        around = FOOTER + max(GAP, 2 * BUBBLE_EDGE)
         return [
-            (answer if message.role is Role.ASSISTANT else user)
-            + line * (1 + len(message.text) // per_line + message.text.count("\n"))
+            around + line * (1 + len(message.text) // per_line + message.text.count("\n"))
             for message in self._messages[first:]
         ]
 
     def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
-        """Bars in place of lines."""
+        """A bubble without words, or bars in place of lines."""
         tokens = current()
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(tokens.hover))
-        area.setHeight(area.height() - GAP)
+        area.setHeight(area.height() - FOOTER)
         if self._messages[index].role is not Role.ASSISTANT:
             painter.setBrush(QColor(tokens.bubble))
             area.setLeft(area.right() - area.width() // 2)
             painter.drawRoundedRect(area, 14, 14)
             return
+        painter.setBrush(QColor(tokens.hover))
         visible = area.intersected(self.viewport().rect())
-        first = max(visible.top() - area.top(), 0) // 26
-        for number in range(first, first + visible.height() // 26 + 1):
-            share = (1.0, 0.94, 0.97, 0.6)[number % 4]
-            bar = QRect(area.left(), area.top() + 26 * number + 6, int(area.width() * share), 10)
+        first = max(visible.top() - area.top(), 0) // _PLACEHOLDER_LINE
+        for number in range(first, first + visible.height() // _PLACEHOLDER_LINE + 1):
+            width = int(area.width() * (1.0, 0.94, 0.97, 0.6)[number % 4])
+            bar = QRect(area.left(), area.top() + _PLACEHOLDER_LINE * number + 6, width, 10)
             if bar.bottom() < area.bottom():
                 painter.drawRoundedRect(bar, 5, 5)
 
-    def _last_bubble(self) -> Bubble:
-        return cast("Bubble", self.row(len(self._messages) - 1))
-
     def _mark_last(self) -> None:
-        for index, row in self.live_rows[-3:]:
-            if isinstance(row, AnswerMessage):
-                row.set_last(last=index == len(self._messages) - 1)
+        for index, row in self.live_rows:
+            cast("Bubble", row).set_last(last=index == len(self._messages) - 1)
+
+    def _selected_in(self, bubble: Bubble) -> None:
+        """Text is selected in one message at a time."""
+        if not bubble.text.textCursor().hasSelection():
+            return
+        for other in self.bubbles:
+            cursor = other.text.textCursor()
+            if other is not bubble and cursor.hasSelection():
+                cursor.clearSelection()
+                other.text.setTextCursor(cursor)
+
+    def _show_hits(self, index: int) -> None:
+        """Highlight what was searched for, and scroll to the first hit when it is far down."""
+        if self._searched is None or self._messages[index].id != self._searched[0]:
+            return
+        if not self.is_ready(index):
+            return
+        bubble = self.bubble_at(index)
+        bubble.text.highlight_words(self._searched[1])
+        asked, self._hit_asked = self._hit_asked, False
+        hit = bubble.text.first_hit() if asked else None
+        if hit is not None and hit.bottom() + _HIT_BELOW > self.viewport().height():
+            self.show_row(index, bubble.text_top + int(hit.top()) - _HIT_BELOW)
+
+    def _unsearch(self) -> None:
+        bubble = None if self._searched is None else self._live_bubble(self._searched[0])
+        self._searched = None
+        if bubble is not None:
+            bubble.text.highlight_words(())
+
+    # -- keyboard ------------------------------------------------------------------------------
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Keys that scroll or act do so wherever in a message the focus is."""
+        if isinstance(event, QKeyEvent) and event.type() is QEvent.Type.KeyPress:
+            index = self.row_holding(cast("QWidget", watched))
+            if index is not None and self.bubble_at(index).handle_key(event):
+                return True
+            if not event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self._moves(event):
+                return True
+        return super().eventFilter(watched, event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """The keys that the messages leave over."""
+        if not self._moves(event):
+            super().keyPressEvent(event)
+
+    def _moves(self, event: QKeyEvent) -> bool:
+        """Scroll, or with Ctrl go from message to message; whether the key means that."""
+        bar, key = self.verticalScrollBar(), Qt.Key(event.key())
+        action = bar.SliderAction
+        steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+        moves = {
+            Qt.Key.Key_Up: action.SliderSingleStepSub,
+            Qt.Key.Key_Down: action.SliderSingleStepAdd,
+            Qt.Key.Key_PageUp: action.SliderPageStepSub,
+            Qt.Key.Key_PageDown: action.SliderPageStepAdd,
+            Qt.Key.Key_Space: action.SliderPageStepAdd,
+            Qt.Key.Key_Home: action.SliderToMinimum,
+            Qt.Key.Key_End: action.SliderToMaximum,
+        }
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier and key in steps:
+            self._step(steps[key])
+        elif key in moves:
+            bar.triggerAction(moves[key])
+        else:
+            return False
+        return True
+
+    def _step(self, step: int) -> None:
+        """Go to the message before or after the one with the focus."""
+        if not self._messages:
+            return
+        here = self.row_holding(QApplication.focusWidget())
+        seen = self.visible_range()
+        start = here if here is not None else (seen.stop if step < 0 else seen.start - 1)
+        index = min(max(start + step, 0), len(self._messages) - 1)
+        self.scroll_into_view(index)
+        self._focus(self.bubble_at(index).text, Qt.FocusReason.TabFocusReason)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
+        """Tab goes through the messages in sight, then on; widgets out of sight are passed over."""
+        focus, seen = QApplication.focusWidget(), self.visible_range()
+        here = self.row_holding(focus)
+        if here is None or focus is None:
+            entering = focus is self and forward and bool(seen)
+            return self._enter(seen.start, 0) if entering else super().focusNextPrevChild(forward)
+        stops = _stops(self.bubble_at(here))
+        place = (stops.index(focus) if focus in stops else 0) + (1 if forward else -1)
+        if 0 <= place < len(stops):
+            self._focus(stops[place], _REASONS[forward])
+            return True
+        there = here + (1 if forward else -1)
+        if there in seen:
+            return self._enter(there, 0 if forward else -1)
+        return self._leave(forward=forward)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Tab from behind leads to the end of the last message in sight."""
+        super().focusInEvent(event)
+        seen = self.visible_range()
+        if event.reason() is Qt.FocusReason.BacktabFocusReason and seen and not self._leaving:
+            self._enter(seen.stop - 1, -1)
+
+    def _enter(self, index: int, stop: int) -> bool:
+        bubble = self.bubble_at(index)
+        bubble.set_focused(focused=True)  # brings up its actions, which are stops too
+        self._focus(_stops(bubble)[stop], _REASONS[stop == 0])
+        return True
+
+    def _focus(self, widget: QWidget, reason: Qt.FocusReason) -> None:
+        """Lead the keyboard to a widget. A text has no ring of its own: its message gets one."""
+        self._by_keyboard = True
+        widget.setFocus(reason)
+        self._by_keyboard = False
+
+    def _leave(self, *, forward: bool) -> bool:
+        """Go on with what is behind or before all the messages."""
+        if not forward:
+            self._leaving = True
+            self.setFocus(_REASONS[forward])
+            self._leaving = False
+            return True
+        widget = self.nextInFocusChain()
+        while widget is not None and widget is not self:
+            if _takes_tab(widget) and not self.isAncestorOf(widget):
+                widget.setFocus(_REASONS[forward])
+                return True
+            widget = widget.nextInFocusChain()
+        return False
+
+    def _focus_moved(self, old: QWidget | None, new: QWidget | None) -> None:
+        before, after = self.row_holding(old), self.row_holding(new)
+        led_here = after is not None and self._by_keyboard and new is self.bubble_at(after).text
+        self.set_ring(after if led_here else None)
+        if before == after:
+            return
+        if before is not None:
+            self.bubble_at(before).set_focused(focused=False)
+        if after is not None:
+            self.bubble_at(after).set_focused(focused=True)
 
     # -- events --------------------------------------------------------------------------------
 
@@ -158,28 +355,20 @@ class Transcript(Column):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Texts write themselves anew when the font changes."""
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.PaletteChange):
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             self.reflow()
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Keys that scroll do so wherever in the conversation the focus is."""
-        if isinstance(event, QKeyEvent) and event.type() is QEvent.Type.KeyPress:
-            shift = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
-            if event.key() in _SCROLL_KEYS and not shift:
-                self.keyPressEvent(event)
-                return True
-        return super().eventFilter(watched, event)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Home and End lead to the ends of the conversation."""
-        bar = self.verticalScrollBar()
-        actions = {
-            Qt.Key.Key_Home: bar.SliderAction.SliderToMinimum,
-            Qt.Key.Key_End: bar.SliderAction.SliderToMaximum,
-            Qt.Key.Key_Space: bar.SliderAction.SliderPageStepAdd,
-        }
-        action = actions.get(Qt.Key(event.key()))
-        if action is None:
-            super().keyPressEvent(event)
-        else:
-            bar.triggerAction(action)
+def _takes_tab(widget: QWidget) -> bool:
+    policy = widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+    return bool(policy) and widget.isEnabled() and widget.isVisible()
+
+
+def _stops(bubble: Bubble) -> list[QWidget]:
+    """What Tab goes through in a message, with the buttons of its code."""
+    chain = [each for each in bubble.focus_chain if _takes_tab(each)]
+    if bubble.text in chain:
+        place = chain.index(bubble.text) + 1
+        inside = bubble.text.viewport().findChildren(QToolButton)
+        chain[place:place] = [each for each in inside if _takes_tab(each)]
+    return chain or [bubble.text]

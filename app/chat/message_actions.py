@@ -1,0 +1,91 @@
+"""What can be done with a message: as icons below it, and in plain words in its menu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from PySide6.QtGui import QGuiApplication, QIcon, QKeySequence
+from PySide6.QtWidgets import QMenu, QWidget
+
+from app.theme.icons import icon
+from app.theme.theme import current
+from engine.language import later, tr
+
+
+class Act(StrEnum):
+    """One thing that can be done; the value is its icon."""
+
+    COPY = "copy"
+    EDIT = "pencil"
+    AGAIN = "refresh"
+    CONTINUE = "play"
+    DELETE = "trash"
+    EARLIER = "left"
+    LATER = "right"
+    MORE = "more"
+    PLAIN = "plain"
+    NUMBERS = "numbers"
+
+    @property
+    def words(self) -> str:
+        """What it does."""
+        return tr(_WORDS[self])
+
+    @property
+    def shortcut(self) -> str:
+        """The keys that do the same while the focus is in the message."""
+        return _SHORTCUTS.get(self, "")
+
+
+_WORDS = {
+    Act.COPY: later("Copy message"),
+    Act.EDIT: later("Edit and send again"),
+    Act.AGAIN: later("Write this answer anew"),
+    Act.CONTINUE: later("Continue this answer"),
+    Act.DELETE: later("Delete this message and what follows"),
+    Act.EARLIER: later("Previous version"),
+    Act.LATER: later("Next version"),
+    Act.MORE: later("More to do with this message"),
+    Act.PLAIN: later("Copy as plain text"),
+    Act.NUMBERS: later("Numbers of this answer"),
+}
+_SHORTCUTS = {Act.EARLIER: "Alt+Left", Act.LATER: "Alt+Right"}
+_WITH_ICONS = frozenset({Act.COPY, Act.EDIT, Act.AGAIN, Act.CONTINUE, Act.DELETE})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the menu is opened on: the text that is selected, and the link, or ""."""
+
+    selection: str = ""
+    link: str = ""
+
+
+def message_menu(
+    groups: Sequence[Sequence[Act]],
+    place: Place,
+    chosen: Callable[[Act], object],
+    parent: QWidget,
+) -> QMenu:
+    """A menu of `groups` of actions, below what the place under the mouse offers."""
+    menu = QMenu(parent)
+    clipboard = QGuiApplication.clipboard()
+    if place.selection:
+        copy = menu.addAction(tr("Copy what is selected"))
+        copy.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
+        copy.triggered.connect(lambda: clipboard.setText(place.selection))
+    if place.link:
+        menu.addAction(tr("Copy the link's address")).triggered.connect(
+            lambda: clipboard.setText(place.link)
+        )
+    for group in groups:
+        if group and not menu.isEmpty():
+            menu.addSeparator()
+        for act in group:
+            picture = icon(act.value, current().muted) if act in _WITH_ICONS else QIcon()
+            action = menu.addAction(picture, act.words)
+            action.setShortcut(QKeySequence(act.shortcut))
+            action.triggered.connect(lambda _=False, act=act: chosen(act))
+    return menu
