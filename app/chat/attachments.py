@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from engine.errors import UserFixable
@@ -63,15 +64,16 @@ def read_attachment(path: Path) -> Attachment:
             str(error),
         ) from error
     text, notice = _decoded(raw, name)
-    return Attachment(name, text, len(raw), notice)
+    return _made(Attachment(name, text, len(raw), notice))
 
 
 def pasted(text: str, number: int) -> Attachment:
     """A long text from the clipboard."""
     name = tr("Pasted text {number}").format(number=number)
-    return Attachment(name, _with_newlines(text), len(text.encode("utf-8", "replace")))
+    return _made(Attachment(name, _with_newlines(text), len(text.encode("utf-8", "replace"))))
 
 
+@lru_cache(maxsize=32)
 def as_block(attachment: Attachment) -> str:
     """The file as it stands in the message: its name, then its text in a fence."""
     name = re.sub(r"[`\s]+", " ", attachment.name).strip() or "text"
@@ -111,6 +113,12 @@ def size_words(size: int) -> str:
     if size < 1_000_000:
         return tr("{size} kB").format(size=f"{size / 1000:.3g}")
     return tr("{size} MB").format(size=f"{size / 1_000_000:.3g}")
+
+
+def _made(attachment: Attachment) -> Attachment:
+    """Put into its block here already, beside the window's thread."""
+    as_block(attachment)
+    return attachment
 
 
 def _decoded(raw: bytes, name: str) -> tuple[str, str]:

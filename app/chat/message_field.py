@@ -14,7 +14,8 @@ from app.theme.theme import ui_font
 
 LONG_PASTE = 10_000
 """Characters from which a pasted text goes along beside the message."""
-_MOST_IN_FIELD = 60_000
+_MOST_IN_FIELD = 30_000
+"""Beyond, typing into one long paragraph would be felt."""
 _MOST_LINES = 9
 _FEWEST_LINES = 2
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton
 
 from app.history import AnswerState, ChatSetup
 from app.settings import Preset
-from engine.events import FinishReason
+from engine.events import FinishReason, Interval, RoundFinished
 from engine.request import Role
 
 OpenDesk = Callable[[Script | None], Desk]
@@ -143,6 +143,27 @@ def test_what_the_draft_guessed_is_kept_with_the_answer(desk: Desk) -> None:
         spans = message.marks.spans()
         assert spans[-1].end == len(message.text)
         assert {span.origin.value for span in spans} == {"drafted", "target"}
+
+
+def test_what_the_target_refused_is_told_while_its_answer_is_on_show(desk: Desk) -> None:
+    told: list[tuple[int, str]] = []
+    desk.session.live_ghost.connect(lambda at, text: told.append((at, text)))
+    desk.script.answer, desk.script.hold_after = "one two three four five six", 1
+    desk.type_and_send("Question")
+    desk.streaming("three ")
+    live = desk.session.live
+    assert live is not None
+    now = Interval(0.0, 0.0)
+    done = RoundFinished(
+        0.0, live.request_id, 9, now, now, 3, 1, 2, rejected=" fish", rejected_at=8
+    )
+    desk.assembly.bridge._events.append(done)
+    desk.bot.waitUntil(lambda: (8, " fish") in told)
+    desk.session.open(None)
+    desk.assembly.bridge._events.append(done)
+    desk.script.gate.set()
+    desk.bot.waitUntil(lambda: desk.session.live is None)
+    assert told.count((8, " fish")) == 1
 
 
 def test_a_continued_answer_has_marks_for_all_of_it(desk: Desk) -> None:
