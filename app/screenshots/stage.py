@@ -32,6 +32,7 @@ class Stage:
 
     def __init__(self, theme: Theme, folder: Path) -> None:
         self._emit: Callable[[Event], None] = lambda _: None
+        self.theme = theme
         self.request_id = ""
         self.tokens = 0
         self.assembly = Assembly(Paths(folder, folder), theme, self._make)

@@ -1,0 +1,26 @@
+"""What the pictures show. A scene leaves the window ready for the next one."""
+
+from __future__ import annotations
+
+from app.screenshots.scenes import asking, first, keeping, panels, writing
+
+ALL = (
+    first.first_start,
+    writing.an_answer,
+    writing.versions,
+    writing.kinds_of_text,
+    writing.scripts,
+    writing.tinted,
+    asking.composer,
+    asking.context_full,
+    keeping.folders,
+    keeping.searching,
+    keeping.troubles,
+    keeping.no_model,
+    first.narrow,
+    panels.performance,
+    panels.dialogs,
+    panels.settings,
+    first.large_text,
+)
+"""Every scene, in the order of the walk."""

@@ -1,0 +1,59 @@
+"""What every scene needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDialog, QMenu, QWidget
+
+from app.screenshots.stage import Stage, settle
+
+_FRAMES_MS = 280
+
+
+class Shoot(Protocol):
+    """How a scene has its picture taken."""
+
+    def __call__(self, name: str, widget: QWidget = ...) -> None:
+        """Take one, of the window unless told otherwise."""
+
+
+def rendered() -> None:
+    """Let the text be rendered: that comes some frames after the events."""
+    QTest.qWait(_FRAMES_MS)
+    settle()
+
+
+def answer(stage: Stage, question: str, text: str) -> None:
+    """A question and its whole answer."""
+    stage.assembly.session.send(question)
+    stage.stream(text)
+    stage.finish(text)
+    rendered()
+
+
+def new_chat(stage: Stage) -> None:
+    """Leave the conversation."""
+    stage.assembly.session.open(None)
+    settle()
+
+
+def dialog(stage: Stage, shoot: Shoot, name: str, opener: Callable[[], object]) -> None:
+    """Open a dialog, take its picture, close it."""
+    opener()
+    settle()
+    for found in stage.window.findChildren(QDialog):
+        if found.isVisible():
+            shoot(name, found)
+            found.close()
+    settle()
+
+
+def menu(shoot: Shoot, name: str, opened: QMenu) -> None:
+    """A menu's picture."""
+    opened.popup(opened.pos())
+    shoot(name, opened)
+    opened.close()
+    opened.deleteLater()
