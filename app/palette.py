@@ -40,6 +40,7 @@ class CommandPalette(QDialog):
         self.list.setRootIsDecorated(False)
         self.list.setFrameShape(QFrame.Shape.NoFrame)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.setProperty("look", "rows")
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 12, 12, 12)

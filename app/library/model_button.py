@@ -47,10 +47,11 @@ class ModelButton(QToolButton):
         """The menu as it is now."""
         menu = QMenu(self)
         menu.setAccessibleName(tr("Model"))
-        menu.addSection(tr("Model"))
+        _add_heading(menu, tr("Model"))
         self._add_models(menu)
         menu.addAction(tr("Open a model folder…"), self._ask_folder)
-        menu.addSection(tr("Draft"))
+        menu.addSeparator()
+        _add_heading(menu, tr("Draft"))
         self._add_drafts(menu)
         menu.addSeparator()
         unload = menu.addAction(tr("Take the model out of memory"), self._choice.unload)
@@ -94,6 +95,11 @@ class ModelButton(QToolButton):
         shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, _WIDEST)
         self.setText(f"{shown} {_OPENER}")
         self.setAccessibleName(tr("Model: {name}").format(name=words))
+
+
+def _add_heading(menu: QMenu, words: str) -> None:
+    """A line that cannot be chosen: many styles draw a section without its words."""
+    menu.addAction(words).setEnabled(False)
 
 
 def _size_words(weight_bytes: int) -> str:

@@ -25,6 +25,7 @@ from engine.events import (
 
 _SAMPLE_EVERY = 4
 """Rounds between two samples of the machine."""
+_FIRST_TOKEN_S = 0.118
 
 
 class Stage:
@@ -71,6 +72,7 @@ class Stage:
         pace = pace or Pace()
         started = perf_counter() - pace.seconds * (len(words(text)) / pace.tokens + 1)
         if not told:
+            self.assembly.session.asked.emit(started - _FIRST_TOKEN_S)
             progress = PrefillProgress(started, self.request_id, 31, 31, 0)
             self.tell(progress)
         offset = len(told.encode("utf-16-le")) // 2

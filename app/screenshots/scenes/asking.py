@@ -31,10 +31,11 @@ def composer(stage: Stage, shoot: Shoot) -> None:
         chat.composer.set_text("What does this program do?\nPlease explain it line by line.")
         rendered()
         shoot("composer")
-    stage.assembly.session.send("What does this program do?")
-    stage.finish("It says hello.")
-    chat.composer.set_text("")
+    chat.composer.send()
+    stage.stream("It says hello, thirty times.")
+    stage.finish("It says hello, thirty times.")
     rendered()
+    shoot("attached")
 
 
 def context_full(stage: Stage, shoot: Shoot) -> None:
@@ -42,6 +43,8 @@ def context_full(stage: Stage, shoot: Shoot) -> None:
     chat = stage.window.chat
     chat.composer.set_text("A long question. " * 600)
     rendered()
+    rendered()
+    stage.tell()
     shoot("context-full")
     chat.composer.set_text("")
     new_chat(stage)
