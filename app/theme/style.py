@@ -121,6 +121,9 @@ QListView::item:hover { background: $hover; }
 QListView::item:selected { background: $selected; color: $text; }
 QListView::item:selected:focus { border: 2px solid $accent; padding: 5px 6px; }
 QListView QLineEdit { padding: 2px 4px; }
+QTreeView[look="rows"] { background: transparent; }
+QTreeView[look="rows"]::item { padding: 6px 8px; }
+QTreeView[look="rows"]::item:selected { background: $selected; color: $text; }
 QMenu { background: $surface; border: 1px solid $border_strong; padding: 4px; }
 QMenu::item { padding: 6px 24px 6px 12px; border-radius: 5px; }
 QMenu::item:selected { background: $selected; color: $text; }

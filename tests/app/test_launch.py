@@ -100,7 +100,7 @@ def test_screenshots_show_every_state(tmp_path: Path) -> None:
     assert process.returncode == 0, complaint
     pictures = sorted(folder.glob("*.png"))
     states = {path.name.split("-", 1)[0] for path in pictures}
-    assert len(states) >= 15
+    assert len(states) >= 35
     assert len(pictures) == 4 * len(states)
     assert not (tmp_path / "data").exists()
     for path in pictures:

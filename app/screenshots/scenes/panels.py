@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDialog, QWidget
+
+from app.reports.dialog import ReportsDialog
 from app.screenshots.scenes.shoot import Shoot, answer, dialog, menu, new_chat, rendered
 from app.screenshots.stage import Stage, settle
+from app.settings.dialog import SettingsDialog
+from app.settings.model import Section
+from app.settings.presets_dialog import PresetsDialog
+
+D = TypeVar("D", bound=QDialog)
 
 _TEXT = " ".join(
     f"Sentence {number} says something that the draft could guess well." for number in range(40)
@@ -36,17 +48,26 @@ def dialogs(stage: Stage, shoot: Shoot) -> None:
 
 
 def settings(stage: Stage, shoot: Shoot) -> None:
-    """Every part of the settings."""
-    from app.settings.dialog import SettingsDialog
-
-    assembly = stage.assembly
-    opened = SettingsDialog(assembly.settings, stage.theme, assembly.paths, stage.window)
-    opened.open()
-    settle()
-    for number in range(opened.page.sections.count()):
-        opened.page.sections.setCurrentRow(number)
+    """Every section of the settings, the presets, the crash reports."""
+    stage.window.settings_asked.emit()
+    opened = _opened(stage.window, SettingsDialog)
+    for section in Section:
+        opened.page.show_section(section)
         rendered()
-        shoot(f"settings-{number + 1}", opened)
+        shoot(f"settings-{section.name.lower()}", opened)
+    opened.page.show_section(Section.CHAT)
+    QTest.keyClick(opened.page.rows["presets"].editor.control, Qt.Key.Key_Space)
+    presets = _opened(opened, PresetsDialog)
+    shoot("presets", presets)
+    presets.close()
+    opened.page.privacy.show_reports()
+    reports = _opened(opened, ReportsDialog)
+    shoot("crash-reports", reports)
+    reports.close()
     opened.close()
-    opened.deleteLater()
+
+
+def _opened(parent: QWidget, kind: type[D]) -> D:
+    """The dialog of this kind that is open."""
     settle()
+    return next(each for each in parent.findChildren(kind) if each.isVisible())
