@@ -89,6 +89,7 @@ class EngineBridge(QObject):
         self._events: deque[Event | _Sent] = deque()
         self._due: deque[Event | _Sent] = deque()
         self._subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
+        self._newest: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
         self._closed = False
         self._last_activity = time.perf_counter()
         self._timer = QTimer(self)
@@ -124,6 +125,10 @@ class EngineBridge(QObject):
         """Call `callback` for every event of type `kind`."""
         self._subscribers[kind].append(callback)
 
+    def subscribe_newest(self, kind: type[E], callback: Callable[[E], None]) -> None:
+        """Call `callback` once a frame, with the newest event of type `kind`."""
+        self._newest[kind].append(callback)
+
     def close(self, timeout: float = 5.0) -> None:
         """End the engine, then hand out the events it still had to tell."""
         self._timer.stop()
@@ -151,11 +156,18 @@ class EngineBridge(QObject):
             if time.perf_counter() - started > _DRAIN_BUDGET_S:
                 break
         if handed:
+            self._tell_newest(handed)
             self._call(self.frame.emit, tuple(handed))
         idle = started - self._last_activity > _IDLE_AFTER_S and not self.status.busy
         interval = _IDLE_MS if idle else _FRAME_MS
         if self._timer.interval() != interval:
             self._timer.setInterval(interval)
+
+    def _tell_newest(self, handed: list[Event]) -> None:
+        for kind, callbacks in self._newest.items():
+            newest = next((event for event in reversed(handed) if isinstance(event, kind)), None)
+            for callback in callbacks if newest is not None else ():
+                self._call(callback, newest)
 
     def _arrived(self) -> Iterator[Event | _Sent]:
         """What is there now; the engine goes on meanwhile."""
@@ -195,12 +207,10 @@ class EngineBridge(QObject):
         if isinstance(event, _Sent):
             self._note(event.command)
             return
-        broken = isinstance(event, Failed) and event.details.startswith(_START_MARK)
-        self._set_status(
-            replace(self.status, phase=Phase.BROKEN, request_id=None)
-            if broken
-            else self.status.after(event)
-        )
+        if isinstance(event, Failed) and event.details.startswith(_START_MARK):
+            self._set_status(replace(self.status, phase=Phase.BROKEN, request_id=None))
+        elif not isinstance(event, RoundFinished):  # thousands a second, and no news to it
+            self._set_status(self.status.after(event))
         for callback in self._subscribers.get(type(event), ()):
             self._call(callback, event)
 

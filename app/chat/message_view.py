@@ -26,7 +26,7 @@ _SHARE = 0.82
 """A bubble is at most so much of the column wide."""
 _FRAME_MS = 33
 _SLOWEST_FRAME_MS = 250
-_DUTY = 6
+_DUTY = 16
 """Rendering may take one part in so many of the time."""
 
 

@@ -72,7 +72,7 @@ class Outgoing(QObject):
         session.changed.connect(self._stale)
         session.branch_changed.connect(lambda *_: self._stale())
         bridge.status_changed.connect(self._status_changed)
-        bridge.subscribe(RoundFinished, self._round_done)
+        bridge.subscribe_newest(RoundFinished, self._round_done)
         self._plan = bridge.status.plan
         self._restore(drafts.get(None))
 

@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
         "--large", type=_count, nargs="?", const=_LARGE_MB, metavar="MB", help="search too"
     )
     parser.add_argument("--pairs", type=_count, default=7, metavar="N", help="for the cost")
-    parser.add_argument("--tokens", type=_count, default=400, metavar="N", help="per answer")
+    parser.add_argument("--tokens", type=_count, default=900, metavar="N", help="per answer")
     parser.add_argument(
         "--seconds", type=_count, default=6, metavar="N", help="to watch each way of streaming"
     )

@@ -55,9 +55,10 @@ class PaintedView(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         # Nothing below is painted first: the picture covers all.
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self._set_fonts()
+        self.set_fonts()
 
-    def _set_fonts(self) -> None:
+    def set_fonts(self) -> None:
+        """Derive everything from the widget's font."""
         self.small = _font(self.font(), 0.86)
         self.title = _font(self.font(), 0.92, QFont.Weight.DemiBold)
         self.large = _font(self.font(), 1.5, QFont.Weight.DemiBold)
@@ -151,7 +152,7 @@ class PaintedView(QWidget):
         """Follow the font and the theme."""
         super().changeEvent(event)
         if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
-            self._set_fonts()
+            self.set_fonts()
             self.resize_to_fit()
         if event.type() is QEvent.Type.PaletteChange:
             self.refresh()

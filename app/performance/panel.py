@@ -22,7 +22,7 @@ from app.performance.timeline_view import TimelineView
 from engine.events import Event
 from engine.language import tr
 
-_FRAME_MS = 250
+_FRAME_MS = 300
 _GRAPHS_EVERY = 2
 """Graphs over a minute move by less than a pixel in a frame, so they are drawn in every second."""
 _SLICE_S = 0.006
@@ -34,7 +34,7 @@ _GAP = 8
 class PerformancePanel(QWidget):
     """Live view of the engine, fed with its events on the window's thread.
 
-    Paints four times a second at most (that takes processor time from the engine), and only while
+    Paints three times a second at most (that takes processor time from the engine), and only while
     it can be seen and something has changed.
     """
 

@@ -62,6 +62,12 @@ class TimelineView(PaintedView):
         lanes = 2 * _LANE + _LANE_GAP
         return self.header_height + lanes + 6 + _METER + 2 * self.small_metrics.height() + 4
 
+    def set_fonts(self) -> None:
+        """The lanes' names stand to the left of them."""
+        super().set_fonts()
+        names = (tr("Draft"), tr("Verify"))
+        self._left = math.ceil(max(map(self.small_metrics.horizontalAdvance, names))) + 8
+
     @property
     def header_height(self) -> float:
         """The buttons need a little more."""
@@ -88,11 +94,6 @@ class TimelineView(PaintedView):
         return of_rounds(self.accessibleName(), self.sight.timeline)
 
     # -- geometry --------------------------------------------------------------------------
-
-    @property
-    def _left(self) -> float:
-        names = (tr("Draft"), tr("Verify"))
-        return math.ceil(max(map(self.small_metrics.horizontalAdvance, names))) + 8
 
     def _lane_rect(self, lane: Lane) -> QRectF:
         top = self.header_height + (0 if lane is Lane.DRAFT else _LANE + _LANE_GAP)

@@ -78,6 +78,8 @@ def test_text_of_one_frame_comes_in_one_piece(qtbot: QtBot) -> None:
     for kind in (TextDelta, RoundFinished, DeviceSample, Finished):
         bridge.subscribe(kind, seen.append)
     bridge.frame.connect(frames.append)
+    newest: list[RoundFinished] = []
+    bridge.subscribe_newest(RoundFinished, newest.append)
     bridge.start()
     qtbot.waitUntil(lambda: bool(engine))
     for event in (
@@ -108,6 +110,7 @@ def test_text_of_one_frame_comes_in_one_piece(qtbot: QtBot) -> None:
     assert [(span.start, span.end) for span in whole.spans] == [(0, 4), (4, 8)]
     assert [event.index for event in seen if isinstance(event, RoundFinished)] == [1, 2, 3]
     assert frames == [tuple(seen)]
+    assert [event.index for event in newest] == [3]
     bridge.close()
 
 
