@@ -25,6 +25,8 @@ from app.logs import start_logging
 from app.main_window import MainWindow, Services
 from app.moving import settle_data
 from app.paths import Paths
+from app.performance.panel import PerformancePanel
+from app.pointing import Pointing
 from app.restart import start_again
 from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
 from app.settings import Settings, SettingsStore
@@ -86,6 +88,7 @@ class Assembly:
             paths, self.settings, theme, self.session, self.window.chat.banners
         )
         self.window.settings_asked.connect(self.house.show_settings)
+        self._pointing = Pointing(self.session, self.window.chat.transcript, panel)
         self.window.open_last()
         if self.trouble is not None:
             self._tell_of_history(self.trouble)
@@ -155,10 +158,8 @@ def open_history(paths: Paths) -> tuple[HistoryStore, UserFixable | None]:
         return HistoryStore.open(folder / "history.sqlite3"), error
 
 
-def performance_panel(bridge: EngineBridge, session: ChatSession) -> QWidget:
+def performance_panel(bridge: EngineBridge, session: ChatSession) -> PerformancePanel:
     """The performance panel, fed with every question and every event."""
-    from app.performance.panel import PerformancePanel
-
     panel = PerformancePanel()
     session.asked.connect(panel.asked)
     bridge.frame.connect(panel.handle_all)

@@ -59,6 +59,8 @@ class ChatSession(QObject):
     """When the user asked for the answer that begins now, on the events' clock."""
     context_full = Signal(object, bool)
     """Tokens that were needed (None: not known), and whether an answer filled the context."""
+    began = Signal(str, int)
+    """A request to the engine, and the message that it writes."""
     problem = Signal(object)
     """A `UserFixable`."""
     deleted = Signal(str, object)
@@ -318,6 +320,7 @@ class ChatSession(QObject):
         request_id = self.writer.next_id(base)
         request = chat_request(request_id, self.messages, self.setup, sampling, clicked_at)
         self.asked.emit(clicked_at)
+        self.began.emit(request_id, base.id)
         self.writer.begin(conversation, base, request)
         self.changed.emit()
 
