@@ -139,8 +139,10 @@ class MainWindow(QMainWindow):
         self._services.session.open(conversation)
         self.chat.composer.field.setFocus()
 
-    def _open_hit(self, hit: Hit, _words: list[str]) -> None:
+    def _open_hit(self, hit: Hit, words: list[str]) -> None:
         self._services.session.open(hit.conversation)
+        if hit.message_id is not None:
+            self.chat.reveal(hit.message_id, words)
 
     def _recolour(self) -> None:
         self.sidebar.recolour()

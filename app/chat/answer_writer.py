@@ -46,7 +46,13 @@ class LiveAnswer:
     @property
     def message(self) -> StoredMessage:
         """The answer as far as it has come."""
-        return replace(self.base, text=self.base.text + "".join(self.text))
+        return replace(self.base, text=self.base.text + "".join(self.text), marks=self.marks)
+
+    @property
+    def marks(self) -> TokenMarks | None:
+        """Who wrote it, as far as that is known."""
+        base = self.base.marks
+        return None if base is None else base + TokenMarks.of(self.spans)
 
 
 class AnswerWriter(QObject):
@@ -169,11 +175,9 @@ class AnswerWriter(QObject):
 def _ended(live: LiveAnswer, event: Finished) -> StoredMessage:
     """The whole answer: what it had before, and what this request added."""
     base = live.base
-    ids, marks = None, None
+    ids = None
     if event.token_ids is not None and base.token_ids is not None:
         ids = (*base.token_ids, *event.token_ids)
-    if base.marks is not None:
-        marks = base.marks + TokenMarks.of(live.spans)
     return replace(
         base,
         text=base.text + event.text,
@@ -181,5 +185,5 @@ def _ended(live: LiveAnswer, event: Finished) -> StoredMessage:
         state=_STATES.get(event.reason, AnswerState.COMPLETE),
         stats=event.stats if event.stats.committed else base.stats,
         signature=event.signature,
-        marks=marks,
+        marks=live.marks,
     )

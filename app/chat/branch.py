@@ -81,6 +81,10 @@ class Branch(QObject):
         """Make another version the active one; `show_again` shows it."""
         self._store.show_version(message_id, step)
 
+    def go_to(self, message_id: int) -> None:
+        """Make the branch of a message the active one; `show_again` shows it."""
+        self._store.show_message(message_id)
+
     def delete(self, message_id: int) -> UndoToken:
         """Delete a message and what follows it; `show_again` shows what is left."""
         return self._store.delete_message(message_id)

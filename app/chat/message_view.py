@@ -16,6 +16,7 @@ from app.chat.message_footer import FOOTER, FooterState
 from app.chat.message_row import GAP, MessageRow
 from app.chat.words import answer_details, answer_note, answer_numbers
 from app.history import AnswerState, StoredMessage
+from engine.events import TokenSpan
 from engine.language import tr
 
 BUBBLE_SIDE, BUBBLE_EDGE = 16, 10
@@ -145,6 +146,9 @@ class AnswerMessage(MessageRow):
         super().__init__(message, tr("Answer"), parent)
         self._pending: list[str] = []
         self._live = False
+        self._tinted = False
+        self._late_spans: list[TokenSpan] = []
+        """Who wrote the text that came since `message` was taken in."""
         self._waiting: QLabel | None = None
         self._note: QLabel | None = None
         self._timer = QTimer(self, singleShot=True)
@@ -188,10 +192,12 @@ class AnswerMessage(MessageRow):
     def begin(self) -> None:
         """Text is about to come."""
         self._live = True
+        self._late_spans.clear()
         if self.message.text:  # a continued answer goes on in its last paragraph
             self.text.reopen(self.message.text)
         else:
             self.say("")
+        self.show_tint(on=self._tinted)
         self.update_parts()
 
     def say(self, words: str) -> None:
@@ -211,6 +217,24 @@ class AnswerMessage(MessageRow):
         if not self._timer.isActive():
             self._timer.start(self._next_frame())
 
+    def add_spans(self, spans: Sequence[TokenSpan]) -> None:
+        """Who wrote the text that has just come."""
+        self._late_spans.extend(spans)
+        if self._tinted:
+            self.text.add_tint(spans)
+
+    def add_ghost(self, at: int, text: str) -> None:
+        """What the draft would have written at this place; shown along with the tint."""
+        if self._tinted:
+            self.text.add_ghost(at, text)
+
+    def show_tint(self, *, on: bool) -> None:
+        """Show, or no longer, which words the draft guessed."""
+        self._tinted = on
+        marks = self.message.marks
+        self.text.clear_ghosts()
+        self.text.set_tint([*(marks.spans() if marks else ()), *self._late_spans] if on else None)
+
     def finish(self, message: StoredMessage) -> None:
         """The answer is over; `message` is what was stored."""
         self._flush()
@@ -218,10 +242,13 @@ class AnswerMessage(MessageRow):
         self._live = False
         self._stop_waiting()
         self.message = message
+        self._late_spans.clear()
         if self.text.raw_text == message.text:
             self.text.finish()
         else:
             self.text.show_markdown(message.text)
+        if self._tinted:
+            self.show_tint(on=True)
         self.update_parts()
 
     def whole_text(self) -> str:
@@ -286,9 +313,11 @@ class AnswerMessage(MessageRow):
 
     def _button(self) -> tuple[Act, str] | None:
         """A half answer at the end offers to go on."""
-        unfinished = self.message.state not in (AnswerState.COMPLETE, AnswerState.FULL)
-        if not (self._is_last and unfinished):
+        state = self.message.state
+        if not self._is_last or state is AnswerState.COMPLETE:
             return None
+        if state is AnswerState.FULL:
+            return Act.CONTINUE, tr("Make room")
         return Act.CONTINUE, tr("Continue") if self.message.text else tr("Try again")
 
     def groups(self) -> Sequence[Sequence[Act]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResizeEvent
@@ -34,13 +35,13 @@ from app.chat.status_line import StatusLine
 from app.chat.transcript import Transcript
 from app.conversations.library import Deletion, shown_title
 from app.history import StoredMessage, UndoToken
-from app.settings import SettingsStore
+from app.settings import Settings, SettingsStore
 from app.status import EngineStatus
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
 from engine.errors import UserFixable
-from engine.events import DeviceSample
+from engine.events import DeviceSample, TokenSpan
 from engine.language import tr
 
 
@@ -100,6 +101,8 @@ class ChatPage(QWidget):
         self._connect_widgets()
         bridge.status_changed.connect(self._show_status)
         bridge.subscribe(DeviceSample, self.greeting.set_sample)
+        settings.changed.connect(self._show_reading)
+        self._show_reading(settings.value)
         self._show_status(bridge.status)
 
     def _arrange(self) -> None:
@@ -130,6 +133,8 @@ class ChatPage(QWidget):
         session.branch_changed.connect(self._change_branch)
         session.answer_resumed.connect(self._resume)
         session.live_text.connect(self._append)
+        session.live_spans.connect(self._tint)
+        session.live_ghost.connect(self._show_ghost)
         session.answer_finished.connect(self._finish)
         session.changed.connect(self._update)
         session.context_full.connect(self._offer_room)
@@ -144,6 +149,9 @@ class ChatPage(QWidget):
         self.greeting.model_asked.connect(self.model_asked)
         self.transcript.continue_asked.connect(self._session.continue_answer)
         self.transcript.regenerate_asked.connect(self._session.regenerate)
+        self.transcript.edit_asked.connect(self._session.edit)
+        self.transcript.version_asked.connect(self._session.show_version)
+        self.transcript.delete_asked.connect(self._session.delete_message)
         self.transcript.edit_asked.connect(self._session.edit)
         self.transcript.version_asked.connect(self._session.show_version)
         self.transcript.delete_asked.connect(self._session.delete_message)
@@ -170,6 +178,11 @@ class ChatPage(QWidget):
     def open_setup(self) -> None:
         """Open the panel that says how answers are drawn."""
         self._setup.open()
+
+    def reveal(self, message_id: int, words: Sequence[str] = ()) -> None:
+        """Scroll to a message of the conversation on show, with `words` highlighted in it."""
+        self._session.show_message(message_id)
+        self.transcript.reveal(message_id, words)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         """Files may be dropped anywhere on the chat."""
@@ -215,6 +228,21 @@ class ChatPage(QWidget):
         if answer is not None:
             answer.append(text)
 
+    def _tint(self, spans: Sequence[TokenSpan]) -> None:
+        answer = self.transcript.last_answer()
+        if answer is not None:
+            answer.add_spans(spans)
+
+    def _show_ghost(self, at: int, text: str) -> None:
+        answer = self.transcript.last_answer()
+        if answer is not None:
+            answer.add_ghost(at, text)
+
+    def _show_reading(self, settings: Settings) -> None:
+        self.transcript.set_reading(
+            tinted=settings.token_tint, thoughts_open=settings.show_thinking
+        )
+
     def _finish(self, message: StoredMessage) -> None:
         answer = self.transcript.last_answer()
         if answer is not None:
@@ -222,7 +250,8 @@ class ChatPage(QWidget):
 
     def _offer_room(self, needed: int | None, answered: bool) -> None:
         """An answer found no room: the user chooses how it goes on."""
-        self._choices.open(needed, (), self._session.continue_answer, answered=answered)
+        go_on = partial(self._session.continue_answer, made_room=True)
+        self._choices.open(needed, (), go_on, answered=answered)
 
     def _offer_undo(self, what: str, token: Deletion | UndoToken) -> None:
         self.banners.show_notice(what, (tr("Undo"), lambda: self._session.undelete(token)))

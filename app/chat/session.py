@@ -232,6 +232,13 @@ class ChatSession(QObject):
             self.branch.step(message_id, step)
             self._show_again()
 
+    def show_message(self, message_id: int) -> None:
+        """Show the branch that a message is on."""
+        if self.branch.index(message_id) is None:
+            with self._reporting():
+                self.branch.go_to(message_id)
+                self._show_again()
+
     # -- answers ---------------------------------------------------------------------------
 
     def stop(self) -> None:
@@ -253,12 +260,16 @@ class ChatSession(QObject):
         """Whether the last answer shown ended because the context was full."""
         return bool(self.messages) and self.messages[-1].state is AnswerState.FULL
 
-    def continue_answer(self) -> None:
+    def continue_answer(self, *, made_room: bool = False) -> None:
         """Go on with the last answer from where it stopped, with its own seed.
 
-        One that filled the context goes on too: the user has made room for it.
+        For one that filled the context the user has to make room first.
         """
-        if self.current is None or not (self.can_continue or (self.is_full and not self.live)):
+        full = self.is_full and self.live is None
+        if full and not made_room:
+            self.context_full.emit(None, True)
+            return
+        if self.current is None or not (self.can_continue or full):
             return
         clicked_at = time.perf_counter()
         base = self.messages[-1]

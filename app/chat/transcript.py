@@ -45,6 +45,7 @@ class Transcript(Column):
         self._marked: tuple[int, int, int] | None = None
         self._searched: tuple[int, Sequence[str]] | None = None
         self._leaving = self._by_keyboard = False
+        self._tinted = self._thoughts_open = False
         self._hit_asked = False
         """Whether the first hit is still to be scrolled to."""
         self._to_end = IconButton("down", tr("Jump to the end"), self, shortcut="Ctrl+End")
@@ -110,6 +111,18 @@ class Transcript(Column):
         self.show_row(index, -TOP)
         self._show_hits(index)
 
+    def set_reading(self, *, tinted: bool, thoughts_open: bool) -> None:
+        """Whether words that were guessed are tinted, and whether thoughts are shown."""
+        before = (self._tinted, self._thoughts_open)
+        self._tinted, self._thoughts_open = tinted, thoughts_open
+        for bubble in self.bubbles if before != (tinted, thoughts_open) else ():
+            self._apply_reading(bubble)
+
+    def _apply_reading(self, bubble: Bubble) -> None:
+        if isinstance(bubble, AnswerMessage):
+            bubble.show_tint(on=self._tinted)
+            bubble.text.set_thoughts_open(open_=self._thoughts_open)
+
     def mark_answer_range(self, message_id: int, start: int, end: int) -> None:
         """Mark a stretch of a message's text, in UTF-16 units."""
         self.clear_mark()
@@ -160,6 +173,8 @@ class Transcript(Column):
         text.hovered.connect(lambda at: self.text_hovered.emit(bubble.message.id, at))
         text.selectionChanged.connect(lambda: self._selected_in(bubble))
         text.installEventFilter(self)
+        if self._tinted or self._thoughts_open:
+            self._apply_reading(bubble)
         return bubble
 
     def row_ready(self, index: int) -> None:

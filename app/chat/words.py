@@ -119,7 +119,7 @@ def answer_note(message: StoredMessage) -> str:
             "Interrupted: Duotail was closed while this was being written."
         ),
         AnswerState.FAILED: tr("This answer failed."),
-        AnswerState.FULL: tr("The context is full, so the answer ends here. Go on in a new chat."),
+        AnswerState.FULL: tr("The context is full, so the answer ends here."),
     }[message.state]
 
 

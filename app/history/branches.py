@@ -76,6 +76,12 @@ class Branches(Conversations):
                 raise LookupError(f"message {message_id} has no version {step:+d} from it")
             self._set_leaf(conversation_id, self._newest_below(siblings[place]))
 
+    def show_message(self, message_id: int) -> None:
+        """Show the branch of a message, with the newest of what follows it."""
+        with self._writing():
+            conversation_id, _ = self._require(message_id)
+            self._set_leaf(conversation_id, self._newest_below(message_id))
+
     def delete_message(self, message_id: int) -> UndoToken:
         """Hide a message and everything below it until `close` purges it, or the token is used.
 

@@ -166,6 +166,47 @@ def test_what_the_target_refused_is_told_while_its_answer_is_on_show(desk: Desk)
     assert told.count((8, " fish")) == 1
 
 
+def test_the_tint_can_be_switched_while_an_answer_is_written(desk: Desk) -> None:
+    desk.script.answer, desk.script.hold_after = "one two three four five six", 1
+    desk.type_and_send("Question")
+    answer = desk.streaming("three ")
+    marks = answer.text.marks
+    assert not marks.tinted
+    desk.assembly.settings.change(token_tint=True)
+    before = len(marks._starts)
+    assert before > 0
+    desk.script.gate.set()
+    desk.answered()
+    assert len(marks._starts) > before
+    desk.assembly.settings.change(token_tint=False)
+    assert not marks.tinted
+
+
+def test_buttons_of_the_messages_do_what_they_say(desk: Desk) -> None:
+    two_turns(desk)
+    transcript, first = desk.chat.transcript, desk.session.messages[0].id
+    desk.script.answer = "Third answer"
+    transcript.edit_asked.emit(first, "Third question")
+    desk.answered()
+    assert texts(desk) == ["Third question", "Third answer"]
+    transcript.version_asked.emit(desk.session.messages[0].id, -1)
+    assert len(texts(desk)) == 4
+    transcript.regenerate_asked.emit(desk.session.messages[1].id)
+    desk.answered()
+    assert texts(desk) == ["First question", "Third answer"]
+    transcript.delete_asked.emit(desk.session.messages[1].id)
+    assert texts(desk) == ["First question", "First answer", "Second question", "Second answer"]
+
+
+def test_a_hit_on_another_branch_is_shown_there(desk: Desk) -> None:
+    two_turns(desk)
+    hidden = desk.session.messages[3].id
+    desk.session.edit(desk.session.messages[0].id, "Another question")
+    desk.answered()
+    desk.chat.reveal(hidden, ["answer"])
+    assert texts(desk)[3] == "Second answer"
+
+
 def test_a_continued_answer_has_marks_for_all_of_it(desk: Desk) -> None:
     desk.script.reason = FinishReason.STOPPED
     desk.script.answer = "one two three "
