@@ -66,6 +66,7 @@ class _Page(QDialog):
         self.column.setSpacing(10)
         self._scroll = QScrollArea(self)
         self._scroll.setWidgetResizable(True)
+        self._scroll.setProperty("look", "reading")
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setWidget(self._content)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -222,6 +223,7 @@ def _text(text: str, parent: QWidget, look: str = "") -> QLabel:
 
 def _rich(text: str, parent: QWidget) -> QLabel:
     label = QLabel(text, parent)
+    label.setProperty("look", "links")
     label.setWordWrap(True)
     label.setOpenExternalLinks(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)

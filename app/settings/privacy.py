@@ -149,18 +149,11 @@ class PrivacyPage(QWidget):
 
     def _empty(self, stored: Stored) -> None:
         row = self.places[stored.place]
-
-        def failed(error: Exception) -> None:
-            self._tell(
-                UserFixable(
-                    tr("Something could not be deleted."),
-                    tr("Close Duotail and delete it in its folder."),
-                    str(error),
-                )
-            )
-
         in_background(
-            self, lambda: empty(stored, self._paths), lambda _none: row.measure(stored.size), failed
+            self,
+            lambda: empty(stored, self._paths),
+            lambda _none: row.measure(stored.size),
+            self._tell_error,
         )
 
     def _confirm_conversations(self) -> None:
@@ -193,15 +186,17 @@ class PrivacyPage(QWidget):
     def _delete_old(self) -> None:
         if self._paths.pointer is None or self.old_folder is None:
             return
-        try:
-            delete_old(self._paths.pointer)
-        except UserFixable as error:
-            self._tell(error)
-            return
-        self.rows.remove(self.old_folder)
-        self.old_folder.hide()
-        self.old_folder.deleteLater()
+        pointer, row = self._paths.pointer, self.old_folder
+        in_background(
+            self, lambda: delete_old(pointer), lambda _none: self._forget(row), self._tell_error
+        )
+
+    def _forget(self, row: PlaceRow) -> None:
+        self.rows.remove(row)
+        row.hide()
+        row.deleteLater()
         self.old_folder = None
+        self.data_folder.measure(lambda: folder_size(self._paths.data))
 
     def _move(self) -> None:
         dialog = QFileDialog(self, tr("An empty folder for Duotail's data"))
@@ -213,13 +208,16 @@ class PrivacyPage(QWidget):
 
     def move_to(self, target: Path) -> None:
         """Have the data moved at the next start, which is offered at once."""
-        if self._paths.pointer is None:
-            return
-        try:
-            ask_to_move(self._paths.pointer, self._paths.data, target)
-        except UserFixable as error:
-            self._tell(error)
-            return
+        pointer, data = self._paths.pointer, self._paths.data
+        if pointer is not None:
+            in_background(
+                self,
+                lambda: ask_to_move(pointer, data, target),
+                lambda _none: self._offer_restart(target),
+                self._tell_error,
+            )
+
+    def _offer_restart(self, target: Path) -> None:
         box = QMessageBox(self)
         box.setWindowTitle("Duotail")
         box.setText(tr("The data move at the next start."))
@@ -243,7 +241,14 @@ class PrivacyPage(QWidget):
         dialog.changed.connect(self.refresh)
         dialog.open()
 
-    def _tell(self, problem: UserFixable) -> None:
+    def _tell_error(self, error: Exception) -> None:
+        problem = error
+        if not isinstance(problem, UserFixable):
+            problem = UserFixable(
+                tr("Something could not be deleted."),
+                tr("Close Duotail and delete it in its folder."),
+                str(error),
+            )
         box = QMessageBox(QMessageBox.Icon.Warning, "Duotail", problem.cause, parent=self)
         box.setInformativeText(problem.remedy)
         box.setDetailedText(problem.details)

@@ -20,6 +20,7 @@ QLabel[look="title"] { font-weight: 600; }
 QLabel[look="heading"] { font-weight: 600; font-size: ${heading}pt; }
 QLabel[look="small"] { color: $muted; font-size: ${small}pt; }
 QLabel[look="danger"] { color: $danger; }
+QLabel[look="links"]:focus { background: $accent_soft; border-radius: 4px; }
 QTextBrowser { background: transparent; border: none;
     selection-background-color: $accent; selection-color: $on_accent; }
 QToolTip { background: $surface; color: $text; border: 1px solid $border_strong;
@@ -133,6 +134,8 @@ QMenu::separator { height: 1px; background: $border; margin: 4px 8px; }
 
 _SCROLLING = """
 QScrollArea { border: none; background: transparent; }
+QScrollArea[look="reading"] { border: 2px solid transparent; }
+QScrollArea[look="reading"]:focus { border-color: $accent; }
 QScrollBar:vertical { background: transparent; width: 12px; margin: 2px; }
 QScrollBar::handle:vertical { background: $border_strong; border-radius: 4px; min-height: 32px; }
 QScrollBar::handle:vertical:hover { background: $muted; }
