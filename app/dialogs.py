@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -23,7 +22,6 @@ from PySide6.QtWidgets import (
 
 from app.theme.icons import icon
 from app.theme.theme import current, mono_font, ui_font
-from app.version import version
 from engine.language import later, tr
 
 _FIXED = (
@@ -125,6 +123,8 @@ class AboutDialog(_Page):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("About Duotail"), 52, parent)
+        from app.version import version  # slow to import, and no start needs it
+
         mark = QLabel(self)
         mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
         self.column.addWidget(mark)
@@ -193,6 +193,8 @@ class NoticesDialog(_Page):
 
 def notices() -> str:
     """The NOTICE that is installed with Duotail, or that lies beside its sources."""
+    from importlib import metadata
+
     beside = Path(__file__).parents[1] / "NOTICE"
     places = [beside]
     try:

@@ -7,13 +7,10 @@ import platform
 import sys
 import traceback
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import psutil
 from PySide6.QtCore import qVersion
-
-from app.version import version
 
 _TELLS_OF_CODE = (
     ArithmeticError,
@@ -43,6 +40,8 @@ def safe_traceback(error: BaseException) -> str:
 
 def header(title: str, when: str) -> str:
     """What Duotail, Python, Qt and the machine are."""
+    from app.version import version  # slow to import, and no start needs it
+
     memory = psutil.virtual_memory().total / 2**30
     return "\n".join(
         [
@@ -96,6 +95,8 @@ def without_home(text: str) -> str:
 
 
 def _version(package: str) -> str:
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

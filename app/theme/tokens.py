@@ -117,7 +117,7 @@ DARK = Tokens(
 
 
 def high_contrast(tokens: Tokens) -> Tokens:
-    """The scheme for systems that ask for high contrast: lines and side texts as strong as text."""
+    """The scheme for systems that ask for high contrast: lines as strong as text."""
     strongest = "#ffffff" if tokens.dark else "#000000"
     ground = "#000000" if tokens.dark else "#ffffff"
     return replace(
@@ -130,5 +130,5 @@ def high_contrast(tokens: Tokens) -> Tokens:
         border=strongest,
         border_strong=strongest,
         text=strongest,
-        muted=strongest,
+        muted="#cfcfcf" if tokens.dark else "#404040",  # still another than text: disabled
     )
