@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, QTimer, Signal
 from PySide6.QtGui import QClipboard, QGuiApplication
@@ -25,7 +25,6 @@ from app.logs import start_logging
 from app.main_window import MainWindow, Services
 from app.moving import settle_data
 from app.paths import Paths
-from app.performance.panel import PerformancePanel
 from app.pointing import Pointing
 from app.restart import start_again
 from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
@@ -35,6 +34,9 @@ from app.theme.theme import Theme
 from engine.errors import UserFixable
 from engine.events import Failed, PlanReady, Unloaded
 from engine.language import tr
+
+if TYPE_CHECKING:
+    from app.performance.panel import PerformancePanel
 
 _log = logging.getLogger(__name__)
 
@@ -160,6 +162,8 @@ def open_history(paths: Paths) -> tuple[HistoryStore, UserFixable | None]:
 
 def performance_panel(bridge: EngineBridge, session: ChatSession) -> PerformancePanel:
     """The performance panel, fed with every question and every event."""
+    from app.performance.panel import PerformancePanel
+
     panel = PerformancePanel()
     session.asked.connect(panel.asked)
     bridge.frame.connect(panel.handle_all)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QObject
 
 from app.chat.session import ChatSession
 from app.chat.transcript import Transcript
-from app.performance.panel import PerformancePanel
+
+if TYPE_CHECKING:  # it imports numpy, which the modules of the start do without
+    from app.performance.panel import PerformancePanel
 
 _REMEMBERED = 64
 """Answers of this run whose rounds can be pointed at."""
