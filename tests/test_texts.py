@@ -40,6 +40,7 @@ ALLOWED = {"Duotail", "Markdown", "JSON", "PNG", "CSV", "SVG", "Dovetail", "DuoD
 
 ENGLISH_FILES = {
     "app/chat/styles.py",  # names of fonts
+    "app/history/file.py",  # what SQLite says
     "app/measure/engine.py",  # what the model is asked
     "app/reports/wording.py",  # reports are read by us
     "app/theme/theme.py",  # names of fonts
