@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from PySide6.QtCore import QObject
 
 from app.bridge import EngineBridge
 from app.chat.context_card import ContextCard, LargerContext
 from app.chat.counting import TokenCounter
-from app.chat.request import chat_request, seen
+from app.chat.request import counted_request, seen
 from app.chat.session import ChatSession
 from app.history import ChatSetup, StoredMessage
 from engine.events import PlanSummary
@@ -101,8 +102,8 @@ class ContextChoices(QObject):
     def _probe(self, search: _Search) -> None:
         middle = (search.low + search.high) // 2
         rest = search.messages[search.starts[middle] :]
-        request = chat_request("", rest, search.setup, search.setup.sampling(0))
-        self._counter.ask(_NAME, request, lambda tokens: self._narrow(search, middle, tokens))
+        build = partial(counted_request, rest, search.setup)
+        self._counter.ask(_NAME, build, lambda tokens: self._narrow(search, middle, tokens))
 
     def _narrow(self, search: _Search, middle: int, tokens: int) -> None:
         counts = search.counts if search.counts is not None else {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, QTimer
 
+from app.background import in_background
 from app.bridge import EngineBridge
 from app.status import EngineStatus
 from engine.commands import Count
@@ -19,8 +20,9 @@ _PATIENCE_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    request: ChatRequest
+    build: Callable[[], ChatRequest]
     then: Callable[[int], None]
+    id: str
 
 
 class TokenCounter(QObject):
@@ -44,10 +46,13 @@ class TokenCounter(QObject):
         bridge.subscribe(Counted, self._counted)
         bridge.status_changed.connect(self._status_changed)
 
-    def ask(self, name: str, request: ChatRequest, then: Callable[[int], None]) -> None:
-        """Have `request` counted; `then` gets its tokens, unless `name` is asked anew before."""
+    def ask(self, name: str, build: Callable[[], ChatRequest], then: Callable[[int], None]) -> None:
+        """Have a request counted; `then` gets its tokens, unless `name` is asked anew before.
+
+        `build` makes it, beside the window's thread: conversations can be long.
+        """
         self._number += 1
-        question = _Question(replace(request, id=f"count-{self._number}"), then)
+        question = _Question(build, then, f"count-{self._number}")
         self._waiting.pop(name, None)
         self._waiting[name] = question
         self._next()
@@ -65,16 +70,25 @@ class TokenCounter(QObject):
         question = self._waiting.pop(name)
         self._asked = (name, question)
         self._patience.start()
-        self._bridge.submit(Count(question.request))
+
+        def submit(request: ChatRequest) -> None:
+            if self._asked is not None and self._asked[1].id == question.id:
+                self._bridge.submit(Count(replace(request, id=question.id)))
+
+        in_background(self, question.build, submit, self._unforeseen)
 
     def _counted(self, event: Counted) -> None:
-        if self._asked is None or self._asked[1].request.id != event.request_id:
+        if self._asked is None or self._asked[1].id != event.request_id:
             return
         name, question = self._asked
         self._asked = None
         if name not in self._waiting:  # else a newer one of this name is on its way
             question.then(event.prompt_tokens)
         self._next()
+
+    @staticmethod
+    def _unforeseen(error: Exception) -> None:
+        raise error
 
     def _give_up(self) -> None:
         self._asked = None

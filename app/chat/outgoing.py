@@ -17,7 +17,7 @@ from app.chat.context_full import ContextChoices
 from app.chat.context_meter import Fill
 from app.chat.counting import TokenCounter
 from app.chat.drafts import NOTHING, Draft, Drafts
-from app.chat.request import chat_request
+from app.chat.request import counted_request
 from app.chat.session import ChatSession
 from app.history import StoredMessage
 from app.status import EngineStatus
@@ -69,7 +69,7 @@ class Outgoing(QObject):
         composer.chips.removed.connect(self._remove)
         composer.send_asked.connect(self.send)
         session.opened.connect(self._switched)
-        session.changed.connect(self._stale)
+        session.changed.connect(self._follow)
         session.branch_changed.connect(lambda *_: self._stale())
         bridge.status_changed.connect(self._status_changed)
         bridge.subscribe_newest(RoundFinished, self._round_done)
@@ -161,6 +161,14 @@ class Outgoing(QObject):
             self._restore(self._drafts.get(key))
         self._stale()
 
+    def _follow(self) -> None:
+        """A chat that has just begun takes over what was typed before."""
+        key = None if self._session.current is None else self._session.current.id
+        if key != self._key:
+            self._drafts.put(self._key, NOTHING)
+            self._key = key
+        self._stale()
+
     def _restore(self, draft: Draft) -> None:
         self._composer.field.set_text(draft.text)
         self._show(list(draft.attachments))
@@ -180,9 +188,6 @@ class Outgoing(QObject):
         if not self._session.send(with_attachments(self._attachments, text)):
             return
         self._choices.close()
-        self._drafts.put(self._key, NOTHING)
-        current = self._session.current
-        self._key = None if current is None else current.id
         self._pastes = 0
         self._restore(NOTHING)
         self.keep()
@@ -208,9 +213,8 @@ class Outgoing(QObject):
             self._counter.forget(_NAME)
             self._show_fill(0)
             return
-        setup = self._session.setup
-        request = chat_request("", messages, setup, setup.sampling(0))
-        self._counter.ask(_NAME, request, self._show_fill)
+        build = partial(counted_request, messages, self._session.setup)
+        self._counter.ask(_NAME, build, self._show_fill)
 
     def _show_fill(self, tokens: int) -> None:
         plan = self._bridge.status.plan
@@ -223,9 +227,9 @@ class Outgoing(QObject):
         chips = self._composer.chips
         for attachment in self._attachments:
             message = StoredMessage(_UNSENT, Role.USER, as_block(attachment))
-            request = chat_request("", [message], setup, setup.sampling(0))
+            build = partial(counted_request, [message], setup)
             show = partial(chips.show_tokens, attachment)
-            self._counter.ask(f"file {id(attachment)}", request, show)
+            self._counter.ask(f"file {id(attachment)}", build, show)
 
     def _status_changed(self, status: EngineStatus) -> None:
         """Another model counts in another way."""

@@ -28,6 +28,11 @@ def chat_request(
     )
 
 
+def counted_request(messages: Sequence[StoredMessage], setup: ChatSetup) -> ChatRequest:
+    """The same request for the sake of its length."""
+    return chat_request("", messages, setup, setup.sampling(0))
+
+
 def seen(messages: Sequence[StoredMessage], setup: ChatSetup) -> Sequence[StoredMessage]:
     """The messages without those that were left out to make room."""
     for index, message in enumerate(messages):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from desk import Desk
 from fake_engine import Script
-from PySide6.QtCore import QMimeData, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
 
 from app.chat.attachments import without_attachments
 from app.chat.message_field import LONG_PASTE
@@ -106,6 +107,28 @@ def test_what_was_typed_is_there_after_a_crash(open_desk: OpenDesk) -> None:
     again.answered()
     again.assembly.close()
     assert list(folder.glob("*.json")) == []
+
+
+def test_what_was_typed_stays_when_an_example_is_sent(desk: Desk) -> None:
+    desk.chat.composer.field.setPlainText("my own words")
+    desk.chat.greeting.examples[0].click()
+    desk.answered()
+    assert desk.chat.composer.field.toPlainText() == "my own words"
+    desk.session.open(None)
+    assert desk.chat.composer.field.toPlainText() == ""
+
+
+def test_a_drop_on_the_chat_attaches_the_file(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("some notes")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path / "notes.txt"))])
+    place, copy = QPoint(200, 100), Qt.DropAction.CopyAction
+    state = (copy, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    enter = QDragEnterEvent(place, *state)
+    desk.chat.dragEnterEvent(enter)
+    assert enter.isAccepted()
+    desk.chat.dropEvent(QDropEvent(QPointF(place), *state))
+    desk.bot.waitUntil(lambda: len(desk.chat.outgoing.attachments) == 1)
 
 
 def test_drafts_of_deleted_conversations_go(open_desk: OpenDesk) -> None:
