@@ -51,6 +51,8 @@ class WindowActions(QObject):
             _Row(tr("Search conversations"), "Ctrl+K", self._focus_search),
             _Row(tr("Go to the message field"), "Ctrl+L", chat.composer.field.setFocus),
             _Row(tr("Go to the conversations"), "Ctrl+1", self._focus_list),
+            _Row(tr("Next conversation"), "Ctrl+PgDown", lambda: window.sidebar.open_next(1)),
+            _Row(tr("Previous conversation"), "Ctrl+PgUp", lambda: window.sidebar.open_next(-1)),
             _Row(tr("Choose the model"), "Ctrl+M", window.model_button.open_menu),
             _Row(tr("Stop the answer"), "Esc", self._stop),
             _Row(tr("Write the last answer anew"), "Ctrl+R", session.regenerate),
@@ -98,7 +100,7 @@ class WindowActions(QObject):
 
     def show_palette(self) -> None:
         """Open the list of all commands."""
-        _open(CommandPalette(self.all, self._window))
+        _open(CommandPalette([*self.all, *self._window.sidebar.commands.general], self._window))
 
     def show_shortcuts(self) -> None:
         """Open the list of shortcuts."""

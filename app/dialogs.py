@@ -29,6 +29,11 @@ _FIXED = (
     (later("New line in the message"), "Shift+Return"),
     (later("Rename the chosen conversation"), "F2"),
     (later("Delete the chosen conversation"), "Del"),
+    (later("Pin the chosen conversation, or no longer"), "Ctrl+D"),
+    (later("Move the chosen conversation to a folder"), "Ctrl+Shift+M"),
+    (later("New folder in the conversations"), "Ctrl+Shift+N"),
+    (later("Export the chosen conversation"), "Ctrl+E"),
+    (later("Import conversations, from their list"), "Ctrl+I"),
     (later("Next control"), "Tab"),
     (later("Previous control"), "Shift+Tab"),
 )

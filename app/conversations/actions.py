@@ -8,8 +8,9 @@ from PySide6.QtCore import QObject, QPoint, Qt, QTimer
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu
 
+from app.conversations.archive import Format
 from app.conversations.library import ConversationList
-from app.conversations.transfer import Format, Transfer
+from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
 from app.history import Conversation
 from app.theme.icons import icon
@@ -60,6 +61,13 @@ class ListActions(QObject):
             "",
             lambda: transfer.choose_export(conversations.newest_first(), Format.JSON),
         )
+        self.general = (
+            self.new_folder,
+            self.import_file,
+            self.export_all_text,
+            self.export_all_json,
+        )
+        """Those that are not about what is chosen."""
         view.menu_asked.connect(self.pop_up)
         self.recolour()
 
@@ -95,9 +103,7 @@ class ListActions(QObject):
         some = bool(self._list.newest_first())
         self.export_all_text.setEnabled(some)
         self.export_all_json.setEnabled(some)
-        return self._menu(
-            self.new_folder, None, self.import_file, self.export_all_text, self.export_all_json
-        )
+        return self._menu(self.new_folder, None, *self.general[1:])
 
     def _conversation_menu(self, chosen: Sequence[Conversation]) -> QMenu:
         one = len(chosen) == 1
@@ -108,7 +114,8 @@ class ListActions(QObject):
         words = tr_count("Delete {n} conversation", "Delete {n} conversations", len(chosen))
         self.delete.setText(tr("Delete") if one else words)
         menu = self._menu(self.rename, self.pin)
-        menu.addMenu(self._fill_move(QMenu(tr("Move to folder"), menu), chosen))
+        keys = self.move.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        menu.addMenu(self._fill_move(QMenu(f"{tr('Move to folder')}\t{keys}", menu), chosen))
         menu.addSeparator()
         menu.addActions([self.export_text, self.export_json])
         menu.addSeparator()

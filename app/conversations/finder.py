@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from pathlib import Path
+from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.background import in_background
-from app.history import Hit
+from app.history import HistorySearch, Hit
 from engine.errors import UserFixable
 
-Search = Callable[[str], list[Hit]]
-"""Finds words in titles and messages. Called in another thread."""
-
 _DELAY_MS = 120
+
+
+class Searcher(Protocol):
+    """Finds words in titles and messages; called in other threads, one at a time."""
+
+    def search(self, query: str) -> list[Hit]:
+        """Where the words are."""
+
+    def cancel(self) -> None:
+        """End the search that is going on, if any; from any thread."""
+
+
+class FileSearcher:
+    """Searches the file of a history, from whichever thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._going: HistorySearch | None = None
+
+    def search(self, query: str) -> list[Hit]:
+        """Where the words are. Raises `UserFixable`."""
+        with HistorySearch(self._path) as going:
+            with self._lock:
+                self._going = going
+            try:
+                return going.search(query)
+            finally:
+                with self._lock:
+                    self._going = None
+
+    def cancel(self) -> None:
+        """End the search that is going on, if any; from any thread."""
+        with self._lock:
+            if self._going is not None:
+                self._going.cancel()
 
 
 class Finder(QObject):
@@ -24,9 +59,9 @@ class Finder(QObject):
     problem = Signal(object)
     """A `UserFixable`."""
 
-    def __init__(self, search: Search, parent: QObject | None = None) -> None:
+    def __init__(self, searcher: Searcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._search = search
+        self._searcher = searcher
         self._query = ""
         self._asked: str | None = None
         """What is being searched for right now."""
@@ -49,6 +84,8 @@ class Finder(QObject):
     def look_for(self, query: str) -> None:
         """Search for these words soon; for nothing at all, nothing is asked or told."""
         self._query = query.strip()
+        if self._asked is not None:
+            self._searcher.cancel()
         if self._query:
             self._pause.start()
         else:
@@ -71,7 +108,7 @@ class Finder(QObject):
             return  # the answer on its way asks again
         query = self._asked = self._query
         self._stale = False
-        in_background(self, lambda: self._search(query), self._arrived, self._failed)
+        in_background(self, lambda: self._searcher.search(query), self._arrived, self._failed)
 
     def _arrived(self, hits: list[Hit]) -> None:
         query, self._asked = self._asked, None

@@ -6,12 +6,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.history import Conversation, Folder, HistoryStore, Hit, UndoToken
+from app.history import Conversation, Folder, HistoryStore, UndoToken
 from engine.errors import UserFixable
 from engine.language import tr, tr_count
+
+_AT_ONCE = 50
+"""Conversations taken in before the window gets its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,11 @@ class ConversationList(QObject):
         self._held: dict[int, Conversation] = {}
         self._folders: dict[int, Folder] = {}
 
+    @property
+    def path(self) -> Path:
+        """The file of the history, for those who read it beside the window."""
+        return self._store.path
+
     # -- what there is ---------------------------------------------------------------------
 
     def refresh(self) -> None:
@@ -79,20 +88,24 @@ class ConversationList(QObject):
         """The folder with this id."""
         return None if folder_id is None else self._folders.get(folder_id)
 
-    def search(self, query: str) -> list[Hit]:
-        """Where the words are, in titles and messages. May be called in any thread."""
-        words = query.casefold().split()
-        return [
-            Hit(each, None, each.title, ())
-            for each in self.newest_first()
-            if all(word in each.title.casefold() for word in words)
-        ]
-
     def put(self, conversation: Conversation) -> None:
         """Take in a conversation that is new or was changed by someone else."""
         if self._held.get(conversation.id) != conversation:
             self._held[conversation.id] = conversation
             self.changed.emit(conversation)
+
+    def take_in(self, conversations: Sequence[Conversation]) -> None:
+        """Conversations that came from elsewhere, maybe with folders; some at a time."""
+        with self._reporting():
+            for folder in self._store.folders():
+                if self._folders.get(folder.id) != folder:
+                    self._folders[folder.id] = folder
+                    self.folder_changed.emit(folder)
+        for conversation in conversations[:_AT_ONCE]:
+            self.put(conversation)
+        rest = conversations[_AT_ONCE:]
+        if rest:
+            QTimer.singleShot(0, self, lambda: self.take_in(rest))
 
     def touch(self, conversation: Conversation) -> None:
         """Something was said in this conversation just now; one that is gone stays gone."""

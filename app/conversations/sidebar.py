@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
@@ -19,12 +20,13 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversations.actions import ListActions
-from app.conversations.finder import Finder
+from app.conversations.finder import FileSearcher, Finder
 from app.conversations.hits import HitsView
 from app.conversations.library import ConversationList
 from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
 from app.history import Conversation, Hit
+from app.history.words import words_of
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 from engine.language import tr
@@ -86,8 +88,8 @@ class Sidebar(QWidget):
         self.setAcceptDrops(True)
         self.list = ConversationView(conversations, self)
         self.hits = HitsView(self)
-        self.finder = Finder(conversations.search, self)
-        self.transfer = Transfer(self)
+        self.finder = Finder(FileSearcher(conversations.path), self)
+        self.transfer = Transfer(conversations, self)
         self.commands = ListActions(self.list, conversations, self.transfer)
         self._make_controls()
         self._arrange()
@@ -107,6 +109,12 @@ class Sidebar(QWidget):
         if first is not None:
             self.list.setCurrentIndex(self.list.rows.index_of(first.id))
         (shown if isinstance(shown, QListView) else self.new_button).setFocus()
+
+    def open_next(self, step: int) -> None:
+        """Open the conversation below (1) or above (-1) the one that is open."""
+        following = self.list.neighbour(step)
+        if following is not None:
+            self.opened.emit(following)
 
     def recolour(self) -> None:
         """Draw icons in the theme's colours."""
@@ -144,6 +152,7 @@ class Sidebar(QWidget):
         self._bar = QProgressBar(self)
         self._bar.setTextVisible(False)
         self._bar.setFixedHeight(4)
+        self._cancel = IconButton("close", tr("Cancel"), self)
         self.theme_button = IconButton("contrast", tr("Light, dark or as the system"), self)
 
     def _arrange(self) -> None:
@@ -173,7 +182,9 @@ class Sidebar(QWidget):
         layout.addWidget(self.new_button)
         layout.addLayout(finding)
         layout.addWidget(self._stack, 1)
-        layout.addWidget(self._doing)
+        doing = _row(4, self._doing, self._cancel)
+        doing.setStretch(0, 1)
+        layout.addLayout(doing)
         layout.addWidget(self._bar)
         layout.addLayout(foot)
         self._show_progress("", 0)
@@ -193,6 +204,8 @@ class Sidebar(QWidget):
         self.hits.left_upwards.connect(self.search.setFocus)
         self.transfer.said.connect(self.said)
         self.transfer.problem.connect(self.problem)
+        self.transfer.imported.connect(self._show_imported)
+        self._cancel.clicked.connect(self.transfer.cancel)
         self.transfer.progressed.connect(self._show_progress)
         for news in (self._list.refreshed, self._list.changed, self._list.removed):
             news.connect(self._list_changed)
@@ -218,7 +231,7 @@ class Sidebar(QWidget):
             self.hits.choose(0)
 
     def _open_hit(self, hit: Hit) -> None:
-        self.hit_opened.emit(hit, self.finder.query.split())
+        self.hit_opened.emit(hit, words_of(self.finder.query))
 
     def _list_changed(self) -> None:
         self.finder.again()
@@ -260,6 +273,11 @@ class Sidebar(QWidget):
         event.acceptProposedAction()
         self.transfer.import_files(_files(event))
 
+    def _show_imported(self, conversations: Sequence[Conversation]) -> None:
+        """One is opened: it may be far down, under the day it was written on."""
+        if len(conversations) == 1:
+            self.opened.emit(conversations[0])
+
     def _pop_up_more(self) -> None:
         menu = self.commands.list_menu()
         menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))
@@ -268,8 +286,8 @@ class Sidebar(QWidget):
         self._doing.setText(text)
         self._bar.setValue(percent)
         self._bar.setAccessibleName(text)
-        self._doing.setVisible(bool(text))
-        self._bar.setVisible(bool(text))
+        for part in (self._doing, self._cancel, self._bar):
+            part.setVisible(bool(text))
 
 
 def _row(spacing: int, *widgets: QWidget) -> QHBoxLayout:

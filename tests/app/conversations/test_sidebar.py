@@ -133,7 +133,7 @@ def test_the_menu_of_a_row(
     qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
     menu = menu_of(sidebar)
     assert opened == []
-    assert texts(menu)[:3] == ["Rename", "Pin", "Move to folder"]
+    assert texts(menu)[:3] == ["Rename", "Pin", "Move to folder\tCtrl+Shift+M"]
     shown = {each.text(): each.shortcut().toString() for each in menu.actions()}
     assert (shown["Rename"], shown["Delete"]) == ("F2", "Del")
     (move,) = [each for each in menu.actions() if each.menu() is not None]
