@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QMenu,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
 
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight, Window
 from app.theme.icons import IconButton
 from engine.language import tr
+
+_NARROWEST = 48
 
 
 class Controls(QWidget):
@@ -52,6 +61,9 @@ class Controls(QWidget):
         button.setCheckable(True)
         button.setChecked(window is self._sight.window)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        # Long words give way rather than widen the panel; the tooltip says them in full.
+        button.setMinimumWidth(_NARROWEST)
+        button.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         names = {
             Window.MINUTE: tr("Show the last minute"),
             Window.FIVE: tr("Show the last five minutes"),

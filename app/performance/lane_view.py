@@ -163,7 +163,7 @@ class LaneView(PaintedView):
         """The value at the cursor instead of the newest one, and the cursor."""
         view, at, tokens = self._stretch, self.sight.cursor, current()
         if at is None or not view.start <= at <= view.end:
-            self.paint_value(painter, self._lane.value)
+            self.paint_value(painter, self._lane.value, self.room)
             return
         area, x = self._area, view.x(at)
         painter.setPen(QPen(QColor(tokens.text), 1))
@@ -173,8 +173,9 @@ class LaneView(PaintedView):
         # Too far from any measurement nothing is claimed.
         close = near is not None and abs(view.x(near[0]) - x) < max(6.0, view.x(at + 1.0) - x)
         said = wording.ABSENT if near is None or not close else f"{near[1]:.3g}"
-        text = tr("{value} · {time}").format(value=said, time=wording.ago(view.end - at))
-        self.paint_value(painter, text)
+        text = f"{said} · {wording.ago(view.end - at)}"
+        behind_title = self.title_metrics.horizontalAdvance(tr(self._lane.title)) + 8
+        self.paint_value(painter, text, behind_title)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         """The cursor follows the mouse, through all graphs."""

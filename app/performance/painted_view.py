@@ -206,11 +206,15 @@ class PaintedView(QWidget):
             painter.setPen(QColor(tokens.muted))
             painter.drawText(line.adjusted(left, 0, 0, 0), _LEFT, note)
 
-    def paint_value(self, painter: QPainter, value: str) -> None:
-        """A value at the right end of the header, over whatever stands there."""
+    def paint_value(self, painter: QPainter, value: str, left: float) -> None:
+        """A value at the right end of the header, over whatever stands there.
+
+        Where it needs more room than is right of `left`, it takes that of a title too.
+        """
         width = self.title_metrics.horizontalAdvance(value) + 8
         line = QRectF(self.room - width, 0, width, self.title_metrics.height())
-        painter.fillRect(line, QColor(ground(self, current())))
+        cleared = line.united(QRectF(left, 0, 1, line.height()))
+        painter.fillRect(cleared, QColor(ground(self, current())))
         painter.setFont(self.title)
         painter.setPen(QColor(current().text))
         painter.drawText(line, _RIGHT, value)
