@@ -15,6 +15,8 @@ from app.history.records import Hit
 from app.history.words import fold, ranges, snippet, spoken, words_of
 
 _Row = tuple[int, int, str]
+# For LIKE. The long s and the Kelvin sign fold to letters of ASCII as well.
+_PATTERN = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_", "s": "_", "k": "_"})
 _MESSAGE = "SELECT m.id, m.conversation_id, m.text FROM message m"
 
 
@@ -104,8 +106,5 @@ def _rows(
 
 def _likely(words: list[str]) -> tuple[str, list[str]]:
     """A condition that spares looking into most false candidates: SQLite folds ASCII alone."""
-    plain = [word for word in words if word.isascii()]
-    for_like = [
-        word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") for word in plain
-    ]
-    return " AND m.text LIKE ? ESCAPE '\\'" * len(plain), [f"%{word}%" for word in for_like]
+    patterns = [f"%{word.translate(_PATTERN)}%" for word in words if word.isascii()]
+    return " AND m.text LIKE ? ESCAPE '\\'" * len(patterns), patterns

@@ -23,11 +23,16 @@ def words_of(query: str) -> list[str]:
 
 
 def fold(text: str) -> str:
-    """The text in small letters, each in its old place."""
-    small = text.lower()
-    if len(small) != len(text):  # some capitals have no single small letter
-        small = "".join(low if len(low := each.lower()) == 1 else each for each in text)
-    return small.replace("ς", "σ")
+    """The text without the difference between capital and small letters, each in its old place."""
+    small = text.casefold()
+    if len(small) == len(text):
+        return small
+    return text.translate({ord(letter): _fold_one(letter) for letter in set(text)})
+
+
+def _fold_one(letter: str) -> str:
+    """Some letters become several (ß, ss): these are left, as small letters where there are."""
+    return next((same for same in (letter.casefold(), letter.lower()) if len(same) == 1), letter)
 
 
 def spoken(text: str) -> str:
