@@ -11,6 +11,8 @@ from app.chat.dialect import parser
 from app.chat.inline import places
 from app.chat.lines import Placed
 from app.chat.maths import render, runs
+from app.chat.maths_layout import width
+from app.chat.regions import Property
 from app.chat.source_map import utf16_length
 from app.chat.styles import Look, link
 
@@ -46,14 +48,25 @@ class InlineWriter:
             self._token(cursor, token, placed, place.start + at, place.end + at)
 
     def formula(
-        self, cursor: QTextCursor, text: str, style: QTextCharFormat, start: int, end: int
+        self,
+        cursor: QTextCursor,
+        text: str,
+        style: QTextCharFormat,
+        source: str,
+        start: int,
+        end: int,
     ) -> None:
-        """Write a formula, its variables slanted; it shows the source from `start` to `end`."""
-        upright = self._look.maths(style)
+        """Write a formula, its variables slanted.
+
+        It is made from `source`, which stands from `start` to `end`.
+        """
+        several = "\n" in text
+        upright = self._look.code() if several else self._look.maths(style)
+        upright.setProperty(Property.SOURCE, source)
         slanted = QTextCharFormat(upright)
         slanted.setFontItalic(True)
         position = cursor.position()
-        for part, is_variable in runs(text.replace("\n", LINE_SEPARATOR)):
+        for part, is_variable in runs(_padded(text) if several else text):
             cursor.insertText(part, slanted if is_variable else upright)
         self._note(position, cursor.position() - position, start, end)
 
@@ -71,7 +84,8 @@ class InlineWriter:
                 stretches = list(placed.stretches(start, end))
                 first = stretches[0][2] if stretches else 0
                 last = stretches[-1][2] + stretches[-1][1] - stretches[-1][0] if stretches else 0
-                self.formula(cursor, render(token.content), style, first, last)
+                text = render(token.content)
+                self.formula(cursor, text, style, token.markup, first, last)
             case "image":
                 address = str(token.attrGet("src") or "")
                 shown = token.content or address
@@ -106,6 +120,13 @@ class InlineWriter:
         elif stretches:
             first, last, source = stretches[-1]
             self._note(position, length, stretches[0][2], source + last - first)
+
+
+def _padded(text: str) -> str:
+    """Lines made equally long, so that they stay below each other when centred."""
+    lines = text.split("\n")
+    wide = max(map(width, lines))
+    return LINE_SEPARATOR.join(line + "\u00a0" * (wide - width(line)) for line in lines)
 
 
 def _styled(style: QTextCharFormat, token: Token) -> QTextCharFormat:

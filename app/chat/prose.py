@@ -164,7 +164,8 @@ class ProseWriter:
         self._start("formula", style)
         first, last = token.map or (0, 1)
         start, end = self._lines.span(first, last)
-        self._inline.formula(self._cursor, render(token.content), self._look.text(), start, end)
+        text, source = render(token.content, display=True), self._block.source[start:end]
+        self._inline.formula(self._cursor, text, self._look.text(), source, start, end)
 
     def _code(self, token: Token) -> None:
         indent = self._indent()

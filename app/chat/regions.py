@@ -19,6 +19,8 @@ class Property(IntEnum):
     """This text block goes on in the line of the one before (a giant line broken for layout)."""
     FILLER = QTextFormat.Property.UserProperty + 2
     """An empty text block that Qt needs around a table, or one that keeps room for a widget."""
+    SOURCE = QTextFormat.Property.UserProperty + 3
+    """What a formula was made from; selecting it copies that."""
 
 
 class RegionKind(StrEnum):

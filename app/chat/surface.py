@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl, Signal
-from PySide6.QtGui import QTextCursor, QTextList, QTextOption, QWheelEvent
+from PySide6.QtGui import (
+    QTextBlock,
+    QTextCursor,
+    QTextFragment,
+    QTextList,
+    QTextOption,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from app.chat.regions import INVISIBLE, Property
@@ -80,7 +88,6 @@ def selected_text(cursor: QTextCursor) -> str:
     parts: list[str] = []
     while block.isValid() and block.position() <= end:
         style = block.blockFormat()
-        text = block.text()
         left = max(start - block.position(), 0)
         right = min(end - block.position(), block.length() - 1)
         if not style.hasProperty(Property.FILLER):
@@ -91,8 +98,31 @@ def selected_text(cursor: QTextCursor) -> str:
                 indent = "  " * (items.format().indent() - 1)
                 marker = items.itemText(block)
                 parts.append(f"{indent}{marker if marker[:1].isalnum() else '-'} ")
-            units = text.encode("utf-16-le", "surrogatepass")
-            chosen = units[2 * left : 2 * right].decode("utf-16-le", "replace")
-            parts.append(chosen.replace("\u2028", "\n").replace(INVISIBLE, ""))
+            parts.append(_chosen(block, left, right))
         block = block.next()
     return "".join(parts)
+
+
+def _chosen(block: QTextBlock, left: int, right: int) -> str:
+    """The units `left` to `right` of a text block; of formulas, what they were made from."""
+    units = block.text().encode("utf-16-le", "surrogatepass")
+    parts: list[str] = []
+    made = ""
+    for fragment, formula in _fragments(block):
+        start = max(fragment.position() - block.position(), left)
+        end = min(fragment.position() - block.position() + fragment.length(), right)
+        if start >= end or (formula and formula == made):
+            continue
+        made = formula
+        text = units[2 * start : 2 * end].decode("utf-16-le", "replace")
+        parts.append(formula or text.replace("\u2028", "\n").replace(INVISIBLE, ""))
+    return "".join(parts)
+
+
+def _fragments(block: QTextBlock) -> Iterator[tuple[QTextFragment, str]]:
+    """The stretches of one format in a text block, with what they are the formula of."""
+    at = block.begin()
+    while not at.atEnd():
+        fragment = at.fragment()
+        yield fragment, str(fragment.charFormat().property(Property.SOURCE) or "")
+        at += 1
