@@ -12,6 +12,9 @@ from app.theme.theme import current
 from app.theme.tokens import RADIUS
 from engine.language import tr
 
+_LOWER = 4
+"""Text stands in the lower part of its line; the bar beside it is moved down by so much."""
+
 
 def region_box(document: QTextDocument, region: Region, width: float) -> QRectF:
     """Where a region lies in a document of this width."""
@@ -43,7 +46,8 @@ def paint_region(
             block = document.findBlockByNumber(region.first)
             rtl = block.textDirection() is Qt.LayoutDirection.RightToLeft
             left = box.right() - 3 if rtl else box.left()
-            painter.drawRoundedRect(QRectF(left, box.top(), 3, box.height()), 1.5, 1.5)
+            bar = QRectF(left, box.top() + _LOWER, 3, box.height())
+            painter.drawRoundedRect(bar, 1.5, 1.5)
         case RegionKind.RULE:
             painter.fillRect(QRectF(box.left(), box.center().y(), box.width(), 1), tokens.border)
 

@@ -20,6 +20,12 @@ _LONGEST = 6_000
 """Longer texts get no emphasis or links: their marks are shown as they are."""
 LINE_SEPARATOR = "\u2028"
 
+_SHIFTS = {
+    0: QTextCharFormat.VerticalAlignment.AlignNormal,
+    1: QTextCharFormat.VerticalAlignment.AlignSuperScript,
+    -1: QTextCharFormat.VerticalAlignment.AlignSubScript,
+}
+
 Note = Callable[[int, int, int, int], None]
 """Takes a document position, a length there, and the start and end of the source shown."""
 
@@ -66,8 +72,10 @@ class InlineWriter:
         slanted = QTextCharFormat(upright)
         slanted.setFontItalic(True)
         position = cursor.position()
-        for part, is_variable in runs(_padded(text) if several else text):
-            cursor.insertText(part, slanted if is_variable else upright)
+        for run in runs(_padded(text) if several else text):
+            look = QTextCharFormat(slanted if run.variable else upright)
+            look.setVerticalAlignment(_SHIFTS[run.shift])
+            cursor.insertText(run.text, look)
         self._note(position, cursor.position() - position, start, end)
 
     def _token(

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from app.chat.maths_atoms import Atom, enclosed_unless_one, fraction, is_single, joined
 from app.chat.maths_layout import Lines, aligned, beside, enclosed
+from app.chat.maths_scripts import in_line, plain, scripts, shifted, without_marks
 from app.chat.maths_symbols import (
     ACCENTS,
     ALPHABETS,
@@ -18,7 +20,6 @@ from app.chat.maths_symbols import (
     IGNORED,
     NAMES,
     NEGATED,
-    PLAIN,
     SUBSCRIPTS,
     SUPERSCRIPTS,
     SYMBOLS,
@@ -26,7 +27,6 @@ from app.chat.maths_symbols import (
     UPRIGHT,
     Kind,
     lettered,
-    plain,
 )
 
 _TOKEN = re.compile(r"\\(?:begin|end)\{[a-zA-Z]+\*?\}|\\[a-zA-Z]+\*?|\\.|\s+|.", re.DOTALL)
@@ -44,23 +44,34 @@ def render(latex: str, *, display: bool = False) -> str:
     return joined(atoms).strip()
 
 
-def runs(text: str) -> Iterator[tuple[str, bool]]:
-    """Stretches of a rendered formula, each with whether it is a variable."""
-    at = 0
-    for match in _VARIABLES.finditer(text):
-        if match.start() > at:
-            yield text[at : match.start()], False
-        yield match[0].translate(PLAIN), True
-        at = match.end()
-    if at < len(text):
-        yield text[at:], False
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A stretch of a rendered formula in one style."""
+
+    text: str
+    variable: bool = False
+    shift: int = 0
+    """1: raised, -1: lowered; where Unicode has no such letters."""
+
+
+def runs(text: str) -> Iterator[Run]:
+    """The stretches of a rendered formula."""
+    for shift, part in scripts(text):
+        at = 0
+        for match in _VARIABLES.finditer(part):
+            if match.start() > at:
+                yield Run(part[at : match.start()], shift=shift)
+            yield Run(plain(match[0]), variable=True, shift=shift)
+            at = match.end()
+        if at < len(part):
+            yield Run(part[at:], shift=shift)
 
 
 class _Reader:
     """Reads the tokens of one formula from left to right, each once."""
 
     def __init__(self, latex: str, *, display: bool) -> None:
-        self._tokens = list(_TOKEN.findall(latex))
+        self._tokens = list(_TOKEN.findall(without_marks(latex)))
         self._at = 0
         self._depth = 0
         self._several = display
@@ -120,10 +131,8 @@ class _Reader:
             raised = "°"
         elif all(character in forms for character in text):
             raised = "".join(forms[character] for character in text).replace(" ", "")
-        elif len(text) == 1 or (token == "_" and text.isalnum()):
-            raised = token + styled
         else:
-            raised = f"{token}({styled})"
+            raised = shifted(styled, raised=token == "^")
         self._attach(atoms, raised)
 
     def _argument(self) -> list[Atom]:
@@ -265,7 +274,7 @@ class _Reader:
         rows = [[""]]
         while True:
             atoms = self._sequence(("&", "\\\\", "\\cr"))
-            rows[-1][-1] = joined(atoms).strip()
+            rows[-1][-1] = in_line(joined(atoms).strip())
             stop = self._next()
             if stop == "&":
                 rows[-1].append("")
@@ -317,11 +326,11 @@ def _parts(atoms: Sequence[Atom]) -> Iterator[Lines]:
             line.append(atom)
             continue
         if line:
-            yield Lines([joined([*line, Atom("")])])
+            yield Lines([in_line(joined([*line, Atom("")]))])
             line = []
         yield atom.lines
     if line:
-        yield Lines([joined([Atom(""), *line])])
+        yield Lines([in_line(joined([Atom(""), *line]))])
 
 
 def _laid_out(rows: list[list[str]], name: str) -> Lines:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.chat.maths_layout import Lines
-from app.chat.maths_symbols import FRACTIONS, Kind, plain
+from app.chat.maths_scripts import plain
+from app.chat.maths_symbols import FRACTIONS, Kind
 
 _ONE = (Kind.ORDINARY, Kind.CLOSING, Kind.FRACTION)
 """What a product or a sum may have on its left."""

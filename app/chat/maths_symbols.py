@@ -226,8 +226,3 @@ def _lettered(character: str, taken: dict[str, str], upper: int, lower: int) -> 
     if "a" <= character <= "z":
         return chr(lower + ord(character) - ord("a"))
     return character
-
-
-def plain(text: str) -> str:
-    """A rendered formula with variables as common letters."""
-    return text.translate(PLAIN)

@@ -159,12 +159,15 @@ class ProseWriter:
         return self._lines.paragraph(inline.content, inline.map[0] if inline.map else 0)
 
     def _formula(self, token: Token) -> None:
-        style = self._look.line()
-        style.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self._start("formula", style)
         first, last = token.map or (0, 1)
         start, end = self._lines.span(first, last)
         text, source = render(token.content, display=True), self._block.source[start:end]
+        style = self._look.line()
+        style.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        if "\n" in text:  # brackets that go on below each other leave no gap
+            single = QTextBlockFormat.LineHeightTypes.SingleHeight
+            style.setLineHeight(0, single.value)
+        self._start("formula", style)
         self._inline.formula(self._cursor, text, self._look.text(), source, start, end)
 
     def _code(self, token: Token) -> None:
