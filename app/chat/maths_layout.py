@@ -67,7 +67,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> Lines:
         text = ""
         for column, cell in enumerate(row):
             space = " " * (widths[column] - width(cell))
-            joint = " " if column % 2 and text.strip() else "   " if column else ""
+            joint = (" " if column % 2 else "   ") if column else ""
             text += joint + (cell + space if column % 2 else space + cell)
         lines.append(text.rstrip())
     return Lines(lines)

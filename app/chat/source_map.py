@@ -26,8 +26,9 @@ class Offsets:
     """
 
     def __init__(self, start: int = 0) -> None:
-        self._clean: list[int] = [0]
-        self._shift: list[int] = [start]
+        self._wide: list[int] = []
+        self._gaps: list[int] = [0]
+        self._skipped: list[int] = [start]
         self.length = 0
         """Characters of clean text so far."""
 
@@ -35,24 +36,36 @@ class Offsets:
         """Note the next stretch of source."""
         removed = 0
         for match in _SHIFTING.finditer(text):
+            at = self.length + match.start() - removed
             if match[0] == "\r":
-                self._add(self.length + match.start() - removed, 1)
+                self._skip(at, 1)
                 removed += 1
             else:
-                self._add(self.length + match.end() - removed, 1)
+                self._wide.append(at)
         self.length += len(text) - removed
 
     def skip(self, units: int) -> None:
         """Leave out the next `units` of the source."""
-        self._add(self.length, units)
+        self._skip(self.length, units)
 
-    def _add(self, at: int, units: int) -> None:
-        self._clean.append(at)
-        self._shift.append(self._shift[-1] + units)
+    def _skip(self, at: int, units: int) -> None:
+        self._gaps.append(at)
+        self._skipped.append(self._skipped[-1] + units)
 
     def utf16(self, clean: int) -> int:
         """The place in the source of the character number `clean`."""
-        return clean + self._shift[bisect_right(self._clean, clean) - 1]
+        skipped = self._skipped[bisect_right(self._gaps, clean) - 1]
+        return clean + bisect_left(self._wide, clean) + skipped
+
+    def stretches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(units, place in the source) of the unbroken stretches of clean text."""
+        index = bisect_right(self._gaps, start)
+        while start < end:
+            stop = min(end, self._gaps[index]) if index < len(self._gaps) else end
+            if stop > start:
+                wide = bisect_left(self._wide, stop) - bisect_left(self._wide, start)
+                yield stop - start + wide, self.utf16(start)
+            start, index = max(stop, start), index + 1
 
 
 class SourceMap:

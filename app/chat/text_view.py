@@ -97,6 +97,11 @@ class TextView(TextSurface):
         return self._writer
 
     @property
+    def thoughts(self) -> int:
+        """How many thoughts there are in the text."""
+        return len(self._thoughts)
+
+    @property
     def marks(self) -> Marks:
         """What is marked in the text."""
         return self._marks

@@ -130,8 +130,14 @@ class DocumentWriter:
         def note(document: int, length: int, start: int, end: int) -> None:
             if base < 0:
                 return  # our own words, not the message's
-            source = self.offsets.utf16(base + start)
-            self.map.add(document, length, source, self.offsets.utf16(base + end) - source)
+            stretches = list(self.offsets.stretches(base + start, base + end))
+            if sum(units for units, _ in stretches) == length:
+                for units, source in stretches:
+                    self.map.add(document, units, source, units)
+                    document += units
+            elif stretches:
+                units, source = stretches[-1]
+                self.map.add(document, length, stretches[0][1], source + units - stretches[0][1])
 
         return note
 
