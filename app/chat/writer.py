@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextTable,
 )
+from shiboken6 import Shiboken
 
 from app.chat.inline_writer import InlineWriter, Note
 from app.chat.lines import Lines, Placed
@@ -198,6 +199,7 @@ class DocumentWriter:
         self.map.cut(first.start)
         cursor.setPosition(first.start)
         style, items = cursor.blockFormat(), cursor.block().textList()
+        marker = items.format() if items is not None else None
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
         if first.fresh:
@@ -207,8 +209,10 @@ class DocumentWriter:
             # An empty text block takes over the looks of what was removed behind it.
             _leave_list(cursor)
             cursor.setBlockFormat(style)
-            if items is not None:
+            if items is not None and Shiboken.isValid(items):
                 items.add(cursor.block())
+            elif marker is not None:  # it was alone in its list, and the list is gone
+                QTextCursor(cursor.block()).createList(marker)
         self._fresh, self._after = first.fresh, first.after
         del self._live[index:]
 

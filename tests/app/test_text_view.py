@@ -136,6 +136,15 @@ def test_code_is_coloured_once_it_is_closed(view: TextView) -> None:
     assert view.document().begin().layout().formats()
 
 
+def test_an_empty_item_outlives_the_paragraph_below_it(view: TextView) -> None:
+    view.append("*\nw")
+    view.append("ord")
+    view.finish()
+    streamed = _looks(view)
+    view.show_markdown("*\nword")
+    assert _looks(view) == streamed
+
+
 @settings(
     max_examples=60,
     deadline=None,
