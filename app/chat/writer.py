@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import cast
 
 from PySide6.QtGui import (
     QColor,
@@ -12,6 +13,7 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
+    QTextList,
     QTextTable,
 )
 from shiboken6 import Shiboken
@@ -198,7 +200,8 @@ class DocumentWriter:
         first = self._live[index]
         self.map.cut(first.start)
         cursor.setPosition(first.start)
-        style, items = cursor.blockFormat(), cursor.block().textList()
+        style = cursor.blockFormat()
+        items = cast("QTextList | None", cursor.block().textList())
         marker = items.format() if items is not None else None
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
