@@ -83,8 +83,10 @@ class ChatTemplate:
                     self._template.render(question, add_generation_prompt=True, switches={name: on})
                     for on in (True, False)
                 )
-            except (TemplateFailure, UserFixable):
+            except TemplateFailure:
                 continue
+            except UserFixable:  # it was stopped; asking it is told in words
+                return None
             if on != off:
                 return name
         return None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from small_tokenizers import TokenizerFolder
 
 from engine.model.chat_template import ChatTemplate, Prompt
+from engine.model.template_sandbox import SandboxedTemplate
 from engine.model.tokenizer import Tokenizer
 from engine.request import Message, Role
 
@@ -72,6 +75,23 @@ def text_of(pair: Pair, prompt: Prompt) -> str:
 )
 def test_the_switch_is_found(pair: Pair, can_think: bool) -> None:
     assert pair[0].can_think is can_think
+
+
+def test_a_template_that_never_ends_is_asked_once(
+    tokenizer_folder: TokenizerFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[object] = []
+    honest = SandboxedTemplate.render
+
+    def counted(self: SandboxedTemplate, *messages: Any, **wishes: Any) -> str:
+        rendered.append(wishes)
+        return honest(self, *messages, **wishes)
+
+    monkeypatch.setattr(SandboxedTemplate, "render", counted)
+    endless = "{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}"
+    folder = tokenizer_folder("byte_level", settings={"chat_template": endless})
+    assert not ChatTemplate.open(folder).can_think
+    assert len(rendered) == 1
 
 
 @pytest.mark.parametrize("pair", [SWITCHED], indirect=True)
