@@ -96,12 +96,16 @@ class ContextCard(QFrame):
         self.leave_out_button.setEnabled(False)
         self.leave_out_button.show()
 
-    def offer_leaving_out(self, messages: int) -> None:
-        """Offer to leave out the oldest messages; 0: that does not help."""
+    def offer_leaving_out(self, messages: int, *, more: bool = False) -> None:
+        """Offer to leave out the oldest messages (`more` of them); 0: that does not help."""
         self.leave_out_button.setVisible(messages > 0)
         self.leave_out_button.setEnabled(True)
         self.leave_out_button.setText(
-            tr_count("Leave out the oldest message", "Leave out the {n} oldest messages", messages)
+            tr_count("Leave out one more message", "Leave out {n} more messages", messages)
+            if more
+            else tr_count(
+                "Leave out the oldest message", "Leave out the {n} oldest messages", messages
+            )
         )
         self.leave_out_button.setToolTip(
             tr("The model no longer sees them. They stay here, and you can read them.")

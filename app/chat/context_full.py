@@ -121,7 +121,7 @@ class ContextChoices(QObject):
         start = search.starts[search.low] if fits else 0
         if start:
             self._leave_until = search.messages[start - 1].id
-        self._card.offer_leaving_out(start)
+        self._card.offer_leaving_out(start, more=search.setup.seen_after is not None)
 
     def _leave_out(self) -> None:
         if self._leave_until is not None:

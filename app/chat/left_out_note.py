@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from app.chat.request import seen
@@ -15,6 +15,9 @@ from engine.language import tr, tr_count
 
 class LeftOutNote(QWidget):
     """Hidden while the model sees everything."""
+
+    moved = Signal(object, str)
+    """The last message it does not see (None: it sees all), and what to say below that."""
 
     def __init__(self, session: ChatSession, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,12 +50,14 @@ class LeftOutNote(QWidget):
         left_out = len(messages) - len(seen(messages, self._session.setup))
         self._label.setText(
             tr_count(
-                "The model no longer sees the oldest message of this conversation.",
-                "The model no longer sees the {n} oldest messages of this conversation.",
+                "The model no longer sees the oldest message.",
+                "The model no longer sees the {n} oldest messages.",
                 left_out,
             )
         )
         self.setVisible(left_out > 0)
+        last = messages[left_out - 1].id if left_out else None
+        self.moved.emit(last, tr("The model does not see what is above"))
 
     def _show_all(self) -> None:
         self._session.set_setup(replace(self._session.setup, seen_after=None))

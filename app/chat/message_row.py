@@ -15,6 +15,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from app.chat.column import Mark, Row
+from app.chat.divider import Divider
 from app.chat.message_actions import Act, Place, message_menu
 from app.chat.message_footer import Footer
 from app.chat.surface import selected_text
@@ -47,6 +48,27 @@ class MessageRow(Row):
         self._is_last = False
         self.footer = Footer(self)
         self.footer.chosen.connect(self.act)
+        self.divider: Divider | None = None
+        """What parts this message from those below it."""
+
+    def show_divider(self, words: str) -> None:
+        """Draw a line below this message, with words in it; none: no line."""
+        if words == ("" if self.divider is None else self.divider.words):
+            return
+        if self.divider is not None:
+            self.divider.hide()
+            self.divider.deleteLater()
+        self.divider = Divider(words, self) if words else None
+        if self.divider is not None:
+            self.divider.show()
+        self.grown.emit()
+
+    def above_divider(self, width: int, height: int) -> int:
+        """The height of the row, whose own parts end at `height`."""
+        if self.divider is None:
+            return height
+        self.divider.setGeometry(0, height, width, self.divider.needed)
+        return height + self.divider.needed + GAP
 
     def text_parent(self) -> QWidget:
         """What holds the text."""

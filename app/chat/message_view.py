@@ -63,7 +63,7 @@ class UserMessage(MessageRow):
         if self.editor is not None:
             height = self.editor.arrange(width)
             self.editor.setGeometry(0, 0, width, height)
-            return height + GAP
+            return self.above_divider(width, height + GAP)
         inner = max(40, min(self._text_width(), int(width * _SHARE) - 2 * BUBBLE_SIDE))
         self.text.resize(inner, self.text.height())
         outer = inner + 2 * BUBBLE_SIDE
@@ -71,7 +71,7 @@ class UserMessage(MessageRow):
         height = self.text.height() + 2 * BUBBLE_EDGE
         self._bubble.setGeometry(left, 0, outer, height)
         self.footer.setGeometry(0, height + _BELOW, width, FOOTER)
-        return height + _BELOW + FOOTER
+        return self.above_divider(width, height + _BELOW + FOOTER)
 
     def update_parts(self) -> None:
         """Versions and actions of a question."""
@@ -185,7 +185,7 @@ class AnswerMessage(MessageRow):
             y += self._note.height() + _BELOW
         # The footer keeps its room while the answer is written: the end does not jump when it ends.
         self.footer.setGeometry(0, y, width, FOOTER)
-        return y + FOOTER + GAP
+        return self.above_divider(width, y + FOOTER + GAP)
 
     # -- an answer being written ---------------------------------------------------------------
 

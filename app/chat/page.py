@@ -156,6 +156,7 @@ class ChatPage(QWidget):
         self.transcript.version_asked.connect(self._session.show_version)
         self.transcript.delete_asked.connect(self._session.delete_message)
         self.transcript.link_clicked.connect(self._ask_to_open)
+        self.left_out.moved.connect(self.transcript.set_unseen)
         self.composer.stop_asked.connect(self._session.stop)
         self.outgoing.problem.connect(self.show_trouble)
         self.outgoing.notice.connect(self.banners.show_notice)

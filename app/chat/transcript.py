@@ -46,6 +46,7 @@ class Transcript(Column):
         self._searched: tuple[int, Sequence[str]] | None = None
         self._leaving = self._by_keyboard = False
         self._tinted = self._thoughts_open = False
+        self._unseen: tuple[int, str] | None = None
         self._hit_asked = False
         """Whether the first hit is still to be scrolled to."""
         self._to_end = IconButton("down", tr("Jump to the end"), self, shortcut="Ctrl+End")
@@ -123,6 +124,18 @@ class Transcript(Column):
             bubble.show_tint(on=self._tinted)
             bubble.text.set_thoughts_open(open_=self._thoughts_open)
 
+    def set_unseen(self, message_id: int | None, words: str = "") -> None:
+        """Draw a line with `words` below the last message that the model does not see."""
+        unseen = None if message_id is None else (message_id, words)
+        if unseen != self._unseen:
+            self._unseen = unseen
+            for bubble in self.bubbles:
+                bubble.show_divider(self._divider_below(bubble.message.id))
+
+    def _divider_below(self, message_id: int) -> str:
+        found = self._unseen is not None and self._unseen[0] == message_id
+        return self._unseen[1] if found and self._unseen is not None else ""
+
     def mark_answer_range(self, message_id: int, start: int, end: int) -> None:
         """Mark a stretch of a message's text, in UTF-16 units."""
         self.clear_mark()
@@ -175,6 +188,7 @@ class Transcript(Column):
         text.installEventFilter(self)
         if self._tinted or self._thoughts_open:
             self._apply_reading(bubble)
+        bubble.show_divider(self._divider_below(message.id))
         return bubble
 
     def row_ready(self, index: int) -> None:

@@ -267,8 +267,13 @@ def test_what_does_not_fit_is_not_sent_and_the_oldest_can_be_left_out(
     assert len(desk.script.requests[-1].messages) == 3
     assert len(desk.session.messages) == 8, "nothing is deleted"
     assert "4 oldest messages" in desk.chat.left_out.text
+    assert [bool(each.divider) for each in desk.chat.transcript.bubbles] == [
+        *(False, False, False, True),
+        *(False, False, False, False),
+    ]
     desk.chat.left_out.undo_button.click()
     assert not desk.chat.left_out.isVisible()
+    assert not any(each.divider for each in desk.chat.transcript.bubbles)
     fills(desk, 49)
 
 
