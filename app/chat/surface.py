@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import (
+    QResizeEvent,
     QTextBlock,
     QTextCursor,
     QTextFragment,
@@ -64,6 +65,17 @@ class TextSurface(QTextBrowser):
     def loadResource(self, kind: int, name: QUrl | str) -> Any:  # noqa: ANN401, ARG002, N802
         """Nothing is loaded, whatever a text refers to."""
         return None
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Lines as wide as the widget.
+
+        Laying out tells a new height, whereupon the column may give another width: Qt then ends
+        with the width that it began with.
+        """
+        super().resizeEvent(event)
+        width = self.viewport().width()
+        if self.document().textWidth() != width:
+            self.document().setTextWidth(width)
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
         """The transcript scrolls, not the message."""
