@@ -32,6 +32,11 @@ class Fill:
         return self.used < self.context
 
     @property
+    def percent(self) -> str:
+        """In few letters how much of the context is used."""
+        return f"{100 * self.used / self.context:.0f} %" if self.context else ""
+
+    @property
     def tight(self) -> bool:
         """Whether an answer has little room."""
         return self.used > self.context * _TIGHT
@@ -113,7 +118,8 @@ class ContextMeter(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(colour)
         words = self.rect().adjusted(0, 0, 0, -_BAR - 3)
-        painter.drawText(words, Qt.AlignmentFlag.AlignCenter, self.text)
+        room = self.fontMetrics().horizontalAdvance(self.text) <= words.width()
+        painter.drawText(words, Qt.AlignmentFlag.AlignCenter, self.text if room else fill.percent)
         track = QRectF(1, self.height() - _BAR - 1, self.width() - 2, _BAR)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(tokens.border))
