@@ -19,6 +19,7 @@ from app.library.choice import ModelChoice
 from app.library.model_button import ModelButton
 from app.settings import SettingsStore
 from app.status import Phase
+from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.theme import Theme, ThemeChoice
 from engine.errors import UserFixable
@@ -101,8 +102,8 @@ class MainWindow(QMainWindow):
         before, now = event.oldSize().width(), event.size().width()
         settings = self._services.settings.value
         for area, limit, wanted in (
-            (self.performance, _ROOM_FOR_THREE, settings.performance_visible),
-            (self.sidebar, _ROOM_FOR_TWO, settings.sidebar_visible),
+            (self.performance, scaled(_ROOM_FOR_THREE), settings.performance_visible),
+            (self.sidebar, scaled(_ROOM_FOR_TWO), settings.sidebar_visible),
         ):
             if now < limit <= before or (before < 0 and now < limit):
                 area.hide()

@@ -19,9 +19,11 @@ from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight
 from app.performance.table_dialog import TableDialog
 from app.performance.timeline_view import TimelineView
+from app.theme.fonts import keep_sized, scaled
 from engine.events import Event
 from engine.language import tr
 
+_NARROWEST = 280
 _FRAME_MS = 300
 _GRAPHS_EVERY = 2
 """Graphs over a minute move by less than a pixel in a frame, so they are drawn in every second."""
@@ -47,7 +49,7 @@ class PerformancePanel(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName(tr("Performance"))
-        self.setMinimumWidth(280)
+        keep_sized(self, lambda: self.setMinimumWidth(scaled(_NARROWEST)))
         self.model = PerformanceModel()
         self.sight = Sight(self.model, self)
         self._stale = Part.NOTHING
