@@ -22,7 +22,8 @@ class Waits:
     A timer ticks every 2 ms in the window's thread. The time between two ticks is what the thread
     was kept from its loop, for whatever reason: work, the interpreter's lock held by the engine, a
     processor given to others. The tick's own 2 ms are part of it, so all of these are upper bounds.
-    A *frame* is such a stretch in which the window was painted, with everything that led to it.
+    A *frame* is such a stretch in which the window was painted, with everything that led to it,
+    while text was coming in. Stalls count at all times, also while a question is being sent.
     """
 
     frames: int
@@ -39,6 +40,7 @@ class Probe(QObject):
         super().__init__()
         self.gaps: list[float] = []
         self.frames: list[float] = []
+        self.counts_frames = True
         self._painted = False
         self._last = 0.0
         self._timer = QTimer(self, interval=TICK_MS, timerType=Qt.TimerType.PreciseTimer)
@@ -74,8 +76,9 @@ class Probe(QObject):
         gap, self._last = 1000 * (now - self._last), now
         self.gaps.append(gap)
         if self._painted:
-            self.frames.append(gap)
             self._painted = False
+            if self.counts_frames:
+                self.frames.append(gap)
 
 
 @dataclass(frozen=True, slots=True)

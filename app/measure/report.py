@@ -14,8 +14,8 @@ class Setting:
     """On what it was measured."""
 
     model: str
-    threads: int
-    """Of the engine."""
+    threads: int | None
+    """Of the engine, where they were chosen; it may use fewer than there are cores."""
     cores: int
     platform: str
     """Qt's: "xcb" is an X server, "offscreen" is no screen at all."""
@@ -170,9 +170,10 @@ class Line:
 def table(report: UiReport) -> str:
     """The report for people."""
     setting = report.setting
+    threads = f"{setting.threads} engine threads" if setting.threads else "the engine's own threads"
     where = f"{setting.platform}, {setting.theme}, {setting.width}x{setting.height}"
     lines = [
-        f"{setting.model}, {setting.threads} engine threads on {setting.cores} cores, {where}",
+        f"{setting.model}, {threads} on {setting.cores} cores, {where}",
         "",
         f"{'':<42}{'measured':>12}{'budget':>12}",
     ]

@@ -19,6 +19,7 @@ from app.measure.probe import Clocks, Probe, Spent, Waits, process_age
 from app.measure.report import Cost, Opening, Searching, Setting, Start, Streaming, UiReport
 from app.status import Phase
 from engine.commands import DraftChoice, Load, Mode
+from engine.events import Finished, TextDelta
 
 CONTEXT = 1024
 _POLL_MS = 5
@@ -52,6 +53,8 @@ class Measurement:
         self._probe = Probe(assembly.window)
         self._clocks = Clocks()
         self._answering = QEventLoop()
+        assembly.bridge.subscribe(TextDelta, lambda _: self._text_comes(comes=True))
+        assembly.bridge.subscribe(Finished, lambda _: self._text_comes(comes=False))
         assembly.session.answer_finished.connect(lambda _: self._answering.exit(0))
         self._patience = QTimer(singleShot=True, interval=int(1000 * _PATIENCE_S))
         self._patience.timeout.connect(lambda: self._answering.exit(1))
@@ -75,11 +78,14 @@ class Measurement:
             cost = self._cost(wishes.pairs) if wishes.pairs else None
         return UiReport(self._setting(wishes), start, streaming, opening, searching, cost)
 
+    def _text_comes(self, *, comes: bool) -> None:
+        self._probe.counts_frames = comes
+
     def _setting(self, wishes: Wishes) -> Setting:
         window = self._assembly.window
         return Setting(
             self._assembly.bridge.status.model_name,
-            wishes.threads or _cores(),
+            wishes.threads,
             _cores(),
             QGuiApplication.platformName(),
             wishes.theme,
@@ -110,6 +116,7 @@ class Measurement:
         before, began = self._clocks.read(), time.perf_counter()
         tokens, answering = 0, 0.0
         while time.perf_counter() - began < at_least:
+            self._text_comes(comes=False)
             self._probe.start()
             asked = time.perf_counter()
             self._shown()
@@ -165,6 +172,7 @@ class Measurement:
         conversation = write_conversation(assembly.store, messages)
         assembly.session.conversations.refresh()
         _quiet()
+        self._text_comes(comes=True)  # any frame that paints it
         self._probe.start()
         began = time.perf_counter()
         assembly.session.open(conversation)
