@@ -21,10 +21,14 @@ from app.performance.table_dialog import TableDialog
 from app.performance.timeline_view import TimelineView
 from app.theme.fonts import keep_sized, scaled
 from engine.events import Event
+from engine.hardware.probe import available_cores
 from engine.language import tr
 
 _NARROWEST = 280
-_FRAME_MS = 300
+_FRAME_MS = 250
+_FRAME_ON_FEW_CORES_MS = 500
+"""Where every core writes the answer, each picture takes time from it."""
+_FEW_CORES = 4
 _GRAPHS_EVERY = 2
 """Graphs over a minute move by less than a pixel in a frame, so they are drawn in every second."""
 _SLICE_S = 0.006
@@ -36,7 +40,7 @@ _GAP = 8
 class PerformancePanel(QWidget):
     """Live view of the engine, fed with its events on the window's thread.
 
-    Paints three times a second at most (that takes processor time from the engine), and only while
+    Paints two or four times a second (that takes processor time from the engine), and only while
     it can be seen and something has changed.
     """
 
@@ -57,7 +61,9 @@ class PerformancePanel(QWidget):
         self._described_at = -math.inf
         self._hovered = ("", -1, -1)
         self._outside = False
-        self._frame = QTimer(self, singleShot=True, interval=_FRAME_MS)
+        few = available_cores() <= _FEW_CORES
+        self._frame_ms = _FRAME_ON_FEW_CORES_MS if few else _FRAME_MS
+        self._frame = QTimer(self, singleShot=True)
         self._frame.timeout.connect(self._next_frame)
         self._build()
         self.sight.changed.connect(self._paint_all)
@@ -170,7 +176,7 @@ class PerformancePanel(QWidget):
 
     def _schedule(self) -> None:
         if self.isVisible() and not self._frame.isActive():
-            self._frame.start(_FRAME_MS)
+            self._frame.start(self._frame_ms)
 
     def _next_frame(self) -> None:
         if not self.isVisible() or self.window().isMinimized():
@@ -191,7 +197,7 @@ class PerformancePanel(QWidget):
             self._refresh(*(parts if self._stale else ()))
             self._stale = Part.NOTHING
         elif self._stale:
-            self._frame.start(_FRAME_MS)
+            self._frame.start(self._frame_ms)
         if not self._described_at <= self.model.now < self._described_at + _WORDS_EVERY_S:
             self._describe()
 

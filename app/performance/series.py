@@ -107,7 +107,7 @@ def unbroken(times: Floats, values: Floats) -> list[tuple[Floats, Floats]]:
 
 
 def decimate(x: Floats, y: Floats, column: float = 1.0) -> tuple[Floats, Floats]:
-    """At most two points per column of pixels, its smallest and its largest value, in order of x.
+    """Two points per column of pixels, its smallest and its largest value, where that is fewer.
 
     `x` holds pixels, ascending. What a full line would have covered stays covered, so a single
     spike among thousands of samples is still seen.
@@ -116,12 +116,10 @@ def decimate(x: Floats, y: Floats, column: float = 1.0) -> tuple[Floats, Floats]
     starts = np.flatnonzero(np.diff(columns, prepend=-np.inf))
     if 2 * len(starts) >= len(x):
         return x, y
-    counts = np.diff(starts, append=len(x))
-    owner = np.repeat(np.arange(len(starts)), counts)
-    # Sorted by column, then value: each column's first and last entries are its extremes.
-    order = np.lexsort((y, owner))
-    extremes = np.unique(np.concatenate((order[starts], order[starts + counts - 1])))
-    return x[extremes], y[extremes]
+    extremes = np.empty((len(starts), 2))
+    np.minimum.reduceat(y, starts, out=extremes[:, 0])
+    np.maximum.reduceat(y, starts, out=extremes[:, 1])
+    return np.repeat(x[starts], 2), extremes.ravel()
 
 
 def nice_ceiling(value: float) -> float:

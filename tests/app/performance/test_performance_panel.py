@@ -43,7 +43,8 @@ class Paints:
 def panel(
     qtbot: QtBot, theme: Theme, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PerformancePanel]:
-    monkeypatch.setattr("app.performance.panel._FRAME_MS", 10)
+    for name in ("_FRAME_MS", "_FRAME_ON_FEW_CORES_MS"):
+        monkeypatch.setattr(f"app.performance.panel.{name}", 10)
     before = theme.choice
     theme.apply(ThemeChoice.LIGHT)
     panel = PerformancePanel()
