@@ -30,9 +30,9 @@ _KEPT = 40
 """Widgets that stay for those who scroll back."""
 _AHEAD, _BEHIND = 10, 3
 """Rows made ready out of sight, in the direction of reading and against it."""
-_NOW_S = 0.005
+_NOW_S = 0.003
 """Time for layout before the next frame is painted."""
-_SLICE_S = 0.003
+_SLICE_S = 0.002
 """Time for layout in one turn of the event loop while nothing in sight is missing."""
 _REFLOW_MS = 400
 _RING = 9

@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor, QFocusEvent, QFontMetricsF, QKeyEvent, QPainte
 from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
 from app.chat.column import TOP, Column
+from app.chat.edge_scroll import EdgeScroll
 from app.chat.message_footer import FOOTER
 from app.chat.message_row import GAP
 from app.chat.message_view import BUBBLE_EDGE, AnswerMessage, Bubble, UserMessage
@@ -49,6 +50,7 @@ class Transcript(Column):
         self._unseen: tuple[int, str] | None = None
         self._hit_asked = False
         """Whether the first hit is still to be scrolled to."""
+        self._edges = EdgeScroll(self)
         self._to_end = IconButton("down", tr("Jump to the end"), self, shortcut="Ctrl+End")
         self._to_end.setProperty("look", "floating")
         self._to_end.setFixedSize(QSize(36, 36))
@@ -186,6 +188,7 @@ class Transcript(Column):
         text.hovered.connect(lambda at: self.text_hovered.emit(bubble.message.id, at))
         text.selectionChanged.connect(lambda: self._selected_in(bubble))
         text.installEventFilter(self)
+        self._edges.watch(text.viewport())
         if self._tinted or self._thoughts_open:
             self._apply_reading(bubble)
         bubble.show_divider(self._divider_below(message.id))
