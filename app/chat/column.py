@@ -32,6 +32,8 @@ _AHEAD, _BEHIND = 10, 3
 """Rows made ready out of sight, in the direction of reading and against it."""
 _NOW_S = 0.003
 """Time for layout before the next frame is painted."""
+_OPEN_S = 0.015
+"""The same where everything in sight is new: one late frame is better than one without words."""
 _SLICE_S = 0.002
 """Time for layout in one turn of the event loop while nothing in sight is missing."""
 _REFLOW_MS = 400
@@ -185,7 +187,7 @@ class Column(QAbstractScrollArea):
         self._drop_from(0)
         self._heights = RowHeights(self.estimates(0, self._width()))
         self._set_following(following=True)
-        self._fill(_NOW_S)
+        self._fill(_OPEN_S)
 
     def replace_rows(self, first: int) -> None:
         """The rows from `first` on are others now; those before stay where they are."""
@@ -196,7 +198,7 @@ class Column(QAbstractScrollArea):
         self._heights.truncate(first)
         self._heights.extend(self.estimates(first, self._width()))
         self._anchor, self._mark = Anchor(keep, offset), None
-        self._fill(_NOW_S)
+        self._fill(_OPEN_S)
 
     def add_rows(self) -> None:
         """There are more rows at the end."""
@@ -206,13 +208,19 @@ class Column(QAbstractScrollArea):
     def jump_to_end(self) -> None:
         """Show the end, and follow it."""
         self._set_following(following=True)
-        self._fill(_NOW_S)
+        self._fill(_OPEN_S)
 
     def show_row(self, index: int, offset: int) -> None:
         """Put the place `offset` pixels below the top of a row to the top of the view."""
         self._set_following(following=False)
         self._anchor, self._mark = Anchor(index, offset), None
-        self._fill(_NOW_S)
+        self._fill(_OPEN_S)
+
+    def make_ready(self, index: int) -> None:
+        """Lay out a row before others, as far as a moment allows."""
+        if not self.is_ready(index):
+            self._load(index, time.perf_counter() + _OPEN_S)
+            self._fill(_SLICE_S)
 
     def scroll_into_view(self, index: int) -> None:
         """Scroll as little as needed to see a row, or its beginning."""
@@ -251,7 +259,7 @@ class Column(QAbstractScrollArea):
         """Rows are laid out only where they can be seen."""
         super().showEvent(event)
         self._unready.update(self._rows)
-        self._fill(_NOW_S)
+        self._fill(_OPEN_S)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Rows that are still missing."""

@@ -311,6 +311,7 @@ class Transcript(Column):
         seen = self.visible_range()
         start = here if here is not None else (seen.stop if step < 0 else seen.start - 1)
         index = min(max(start + step, 0), len(self._messages) - 1)
+        self.make_ready(index)
         self.scroll_into_view(index)
         self._focus(self.bubble_at(index).text, Qt.FocusReason.TabFocusReason)
 
@@ -339,6 +340,7 @@ class Transcript(Column):
             self._enter(seen.stop - 1, -1)
 
     def _enter(self, index: int, stop: int) -> bool:
+        self.make_ready(index)
         bubble = self.bubble_at(index)
         bubble.set_focused(focused=True)  # brings up its actions, which are stops too
         self._focus(_stops(bubble)[stop], _REASONS[stop == 0])

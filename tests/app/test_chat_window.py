@@ -292,7 +292,7 @@ def test_keyboard_only(desk: Desk) -> None:
             if widget.accessibleName() == "Copy code":
                 bot.keyClick(widget, Qt.Key.Key_Space)
                 break
-    assert QApplication.clipboard().text() == "print(1)", focused
+    assert QApplication.clipboard().text() == "print(1)", "\n".join(focused)
     shown = window.performance.isVisible()
     bot.keyClick(window, Qt.Key.Key_P, control)
     assert window.performance.isVisible() != shown
