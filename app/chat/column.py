@@ -61,11 +61,6 @@ class Row(QWidget):
         """Whether its widget must stay, however far away the reader is."""
         return False
 
-    @property
-    def focus_chain(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
-        return []
-
     def load(self, until: float) -> bool:  # noqa: ARG002
         """Lay out more of it, until about the time `until`; whether all of it is there."""
         return True
@@ -131,6 +126,9 @@ class Column(QAbstractScrollArea):
 
     def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
         """Paint a row that is not laid out yet, where it will be."""
+
+    def row_made(self, index: int) -> None:
+        """There is a widget for a row now, in which nothing is laid out yet."""
 
     def row_ready(self, index: int) -> None:
         """All of a row is laid out now."""
@@ -409,7 +407,7 @@ class Column(QAbstractScrollArea):
         row.grown.connect(lambda: self._grew(row))
         self._rows[index] = row
         self._unready.add(index)
-        self._chain(index)
+        self.row_made(index)
         row.move(self._left(), self.row_top(index))
         row.resize(self._width(), 1)
         row.show()
@@ -475,15 +473,7 @@ class Column(QAbstractScrollArea):
         row.hide()
         row.deleteLater()
 
-    # -- Tab -----------------------------------------------------------------------------------
-
-    def _chain(self, index: int) -> None:
-        """Tab goes through the rows from top to bottom."""
-        before = [row for other, row in self.live_rows if other < index]
-        last: QWidget = before[-1].focus_chain[-1] if before else self
-        for widget in self._rows[index].focus_chain:
-            QWidget.setTabOrder(last, widget)
-            last = widget
+    # -- where a widget is ---------------------------------------------------------------------
 
     def row_holding(self, widget: QWidget | None) -> int | None:
         """The row that a widget belongs to."""

@@ -39,6 +39,7 @@ class Footer(QWidget):
     """Icons come up with the mouse or the focus; what is not shown is not even made."""
 
     chosen = Signal(Act)
+    stops_changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -98,6 +99,7 @@ class Footer(QWidget):
     def _show_icons(self) -> None:
         if self._shown and not self._icons:
             self._icons = [self._icon_button(act) for act in self._state.acts]
+            self.stops_changed.emit()
         for button in self._icons:
             button.setVisible(self._shown)
         self._place()

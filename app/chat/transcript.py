@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from PySide6.QtCore import QEvent, QObject, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFocusEvent, QFontMetricsF, QKeyEvent, QPainter, QResizeEvent
-from PySide6.QtWidgets import QApplication, QToolButton, QWidget
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QResizeEvent
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app.chat.column import TOP, Column
 from app.chat.edge_scroll import EdgeScroll
+from app.chat.message_focus import MessageFocus
 from app.chat.message_footer import FOOTER
 from app.chat.message_row import GAP
 from app.chat.message_view import BUBBLE_EDGE, AnswerMessage, Bubble, UserMessage
@@ -23,7 +24,6 @@ from engine.request import Role
 _PLACEHOLDER_LINE = 26
 _HIT_BELOW = 80
 """Pixels above a search hit that is scrolled to."""
-_REASONS = {True: Qt.FocusReason.TabFocusReason, False: Qt.FocusReason.BacktabFocusReason}
 
 
 class Transcript(Column):
@@ -45,19 +45,18 @@ class Transcript(Column):
         self._messages: list[StoredMessage] = []
         self._marked: tuple[int, int, int] | None = None
         self._searched: tuple[int, Sequence[str]] | None = None
-        self._leaving = self._by_keyboard = False
         self._tinted = self._thoughts_open = False
         self._unseen: tuple[int, str] | None = None
         self._hit_asked = False
         """Whether the first hit is still to be scrolled to."""
         self._edges = EdgeScroll(self)
+        self._focus = MessageFocus(self)
         self._to_end = IconButton("down", tr("Jump to the end"), self, shortcut="Ctrl+End")
         self._to_end.setProperty("look", "floating")
         self._to_end.setFixedSize(QSize(36, 36))
         self._to_end.clicked.connect(self.jump_to_end)
         self._to_end.hide()
         self.following_changed.connect(lambda following: self._to_end.setVisible(not following))
-        cast("QApplication", QApplication.instance()).focusChanged.connect(self._focus_moved)
 
     # -- messages ------------------------------------------------------------------------------
 
@@ -87,7 +86,7 @@ class Transcript(Column):
         self.replace_rows(index)
         self._mark_last()
         if focused is not None and index <= focused < len(messages):
-            self._focus(self.bubble_at(focused).text, Qt.FocusReason.OtherFocusReason)
+            self._focus.keep(focused)
 
     def add(self, message: StoredMessage) -> Bubble:
         """Append a message and go to it."""
@@ -187,7 +186,6 @@ class Transcript(Column):
         text.link_clicked.connect(self.link_clicked)
         text.hovered.connect(lambda at: self.text_hovered.emit(bubble.message.id, at))
         text.selectionChanged.connect(lambda: self._selected_in(bubble))
-        text.installEventFilter(self)
         self._edges.watch(text.viewport())
         if self._tinted or self._thoughts_open:
             self._apply_reading(bubble)
@@ -266,117 +264,18 @@ class Transcript(Column):
 
     # -- keyboard ------------------------------------------------------------------------------
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Keys that scroll or act do so wherever in a message the focus is."""
-        if isinstance(event, QKeyEvent) and event.type() is QEvent.Type.KeyPress:
-            index = self.row_holding(cast("QWidget", watched))
-            if index is not None and self.bubble_at(index).handle_key(event):
-                return True
-            if not event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self._moves(event):
-                return True
-        return super().eventFilter(watched, event)
+    def row_made(self, index: int) -> None:
+        """The keyboard gets to a message that is a widget now."""
+        self._focus.take_in(self.bubble_at(index))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """The keys that the messages leave over."""
-        if not self._moves(event):
+        if not self._focus.moves(event):
             super().keyPressEvent(event)
-
-    def _moves(self, event: QKeyEvent) -> bool:
-        """Scroll, or with Ctrl go from message to message; whether the key means that."""
-        bar, key = self.verticalScrollBar(), Qt.Key(event.key())
-        action = bar.SliderAction
-        steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
-        moves = {
-            Qt.Key.Key_Up: action.SliderSingleStepSub,
-            Qt.Key.Key_Down: action.SliderSingleStepAdd,
-            Qt.Key.Key_PageUp: action.SliderPageStepSub,
-            Qt.Key.Key_PageDown: action.SliderPageStepAdd,
-            Qt.Key.Key_Space: action.SliderPageStepAdd,
-            Qt.Key.Key_Home: action.SliderToMinimum,
-            Qt.Key.Key_End: action.SliderToMaximum,
-        }
-        if event.modifiers() & Qt.KeyboardModifier.ControlModifier and key in steps:
-            self._step(steps[key])
-        elif key in moves:
-            bar.triggerAction(moves[key])
-        else:
-            return False
-        return True
-
-    def _step(self, step: int) -> None:
-        """Go to the message before or after the one with the focus."""
-        if not self._messages:
-            return
-        here = self.row_holding(QApplication.focusWidget())
-        seen = self.visible_range()
-        start = here if here is not None else (seen.stop if step < 0 else seen.start - 1)
-        index = min(max(start + step, 0), len(self._messages) - 1)
-        self.make_ready(index)
-        self.scroll_into_view(index)
-        self._focus(self.bubble_at(index).text, Qt.FocusReason.TabFocusReason)
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
         """Tab goes through the messages in sight, then on; widgets out of sight are passed over."""
-        focus, seen = QApplication.focusWidget(), self.visible_range()
-        here = self.row_holding(focus)
-        if here is None or focus is None:
-            entering = focus is self and forward and bool(seen)
-            return self._enter(seen.start, 0) if entering else super().focusNextPrevChild(forward)
-        stops = _stops(self.bubble_at(here))
-        place = (stops.index(focus) if focus in stops else 0) + (1 if forward else -1)
-        if 0 <= place < len(stops):
-            self._focus(stops[place], _REASONS[forward])
-            return True
-        there = here + (1 if forward else -1)
-        if there in seen:
-            return self._enter(there, 0 if forward else -1)
-        return self._leave(forward=forward)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Tab from behind leads to the end of the last message in sight."""
-        super().focusInEvent(event)
-        seen = self.visible_range()
-        if event.reason() is Qt.FocusReason.BacktabFocusReason and seen and not self._leaving:
-            self._enter(seen.stop - 1, -1)
-
-    def _enter(self, index: int, stop: int) -> bool:
-        self.make_ready(index)
-        bubble = self.bubble_at(index)
-        bubble.set_focused(focused=True)  # brings up its actions, which are stops too
-        self._focus(_stops(bubble)[stop], _REASONS[stop == 0])
-        return True
-
-    def _focus(self, widget: QWidget, reason: Qt.FocusReason) -> None:
-        """Lead the keyboard to a widget. A text has no ring of its own: its message gets one."""
-        self._by_keyboard = True
-        widget.setFocus(reason)
-        self._by_keyboard = False
-
-    def _leave(self, *, forward: bool) -> bool:
-        """Go on with what is behind or before all the messages."""
-        if not forward:
-            self._leaving = True
-            self.setFocus(_REASONS[forward])
-            self._leaving = False
-            return True
-        widget = self.nextInFocusChain()
-        while widget is not None and widget is not self:
-            if _takes_tab(widget) and not self.isAncestorOf(widget):
-                widget.setFocus(_REASONS[forward])
-                return True
-            widget = widget.nextInFocusChain()
-        return False
-
-    def _focus_moved(self, old: QWidget | None, new: QWidget | None) -> None:
-        before, after = self.row_holding(old), self.row_holding(new)
-        led_here = after is not None and self._by_keyboard and new is self.bubble_at(after).text
-        self.set_ring(after if led_here else None)
-        if before == after:
-            return
-        if before is not None:
-            self.bubble_at(before).set_focused(focused=False)
-        if after is not None:
-            self.bubble_at(after).set_focused(focused=True)
+        return self._focus.next_stop(forward=forward) or super().focusNextPrevChild(forward)
 
     # -- events --------------------------------------------------------------------------------
 
@@ -391,18 +290,3 @@ class Transcript(Column):
         super().changeEvent(event)
         if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             self.reflow()
-
-
-def _takes_tab(widget: QWidget) -> bool:
-    policy = widget.focusPolicy() & Qt.FocusPolicy.TabFocus
-    return bool(policy) and widget.isEnabled() and widget.isVisible()
-
-
-def _stops(bubble: Bubble) -> list[QWidget]:
-    """What Tab goes through in a message, with the buttons of its code."""
-    chain = [each for each in bubble.focus_chain if _takes_tab(each)]
-    if bubble.text in chain:
-        place = chain.index(bubble.text) + 1
-        inside = bubble.text.viewport().findChildren(QToolButton)
-        chain[place:place] = [each for each in inside if _takes_tab(each)]
-    return chain or [bubble.text]
