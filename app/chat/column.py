@@ -394,12 +394,13 @@ class Column(QAbstractScrollArea):
         return next((each for each in self._wanted() if not self.is_ready(each)), None)
 
     def _wanted(self) -> list[int]:
-        """Rows to have ready: those in sight, then those to come."""
+        """Rows to have ready: those in sight, those to come, and those that stay anyway."""
         seen = self.visible_range()
         after = range(seen.stop, min(seen.stop + _AHEAD, self.row_count))
         before = range(max(seen.start - _AHEAD, 0), seen.start)[::-1]
         near = [*after, *before[:_BEHIND]] if self._forward else [*before, *after[:_BEHIND]]
-        return [*seen, *near]
+        busy = [index for index in self._unready if self._rows[index].busy]
+        return [*seen, *near, *busy]
 
     def _create(self, index: int) -> None:
         row = self.make_row(index)
