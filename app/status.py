@@ -17,11 +17,12 @@ from engine.events import (
     TextDelta,
     Unloaded,
 )
+from engine.language import later, tr
 
 _MODE_NAMES = {
-    Mode.AUTO: "Automatic",
-    Mode.PLAIN: "Plain decoding",
-    Mode.CPU: "CPU, drafting",
+    Mode.AUTO: later("Automatic"),
+    Mode.PLAIN: later("Plain decoding"),
+    Mode.CPU: later("CPU, drafting"),
     Mode.DOVETAIL: "Dovetail",
     Mode.DUO: "DuoDecoding",
 }
@@ -115,28 +116,31 @@ class EngineStatus:
         """The state in a few words."""
         match self.phase:
             case Phase.PREPARING:
-                return "Preparing the engine"
+                return tr("Preparing the engine")
             case Phase.BROKEN:
-                return "The engine did not start"
+                return tr("The engine did not start")
             case Phase.NO_MODEL:
-                return "No model loaded"
+                return tr("No model loaded")
             case Phase.LOADING:
-                return f"{self.stage or 'Loading the model'} ({self.fraction:.0%})"
+                stage = self.stage or tr("Loading the model")
+                return f"{stage} ({self.fraction:.0%})"
             case Phase.READY:
-                return "Ready"
+                return tr("Ready")
             case Phase.WAITING:
-                return "Waiting for the model"
+                return tr("Waiting for the model")
             case Phase.READING:
-                return f"Reading the prompt ({self.done:,} of {self.total:,} tokens)"
+                words = tr("Reading the prompt ({done} of {total} tokens)")
+                return words.format(done=f"{self.done:,}", total=f"{self.total:,}")
             case Phase.WRITING:
-                return "Writing"
+                return tr("Writing")
             case Phase.STOPPING:
-                return "Stopping"
+                return tr("Stopping")
 
     @property
     def plan_words(self) -> str:
         """Mode and draft of the loaded model in a few words."""
         if self.plan is None:
             return ""
-        mode = _MODE_NAMES[self.plan.mode]
-        return f"{mode} · draft: {self.plan.draft or 'none'}"
+        mode, draft = tr(_MODE_NAMES[self.plan.mode]), self.plan.draft
+        words = tr("{mode} · draft: {draft}").format(mode=mode, draft=draft)
+        return words if draft else tr("{mode} · no draft").format(mode=mode)

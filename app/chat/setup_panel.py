@@ -171,6 +171,7 @@ class SetupPanel(QFrame):
         self._anchor = place
         self._fit()
         self.show()
+        self._fit()  # once shown, it has its fonts
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Keyboard users land on the slider."""

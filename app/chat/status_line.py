@@ -13,6 +13,7 @@ from app.theme.elided import ElidedLabel
 from app.theme.fonts import keep_font, sized
 from app.theme.style import SMALL
 from app.theme.theme import current
+from engine.language import tr
 
 
 class _Dot(QWidget):
@@ -36,7 +37,7 @@ class StatusLine(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Status")
+        self.setAccessibleName(tr("Status"))
         self._dot = _Dot(self)
         self._state = ElidedLabel(self)
         self._model = ElidedLabel(self)
