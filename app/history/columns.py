@@ -12,6 +12,8 @@ from app.history.records import ChatSetup, TokenMarks
 from engine.events import AnswerStats
 from engine.request import SamplingParams
 
+_LARGEST = 2**53
+
 
 def clean_text(text: str) -> str:
     """The text as UTF-8 can hold it: split surrogate pairs joined, lone ones replaced by U+FFFD."""
@@ -43,11 +45,25 @@ def pack_stats(stats: AnswerStats | None) -> str | None:
 
 
 def unpack_stats(text: str | None) -> AnswerStats | None:
-    """Statistics from JSON; None when a field is missing, unknown fields are dropped."""
+    """Statistics from JSON; None when a field is missing or odd, unknown fields are dropped."""
+    values = _known(text, AnswerStats)
+    kinds = {field.name: str(field.type) for field in fields(AnswerStats)}
+    if not all(_fits(value, kinds[name]) for name, value in values.items()):
+        return None
     try:
-        return AnswerStats(**_known(text, AnswerStats))
+        return AnswerStats(**values)
     except TypeError:
         return None
+
+
+def _fits(value: object, kind: str) -> bool:
+    if value is None:
+        return kind.endswith("None")
+    if kind.startswith("tuple"):
+        return isinstance(value, tuple) and all(type(each) is int for each in value)
+    if kind.startswith("str"):
+        return isinstance(value, str)
+    return type(value) is int or (type(value) is float and kind.startswith("float"))
 
 
 def pack_sampling(sampling: SamplingParams) -> str:
@@ -114,7 +130,7 @@ def _sensible(values: Mapping[str, Any], defaults: Any) -> dict[str, Any]:  # no
     kept: dict[str, Any] = {}
     for name, value in values.items():
         kind = type(getattr(defaults, name))
-        if kind is float and type(value) is int:
+        if kind is float and type(value) is int and abs(value) < _LARGEST:
             kept[name] = float(value)
         elif type(value) is kind and value is not None:
             kept[name] = value

@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Self
 
 from app.history import index
-from app.history.answers import Answers
 from app.history.database import connect, is_small, lock_path
 from app.history.lock import FileLock
 from app.history.records import Hit
 from app.history.searcher import HistorySearch
+from app.history.trees import Trees
 from app.history.upkeep import Upkeep
 from engine.errors import UserFixable
 
@@ -32,7 +32,7 @@ SELECT id, text FROM message WHERE id IN (
 """
 
 
-class HistoryStore(Answers):
+class HistoryStore(Trees):
     """Conversations in one SQLite file. Use it from the thread that opened it.
 
     Ids that do not exist raise LookupError: a bug of the caller. Trouble with the file or its

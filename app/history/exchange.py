@@ -1,0 +1,290 @@
+"""Conversations to take away and to bring along: Markdown to read, JSON that loses nothing."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+
+from app.history.columns import unpack_marks, unpack_sampling, unpack_setup, unpack_stats
+from app.history.foreign import LONGEST_TEXT, Graph, Unreadable, graph_of, key_of, sensible_time
+from app.history.message import StoredMessage
+from app.history.records import AnswerState, Conversation, TokenMarks
+from app.history.trees import Tree, Trees
+from app.history.words import spoken
+from engine.errors import UserFixable
+from engine.language import tr, tr_count
+from engine.request import Role
+
+_FORMAT = "duotail-conversations"
+_VERSION = 1
+_LONGEST_FILE = 512_000_000
+_MOST_CONVERSATIONS = 200_000
+_STATES = {str(state) for state in AnswerState}
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A conversation of our own format."""
+
+    told: object
+
+
+class Imported(list[Conversation]):
+    """The conversations that were taken in, and how much could not be."""
+
+    def __init__(self, conversations: Sequence[Conversation], left_out: int) -> None:
+        super().__init__(conversations)
+        self.left_out = left_out
+
+    @property
+    def said(self) -> str:
+        """What happened, in a sentence or two."""
+        words = tr_count(
+            "{n} conversation was imported.", "{n} conversations were imported.", len(self)
+        )
+        if self.left_out:
+            words += " " + tr_count(
+                "{n} part of the file could not be read and was left out.",
+                "{n} parts of the file could not be read and were left out.",
+                self.left_out,
+            )
+        return words
+
+
+def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> str:
+    """The branch on show, to read: without what the model only thought."""
+    parts = [f"# {conversation.title or tr('New chat')}"]
+    if conversation.setup.system_prompt:
+        parts.append(f"**{tr('System prompt')}**\n\n{conversation.setup.system_prompt}")
+    for message in messages:
+        who = tr("You") if message.role is Role.USER else message.model or tr("Assistant")
+        when = datetime.fromtimestamp(message.created_at).astimezone().strftime("%Y-%m-%d %H:%M")
+        said = message.text if message.role is Role.USER else spoken(message.text)
+        parts.append(f"## {who}, {when}\n\n{said.strip()}")
+    return "\n\n".join(parts) + "\n"
+
+
+def export_json(store: Trees, ids: Sequence[int]) -> str:
+    """Conversations with all their branches; `import_json` gives the same again."""
+    trees = [_tree_out(store.tree(conversation_id)) for conversation_id in ids]
+    whole = {"format": _FORMAT, "version": _VERSION, "conversations": trees}
+    return json.dumps(whole, ensure_ascii=False, indent=1)
+
+
+def import_json(store: Trees, text: str) -> Imported:
+    """Take in conversations of our own format, or of ChatGPT, Open WebUI, OpenAI's messages.
+
+    What cannot be read is left out and counted. All of it is stored, or nothing.
+
+    Raises:
+        UserFixable: there is no conversation in the text, or it cannot be stored.
+    """
+    trees, left_out = read_trees(text)
+    return Imported(store.add_trees(trees), left_out)
+
+
+def read_trees(text: str) -> tuple[list[Tree], int]:
+    """The conversations in a text, and how much was left out. Touches no file: any thread will do.
+
+    Raises:
+        UserFixable: there is none, or far too much.
+    """
+    if len(text) > _LONGEST_FILE:
+        raise UserFixable(
+            tr("This file is too large to be imported."),
+            tr("Split it into parts of less than {megabytes} MB.").format(
+                megabytes=_LONGEST_FILE // 1_000_000
+            ),
+        )
+    trees: list[Tree] = []
+    left_out = 0
+    for told in _conversations(text.lstrip("\ufeff")):
+        try:
+            if len(trees) >= _MOST_CONVERSATIONS:
+                raise Unreadable
+            tree, lost = _tree_in(told)
+            trees.append(tree)
+            left_out += lost
+        except Unreadable:
+            left_out += 1
+    if not trees:
+        raise _nothing_here()
+    return trees, left_out
+
+
+def _conversations(text: str) -> Iterator[object]:
+    """What may be conversations: of one JSON text, or of one in each line."""
+    try:
+        whole = json.loads(text)
+    except RecursionError as error:
+        raise _nothing_here("nested too deeply") from error
+    except ValueError as error:
+        yield from _lines(text, error)
+        return
+    if isinstance(whole, Mapping) and whole.get("format") == _FORMAT:
+        if not isinstance(whole.get("version"), int) or whole["version"] > _VERSION:
+            raise UserFixable(
+                tr("These conversations were exported by a newer version of Duotail."),
+                tr("Update Duotail to import them."),
+            )
+        listed = whole.get("conversations")
+        if isinstance(listed, list):
+            yield from (_Own(each) for each in listed)
+    elif isinstance(whole, list) and not _is_message(whole[:1]):
+        yield from whole
+    else:
+        yield whole
+
+
+def _lines(text: str, error: ValueError) -> Iterator[object]:
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 2:
+        raise _nothing_here(str(error)) from error
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            yield None
+
+
+def _is_message(first: list[object]) -> bool:
+    return any(isinstance(each, Mapping) and "role" in each for each in first)
+
+
+def _nothing_here(details: str = "") -> UserFixable:
+    return UserFixable(
+        tr("No conversation was found in this file."),
+        tr("Duotail reads its own exports and those of ChatGPT, Open WebUI and OpenAI's API."),
+        details,
+    )
+
+
+def _tree_out(tree: Tree) -> dict[str, object]:
+    told = tree.conversation
+    return {
+        "title": told.title,
+        "updated_at": told.updated_at,
+        "folder": tree.folder,
+        "pinned": told.pinned,
+        "setup": asdict(told.setup),
+        "leaf": tree.leaf,
+        "messages": [_message_out(message) for message in tree.messages],
+    }
+
+
+def _message_out(message: StoredMessage) -> dict[str, object]:
+    told: dict[str, object] = {
+        "id": message.id,
+        "parent": message.parent_id,
+        "role": message.role,
+        "text": message.text,
+        "created_at": message.created_at,
+    }
+    if message.role is Role.ASSISTANT:
+        marks = message.marks
+        told |= {
+            "state": message.state,
+            "model": message.model,
+            "signature": message.signature,
+            "sampling": asdict(message.sampling),
+            "stats": None if message.stats is None else asdict(message.stats),
+            "token_ids": message.token_ids,
+            "marks": None if marks is None else base64.b64encode(marks.packed).decode(),
+        }
+    return told
+
+
+def _tree_in(told: object) -> tuple[Tree, int]:
+    """One conversation and how much of it was left out; `Unreadable` if there is none in it."""
+    if isinstance(told, _Own):
+        return _own_tree_in(told.told)
+    graph = graph_of(told)
+    return graph.tree(), graph.left_out
+
+
+def _own_tree_in(told: object) -> tuple[Tree, int]:
+    if not (isinstance(told, Mapping) and isinstance(told.get("messages"), list)):
+        raise Unreadable
+    graph = Graph()
+    for entry in told["messages"]:
+        message = _message_in(entry)
+        if message is None or message.id in graph.entries:
+            graph.left_out += 1
+        if isinstance(entry, Mapping) and type(entry.get("id")) is int:
+            graph.parents.setdefault(entry["id"], key_of(entry.get("parent")))
+            graph.entries.setdefault(entry["id"], message)
+    messages, ids = graph.placed()
+    title, folder = told.get("title"), told.get("folder")
+    setup = unpack_setup(json.dumps(told.get("setup")))
+    conversation = Conversation(
+        0,
+        title if isinstance(title, str) else "",
+        _when(told.get("updated_at")),
+        pinned=told.get("pinned") is True,
+        setup=replace(setup, seen_after=ids.get(setup.seen_after)),
+    )
+    leaf = ids.get(graph.kept(key_of(told.get("leaf"))), len(messages) or None)
+    named = folder if isinstance(folder, str) else ""
+    return Tree(conversation, messages, leaf, named), graph.left_out
+
+
+def _message_in(entry: object) -> StoredMessage | None:
+    """A message of our own format; None if it has no id, no text or a role nobody has."""
+    if not isinstance(entry, Mapping):
+        return None
+    number, role, text = entry.get("id"), entry.get("role"), entry.get("text")
+    if (
+        type(number) is not int
+        or role not in (Role.USER, Role.ASSISTANT)
+        or not isinstance(text, str)
+    ):
+        return None
+    if len(text) > LONGEST_TEXT:
+        return None
+    message = StoredMessage(
+        number, Role(role), text, None, created_at=_when(entry.get("created_at"))
+    )
+    if role == Role.USER:
+        return message
+    state = entry.get("state")
+    return replace(
+        message,
+        state=AnswerState(state)
+        if isinstance(state, str) and state in _STATES
+        else AnswerState.COMPLETE,
+        model=_words(entry.get("model")),
+        signature=_words(entry.get("signature")),
+        sampling=unpack_sampling(json.dumps(entry.get("sampling"))),
+        stats=unpack_stats(json.dumps(entry.get("stats"))),
+        token_ids=_token_ids(entry.get("token_ids")),
+        marks=_marks(entry.get("marks")),
+    )
+
+
+def _token_ids(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list):
+        return None
+    known = all(type(each) is int and 0 <= each < 2**32 for each in value)
+    return tuple(value) if known else None
+
+
+def _marks(value: object) -> TokenMarks | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        return unpack_marks(base64.b64decode(value, validate=True))
+    except binascii.Error:
+        return None
+
+
+def _words(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _when(value: object) -> float:
+    return sensible_time(value) or time.time()

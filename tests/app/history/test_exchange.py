@@ -1,0 +1,330 @@
+"""Taking conversations away and bringing them along, from us and from others."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, TokenMarks, foreign
+from app.history.exchange import export_json, import_json, markdown
+from app.history.message import StoredMessage
+from app.history.trees import Tree
+from engine.errors import UserFixable
+from engine.events import AnswerStats, Origin, TokenSpan
+from engine.request import Role, SamplingParams
+
+MARKS = TokenMarks.of([TokenSpan(5, 0, 2, Origin.DRAFTED), TokenSpan(6, 2, 3, Origin.TARGET)])
+STATS = AnswerStats(12, 3, 40, 14, 1, 50, 26, (13, 10), (11, 9), 2.9, 0.2, None, 3.0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[HistoryStore]:
+    with HistoryStore.open(tmp_path / "history.sqlite") as store:
+        yield store
+
+
+def said(store: HistoryStore, conversation: Conversation) -> list[tuple[str, str]]:
+    return [(str(m.role), m.text) for m in store.messages(conversation.id)]
+
+
+def only(store: HistoryStore, data: object) -> Conversation:
+    imported = import_json(store, json.dumps(data))
+    assert imported.left_out == 0
+    (conversation,) = imported
+    return conversation
+
+
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Tree:
+    messages: list[StoredMessage] = []
+    for number in range(1, draw(st.integers(0, 8)) + 1):
+        parent = draw(st.sampled_from([None, *range(1, number)]))
+        message = StoredMessage(
+            number, Role.USER, draw(_TEXTS), parent_id=parent, created_at=1e9 + number
+        )
+        if draw(st.booleans()):
+            message = replace(
+                message,
+                role=Role.ASSISTANT,
+                token_ids=draw(
+                    st.none() | st.lists(st.integers(0, 2**32 - 1), max_size=3).map(tuple)
+                ),
+                state=draw(st.sampled_from(AnswerState)),
+                stats=draw(st.sampled_from([None, STATS])),
+                sampling=SamplingParams(0.1 + 0.2, seed=draw(st.integers(0, 2**64 - 1))),
+                model=draw(_TEXTS),
+                signature=draw(_TEXTS),
+                marks=draw(st.sampled_from([None, MARKS, TokenMarks()])),
+            )
+        messages.append(message)
+    setup = ChatSetup(
+        draw(_TEXTS), temperature=0.7, seed=3, thinking=draw(st.none() | st.booleans())
+    )
+    leaf = draw(st.sampled_from([m.id for m in messages])) if messages else None
+    setup = replace(setup, seen_after=leaf)
+    conversation = Conversation(0, draw(_TEXTS), 1.5e9, None, draw(st.booleans()), setup)
+    return Tree(conversation, tuple(messages), leaf, draw(_TEXTS))
+
+
+def bare(tree: Tree) -> Tree:
+    """The same with ids from 1, as they are in no file."""
+    ids = {message.id: place for place, message in enumerate(tree.messages, start=1)}
+    told = tree.conversation
+    return Tree(
+        replace(
+            told,
+            id=0,
+            folder_id=None,
+            setup=replace(told.setup, seen_after=ids.get(told.setup.seen_after or 0)),
+        ),
+        tuple(replace(m, id=ids[m.id], parent_id=ids.get(m.parent_id or 0)) for m in tree.messages),
+        ids.get(tree.leaf or 0),
+        tree.folder,
+    )
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(trees(), min_size=1, max_size=3))
+def test_whole_trees_come_back_as_they_were(tmp_path: Path, originals: list[Tree]) -> None:
+    (path := tmp_path / "history.sqlite").unlink(missing_ok=True)
+    with HistoryStore.open(path) as store:
+        first = store.add_trees(originals)
+        assert [bare(store.tree(each.id)) for each in first] == originals
+        text = export_json(store, [each.id for each in first])
+        imported = import_json(store, text)
+        assert imported.left_out == 0
+        assert [bare(store.tree(each.id)) for each in imported] == originals
+        listed = {each.id: each for each in store.conversations()}
+        assert all(listed[each.id] == each for each in [*first, *imported])
+        folders = [folder.name for folder in store.folders()]
+        assert len(folders) == len(set(folders))
+
+
+def test_messages_of_openai_s_api(store: HistoryStore) -> None:
+    request = {
+        "model": "gpt-4",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "image_url"}]},
+            {"role": "assistant", "content": "Hello!"},
+        ],
+    }
+    for data in (request, [request], request["messages"]):
+        conversation = only(store, data)
+        assert said(store, conversation) == [("user", "Hi"), ("assistant", "Hello!")]
+        assert conversation.setup.system_prompt == "Be brief."
+    lines = "\n".join(json.dumps(request) for _ in range(3)) + "\n\n{broken"
+    imported = import_json(store, lines)
+    assert (len(imported), imported.left_out) == (3, 1)
+    assert imported.said == (
+        "3 conversations were imported. 1 part of the file could not be read and was left out."
+    )
+
+
+def test_shared_conversations_with_from_and_value(store: HistoryStore) -> None:
+    turns = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]
+    assert said(store, only(store, [{"conversations": turns}])) == [
+        ("user", "Hi"),
+        ("assistant", "Hello!"),
+    ]
+
+
+def chatgpt_node(
+    key: str, parent: str | None, role: str, text: str, when: float
+) -> dict[str, object]:
+    content = {"content_type": "text", "parts": [text]}
+    message = {"author": {"role": role}, "content": content, "create_time": when}
+    return {"id": key, "parent": parent, "children": [], "message": message}
+
+
+def test_the_export_of_chatgpt_keeps_its_branches(store: HistoryStore) -> None:
+    nodes = [
+        {"id": "root", "parent": None, "message": None},
+        chatgpt_node("s", "root", "system", "", 1.7e9),
+        chatgpt_node("q", "s", "user", "Why?", 1.7e9),
+        chatgpt_node("a1", "q", "assistant", "Because.", 1.7e9 + 1),
+        chatgpt_node("a2", "q", "assistant", "No reason.", 1.7e9 + 2),
+        chatgpt_node("q2", "a1", "user", "Thanks", 1.7e9 + 3),
+    ]
+    chat = {
+        "title": "A reason",
+        "update_time": 1.7e9 + 4,
+        "current_node": "q2",
+        "mapping": {node["id"]: node for node in nodes},
+    }
+    conversation = only(store, [chat])
+    assert (conversation.title, conversation.updated_at) == ("A reason", 1.7e9 + 4)
+    shown = [(m.text, m.version, m.versions) for m in store.messages(conversation.id)]
+    assert shown == [("Why?", 1, 1), ("Because.", 1, 2), ("Thanks", 1, 1)]
+    answer = store.messages(conversation.id)[1]
+    store.show_version(answer.id, +1)
+    assert store.messages(conversation.id)[-1].text == "No reason."
+
+
+def test_the_export_of_open_webui(store: HistoryStore) -> None:
+    nodes = {
+        "1": {"id": "1", "parentId": None, "role": "user", "content": "Hi", "timestamp": 1.7e9},
+        "2": {"id": "2", "parentId": "1", "role": "assistant", "content": "A", "model": "qwen"},
+        "3": {"id": "3", "parentId": "1", "role": "assistant", "content": "B", "model": "qwen"},
+    }
+    chat = {"title": "Chat", "history": {"messages": nodes, "currentId": "2"}}
+    conversation = only(store, [{"id": "x", "updated_at": 1_700_000_000_000, "chat": chat}])
+    assert conversation.updated_at == 1.7e9
+    assert said(store, conversation) == [("user", "Hi"), ("assistant", "A")]
+    assert store.messages(conversation.id)[-1].model == "qwen"
+    flat = {"chat": {"title": "Flat", "messages": list(nodes.values())}}
+    assert len(store.messages(only(store, flat).id)) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "nonsense", "{}", "[]", "null", "3", '"text"', "[1, 2]", "[" * 100_000),
+        *('{"messages": []}', '{"messages": [1]}', '{"mapping": {}}', '{"chat": {}}'),
+        '{"mapping": {"a": {"parent": "b", "message": {}}, "b": {"parent": "a"}}}',
+        '{"messages": [{"role": "tool", "content": "x"}]}',
+    ],
+)
+def test_what_holds_no_conversation_is_refused_in_words(store: HistoryStore, text: str) -> None:
+    with pytest.raises(UserFixable, match="No conversation was found"):
+        import_json(store, text)
+    assert store.conversations() == []
+
+
+def test_a_newer_export_and_a_huge_file_are_refused(
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserFixable, match="newer version"):
+        import_json(store, '{"format": "duotail-conversations", "version": 2}')
+    monkeypatch.setattr("app.history.exchange._LONGEST_FILE", 10)
+    with pytest.raises(UserFixable, match="too large"):
+        import_json(store, "[" + " " * 10 + "]")
+
+
+def test_what_is_good_in_a_bad_file_is_kept(
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "LONGEST_TEXT", 100)
+    circle = {
+        "a": chatgpt_node("a", "b", "user", "x", 1),
+        "b": chatgpt_node("b", "a", "user", "y", 1),
+    }
+    fine = chatgpt_node("c", "gone", "user", "fine", 10**400)
+    data = [
+        {"messages": [{"role": "user", "content": "Hi"}, {"role": "tool", "content": "x"}, 7]},
+        {"messages": [{"role": ["odd"], "content": "x"}, {"role": "user", "content": "y" * 101}]},
+        {"mapping": {**circle, "c": fine}, "current_node": ["odd"]},
+        {"unknown": 1},
+    ]
+    imported = import_json(store, json.dumps(data))
+    assert [said(store, each) for each in imported] == [[("user", "Hi")], [("user", "fine")]]
+    assert imported.left_out == 2 + 1 + 2 + 1
+
+
+def test_odd_fields_of_our_own_format_do_no_harm(store: HistoryStore) -> None:
+    messages: list[object] = [
+        {"id": 4, "parent": {"odd": 1}, "role": "assistant", "text": "kept", "state": ["odd"]},
+        {"id": 5, "parent": 9, "role": "wizard", "text": "left out"},
+        {
+            "id": 6,
+            "parent": 5,
+            "role": "assistant",
+            "text": "moves up",
+            "model": 3,
+            "token_ids": [-1],
+            "marks": "?",
+            "stats": {"committed": "many"},
+            "created_at": "x",
+            "sampling": {"temperature": 10**400, "top_p": 9},
+        },
+        "odd",
+    ]
+    own = {"format": "duotail-conversations", "version": 1}
+    told = {"title": ["odd"], "setup": 3, "leaf": {"odd": 1}, "messages": messages}
+    imported = import_json(store, json.dumps({**own, "conversations": [told, 7]}))
+    assert imported.left_out == 3
+    (conversation,) = imported
+    first, second = store.messages(conversation.id)
+    assert (first.text, second.text, second.parent_id) == ("kept", "moves up", first.id)
+    assert (second.token_ids, second.marks, second.stats) == (None, None, None)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    *(
+                        "messages",
+                        "mapping",
+                        "chat",
+                        "history",
+                        "role",
+                        "content",
+                        "parts",
+                        "parent",
+                    ),
+                    *("message", "author", "title", "currentId", "conversations", "format", "id"),
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_JSON, st.booleans())
+def test_whatever_a_file_holds_there_is_a_sentence(tmp_path: Path, data: object, own: bool) -> None:
+    if own:
+        data = {"format": "duotail-conversations", "version": 1, "conversations": [data]}
+    with HistoryStore.open(tmp_path / "history.sqlite") as store:
+        try:
+            for conversation in import_json(store, json.dumps(data)):
+                store.messages(conversation.id)
+        except UserFixable as error:
+            assert error.cause
+
+
+def test_an_import_is_stored_whole_or_not_at_all(store: HistoryStore) -> None:
+    turns = [{"role": "user", "content": "x" * 1_000}] * 3
+    text = json.dumps([{"messages": turns}] * 200)
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+    with pytest.raises(UserFixable, match="full"):
+        import_json(store, text)
+    assert store.conversations() == []
+    store._connection.execute("PRAGMA max_page_count = 1000000")
+    assert len(import_json(store, text)) == 200
+    assert len(store.search("xxx", limit=1_000)) == 600
+    assert store._connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert isinstance(store._connection, sqlite3.Connection)
+
+
+def test_markdown_is_what_a_person_would_read(store: HistoryStore) -> None:
+    chat = store.create_conversation("Soup")
+    store.set_setup(chat.id, ChatSetup("Be brief."))
+    store.add_user_message(chat.id, "How?")
+    begun = store.begin_answer(chat.id, model="Qwen", sampling=SamplingParams())
+    store.append_to_answer(begun.id, "<think>leeks?</think>\n\nBoil `leeks`.", [1], None)
+    lines = markdown(store.conversations()[0], store.messages(chat.id)).splitlines()
+    assert lines[:4] == ["# Soup", "", "**System prompt**", ""]
+    assert lines[4] == "Be brief."
+    assert lines[6].startswith("## You, 20")
+    assert lines[8] == "How?"
+    assert lines[10].startswith("## Qwen, 20")
+    assert lines[12:] == ["Boil `leeks`."]
