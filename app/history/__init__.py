@@ -18,6 +18,7 @@ from app.history.records import (
 )
 from app.history.searcher import HistorySearch
 from app.history.store import HistoryStore
+from app.history.trees import Tree, beside
 
 __all__ = [
     "AnswerState",
@@ -29,6 +30,8 @@ __all__ = [
     "Hit",
     "StoredMessage",
     "TokenMarks",
+    "Tree",
     "UndoToken",
+    "beside",
     "set_aside",
 ]

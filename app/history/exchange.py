@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
@@ -24,7 +24,7 @@ _FORMAT = "duotail-conversations"
 _VERSION = 1
 _LONGEST_FILE = 512_000_000
 _MOST_CONVERSATIONS = 200_000
-_STATES = {str(state) for state in AnswerState}
+_STATES = {str(state): state for state in AnswerState}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,19 @@ def export_json(store: Trees, ids: Sequence[int]) -> str:
     return json.dumps(whole, ensure_ascii=False, indent=1)
 
 
-def import_json(store: Trees, text: str) -> Imported:
+def import_json(
+    store: Trees, text: str, step: Callable[[int, int], None] = lambda *_: None
+) -> Imported:
     """Take in conversations of our own format, or of ChatGPT, Open WebUI, OpenAI's messages.
 
-    What cannot be read is left out and counted. All of it is stored, or nothing.
+    What cannot be read is left out and counted. All of it is stored, or nothing; `step` hears how
+    much is done, as in `Trees.add_trees`.
 
     Raises:
         UserFixable: there is no conversation in the text, or it cannot be stored.
     """
     trees, left_out = read_trees(text)
-    return Imported(store.add_trees(trees), left_out)
+    return Imported(store.add_trees(trees, step), left_out)
 
 
 def read_trees(text: str) -> tuple[list[Tree], int]:
@@ -238,25 +241,18 @@ def _message_in(entry: object) -> StoredMessage | None:
     if not isinstance(entry, Mapping):
         return None
     number, role, text = entry.get("id"), entry.get("role"), entry.get("text")
-    if (
-        type(number) is not int
-        or role not in (Role.USER, Role.ASSISTANT)
-        or not isinstance(text, str)
-    ):
+    if type(number) is not int or role not in (Role.USER, Role.ASSISTANT):
         return None
-    if len(text) > LONGEST_TEXT:
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT:
         return None
     message = StoredMessage(
         number, Role(role), text, None, created_at=_when(entry.get("created_at"))
     )
     if role == Role.USER:
         return message
-    state = entry.get("state")
     return replace(
         message,
-        state=AnswerState(state)
-        if isinstance(state, str) and state in _STATES
-        else AnswerState.COMPLETE,
+        state=_STATES.get(_words(entry.get("state")), AnswerState.COMPLETE),
         model=_words(entry.get("model")),
         signature=_words(entry.get("signature")),
         sampling=unpack_sampling(json.dumps(entry.get("sampling"))),

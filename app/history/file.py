@@ -1,4 +1,4 @@
-"""The open file that the rooms of the store share: its connection, its lock, its transactions."""
+"""The open file that the rooms of the store share: its connection and its transactions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from app.history.database import transaction, translated
-from app.history.lock import FileLock
 from app.history.upkeep import Upkeep
 
 
 class HistoryFile:
-    """One history, open in this process alone and used from one thread."""
+    """One connection to a history, used from one thread."""
 
-    def __init__(
-        self, path: Path, connection: sqlite3.Connection, lock: FileLock, upkeep: Upkeep
-    ) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, upkeep: Upkeep) -> None:
         self.path = path
         self._connection = connection
-        self._lock = lock
         self._upkeep = upkeep
         self._new_words = False
 

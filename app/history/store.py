@@ -68,7 +68,8 @@ class HistoryStore(Trees):
     def __init__(
         self, path: Path, connection: sqlite3.Connection, lock: FileLock, upkeep: Upkeep
     ) -> None:
-        super().__init__(path, connection, lock, upkeep)
+        super().__init__(path, connection, upkeep)
+        self._lock = lock
         self._searcher: HistorySearch | None = None
         with self._writing():
             self._settle_interrupted()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from app.history.answers import Answers
 from app.history.columns import (
@@ -14,10 +17,13 @@ from app.history.columns import (
     pack_stats,
 )
 from app.history.conversations import CONVERSATION_COLUMNS, conversation_of
-from app.history.database import damaged, translated
+from app.history.database import damaged, translated, work_connection
 from app.history.message import MESSAGE_COLUMNS, StoredMessage, messages_of
 from app.history.records import Conversation
+from app.history.upkeep import Upkeep
 from engine.request import Role
+
+_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,45 +66,58 @@ class Trees(Answers):
             raise damaged(self.path, str(error)) from error
         return Tree(conversation, messages, leaf, folders.get(conversation.folder_id or 0, ""))
 
-    def add_trees(self, trees: Sequence[Tree]) -> list[Conversation]:
-        """Store conversations from elsewhere, all or none. Folders are found by name, or made."""
+    def add_trees(
+        self, trees: Sequence[Tree], step: Callable[[int, int], None] = lambda *_: None
+    ) -> list[Conversation]:
+        """Store conversations from elsewhere, all or none. Folders are found by name, or made.
+
+        It is done in small pieces, between which the window can write; until all are there they
+        are hidden like deleted ones, and like these they are gone after a crash. `step` hears how
+        many are done, of how many; what it raises ends the import.
+        """
         added: list[Conversation] = []
+        for tree in trees:
+            step(len(added), len(trees))
+            added.append(self._add_tree(tree))
         with self._writing():
             folders = {folder.name: folder.id for folder in reversed(self.folders())}
-            for tree in trees:
-                name = clean_text(tree.folder)
-                if name and name not in folders:
-                    folders[name] = self._insert("INSERT INTO folder(name) VALUES (?)", (name,))
-                added.append(self._add_tree(tree, folders.get(name)))
+            for place, tree in enumerate(trees):
+                added[place] = self._reveal(added[place], clean_text(tree.folder), folders)
             self._new_words = True
         return added
 
-    def _add_tree(self, tree: Tree, folder_id: int | None) -> Conversation:
-        told = tree.conversation
-        conversation_id = self._insert(
-            "INSERT INTO conversation(title, created_at, updated_at, folder_id, pinned)"
-            " VALUES (?, ?, ?, ?, ?)",
-            (
-                *(clean_text(told.title), told.updated_at, told.updated_at),
-                *(folder_id, int(told.pinned)),
-            ),
-        )
-        ids: dict[int | None, int | None] = {None: None}
-        for message in tree.messages:
-            ids[message.id] = self._add_message(conversation_id, ids[message.parent_id], message)
-        setup = replace(told.setup, seen_after=ids.get(told.setup.seen_after))
-        leaf = ids.get(tree.leaf)
+    def _reveal(self, hidden: Conversation, folder: str, folders: dict[str, int]) -> Conversation:
+        if folder and folder not in folders:
+            folders[folder] = self._insert("INSERT INTO folder(name) VALUES (?)", (folder,))
+        folder_id = folders.get(folder)
         self._change(
-            "UPDATE conversation SET active_leaf = ?, setup = ? WHERE id = ?",
-            (leaf, clean_text(pack_setup(setup)), conversation_id),
+            "UPDATE conversation SET deleted_at = NULL, folder_id = ? WHERE id = ?",
+            (folder_id, hidden.id),
         )
-        return replace(
-            told,
-            id=conversation_id,
-            title=clean_text(told.title),
-            folder_id=folder_id,
-            setup=setup,
-        )
+        return replace(hidden, folder_id=folder_id)
+
+    def _add_tree(self, tree: Tree) -> Conversation:
+        told = tree.conversation
+        title = clean_text(told.title)
+        with self._writing():
+            conversation_id = self._insert(
+                "INSERT INTO conversation(title, created_at, updated_at, deleted_at, pinned)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (title, told.updated_at, told.updated_at, time.time(), int(told.pinned)),
+            )
+        ids: dict[int | None, int | None] = {None: None}
+        for start in range(0, len(tree.messages), _AT_ONCE):
+            with self._writing():
+                for message in tree.messages[start : start + _AT_ONCE]:
+                    parent_id = ids[message.parent_id]
+                    ids[message.id] = self._add_message(conversation_id, parent_id, message)
+        setup = replace(told.setup, seen_after=ids.get(told.setup.seen_after))
+        with self._writing():
+            self._change(
+                "UPDATE conversation SET active_leaf = ?, setup = ? WHERE id = ?",
+                (ids.get(tree.leaf), clean_text(pack_setup(setup)), conversation_id),
+            )
+        return replace(told, id=conversation_id, title=title, folder_id=None, setup=setup)
 
     def _add_message(
         self, conversation_id: int, parent_id: int | None, message: StoredMessage
@@ -121,3 +140,14 @@ class Trees(Answers):
         )
         self._to_index(message_id)
         return message_id
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Trees]:
+    """A second way into the history that is open at `path`, for a worker thread.
+
+    Raises:
+        UserFixable: the file cannot be read.
+    """
+    with translated(path), closing(work_connection(path)) as connection:
+        yield Trees(path, connection, Upkeep.of(path))

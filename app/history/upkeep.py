@@ -20,6 +20,9 @@ _LETTERS_AT_ONCE = 50_000
 _STOP_WITHIN_S = 5.0
 
 
+_at_work: dict[Path, Upkeep] = {}
+
+
 class Upkeep(threading.Thread):
     """Indexes what is waiting whenever it is woken, with pauses in which the window can write.
 
@@ -49,12 +52,23 @@ class Upkeep(threading.Thread):
         """Wait until everything is done; for tests and measurements."""
         return self._idle.wait(100)
 
+    def start(self) -> None:
+        """Begin."""
+        _at_work[self._path] = self
+        super().start()
+
     def stop(self) -> None:
         """End between two pieces of work."""
+        _at_work.pop(self._path, None)
         self._ending.set()
         self._news.set()
         if self.is_alive():
             self.join(_STOP_WITHIN_S)
+
+    @classmethod
+    def of(cls, path: Path) -> Upkeep:
+        """The upkeep of a history that is open in this process."""
+        return _at_work[path]
 
     def run(self) -> None:
         """Work until stopped."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, TokenMarks, foreign
 from app.history.exchange import export_json, import_json, markdown
 from app.history.message import StoredMessage
-from app.history.trees import Tree
+from app.history.trees import Tree, beside
 from engine.errors import UserFixable
 from engine.events import AnswerStats, Origin, TokenSpan
 from engine.request import Role, SamplingParams
@@ -254,8 +256,8 @@ def test_odd_fields_of_our_own_format_do_no_harm(store: HistoryStore) -> None:
     imported = import_json(store, json.dumps({**own, "conversations": [told, 7]}))
     assert imported.left_out == 3
     (conversation,) = imported
-    first, second = store.messages(conversation.id)
-    assert (first.text, second.text, second.parent_id) == ("kept", "moves up", first.id)
+    (second,) = store.messages(conversation.id)
+    assert (second.text, second.version, second.versions) == ("moves up", 2, 2)
     assert (second.token_ids, second.marks, second.stats) == (None, None, None)
 
 
@@ -292,12 +294,9 @@ _JSON = st.recursive(
 def test_whatever_a_file_holds_there_is_a_sentence(tmp_path: Path, data: object, own: bool) -> None:
     if own:
         data = {"format": "duotail-conversations", "version": 1, "conversations": [data]}
-    with HistoryStore.open(tmp_path / "history.sqlite") as store:
-        try:
-            for conversation in import_json(store, json.dumps(data)):
-                store.messages(conversation.id)
-        except UserFixable as error:
-            assert error.cause
+    with HistoryStore.open(tmp_path / "history.sqlite") as store, contextlib.suppress(UserFixable):
+        for conversation in import_json(store, json.dumps(data)):
+            store.messages(conversation.id)
 
 
 def test_an_import_is_stored_whole_or_not_at_all(store: HistoryStore) -> None:
@@ -307,12 +306,50 @@ def test_an_import_is_stored_whole_or_not_at_all(store: HistoryStore) -> None:
     store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")
     with pytest.raises(UserFixable, match="full"):
         import_json(store, text)
-    assert store.conversations() == []
+    assert store.conversations() == store.search("xxx") == []
     store._connection.execute("PRAGMA max_page_count = 1000000")
     assert len(import_json(store, text)) == 200
     assert len(store.search("xxx", limit=1_000)) == 600
     assert store._connection.execute("PRAGMA foreign_key_check").fetchall() == []
     assert isinstance(store._connection, sqlite3.Connection)
+
+
+def test_a_worker_takes_in_and_hands_out_beside_the_window(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    text = json.dumps([{"messages": [{"role": "user", "content": "imported"}]}] * 20)
+    steps: list[int] = []
+
+    def work() -> None:
+        with beside(path) as store:
+            imported = import_json(store, text, lambda done, _of: steps.append(done))
+            assert len(export_json(store, [each.id for each in imported])) > 1_000
+
+    with HistoryStore.open(path) as store:
+        worker = threading.Thread(target=work)
+        worker.start()
+        chat = store.create_conversation("meanwhile")
+        for number in range(50):
+            store.add_user_message(chat.id, f"message {number}")
+        worker.join()
+        assert steps == list(range(20))
+        assert len(store.conversations()) == 21
+        assert len(store.search("imported")) == 20
+        assert len(store.messages(chat.id)) == 50
+
+
+def test_a_cancelled_import_leaves_nothing_behind(tmp_path: Path) -> None:
+    def stop(done: int, _of: int) -> None:
+        if done == 2:
+            raise InterruptedError
+
+    text = json.dumps([{"messages": [{"role": "user", "content": "imported"}]}] * 20)
+    path = tmp_path / "history.sqlite"
+    with HistoryStore.open(path) as store:
+        with pytest.raises(InterruptedError):
+            import_json(store, text, stop)
+        assert store.conversations() == store.search("imported") == []
+    with HistoryStore.open(path) as store:
+        assert store._connection.execute("SELECT * FROM message").fetchall() == []
 
 
 def test_markdown_is_what_a_person_would_read(store: HistoryStore) -> None:
