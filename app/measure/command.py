@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import Absent, UserFixable
+from engine.language import tr
 
 if TYPE_CHECKING:
     from app.measure.window import Wishes
@@ -100,44 +101,50 @@ def _wishes(options: argparse.Namespace) -> Wishes:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="duotail bench ui",
-        description="What the window costs: start, stalls, frames, and the engine's speed in its "
-        "presence. Opens a real window on empty folders; leave it alone until it closes.",
+        description=tr(
+            "What the window costs: start, stalls, frames, and the engine's speed in its presence."
+            " Opens a real window on empty folders; leave it alone until it closes."
+        ),
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--model", type=Path, metavar="DIR", help="what writes (the bundled one)")
-    which.add_argument("--shape", metavar="S", help="random weights of a published shape write")
-    parser.add_argument("--threads", type=_count, metavar="N", help="of the engine")
+    which.add_argument("--model", type=Path, metavar="DIR", help=tr("what writes"))
+    which.add_argument("--shape", metavar="S", help=tr("a published shape with random weights"))
+    parser.add_argument("--threads", type=_count, metavar="N", help=tr("of the engine"))
     parser.add_argument("--theme", choices=("light", "dark"), default="light")
     parser.add_argument("--size", type=_size, default=(1280, 800), metavar="WxH")
-    parser.add_argument("--only", choices=PARTS, action="append", help="beside the start")
+    parser.add_argument("--only", choices=PARTS, action="append", help=tr("beside the start"))
     parser.add_argument(
-        "--pace", type=_count, default=200, metavar="N", help="tokens/s (200), and full speed"
+        "--pace", type=_count, default=200, metavar="N", help=tr("tokens/s (200), and full speed")
     )
     parser.add_argument("--messages", type=_count, default=10_000, metavar="N")
     parser.add_argument(
-        "--large", type=_count, nargs="?", const=_LARGE_MB, metavar="MB", help="search too"
+        "--large", type=_count, nargs="?", const=_LARGE_MB, metavar="MB", help=tr("search too")
     )
-    parser.add_argument("--pairs", type=_count, default=7, metavar="N", help="for the cost")
-    parser.add_argument("--tokens", type=_count, default=900, metavar="N", help="per answer")
+    parser.add_argument("--pairs", type=_count, default=7, metavar="N", help=tr("for the cost"))
+    parser.add_argument("--tokens", type=_count, default=900, metavar="N", help=tr("per answer"))
     parser.add_argument(
-        "--seconds", type=_count, default=6, metavar="N", help="to watch each way of streaming"
+        "--seconds", type=_count, default=6, metavar="N", help=tr("to watch each way of streaming")
     )
-    parser.add_argument("--no-panel", action="store_true", help="the performance panel closed")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--no-panel", action="store_true", help=tr("the performance panel closed"))
+    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     return parser
 
 
 def _count(text: str) -> int:
     number = int(text) if text.isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+        raise argparse.ArgumentTypeError(
+            tr("{text} is not a whole number of 1 or more").format(text=repr(text))
+        )
     return number
 
 
 def _size(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{3,4})x(\d{3,4})", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 1280x800")
+        raise argparse.ArgumentTypeError(
+            tr("{text} is not a size such as 1280x800").format(text=repr(text))
+        )
     return int(match[1]), int(match[2])
 
 
@@ -164,8 +171,10 @@ def check_display(environment: os._Environ[str] | dict[str, str]) -> None:
     if environment.get("WAYLAND_DISPLAY") or _answers(display):
         return
     raise Absent(
-        f'The screen "{display}" cannot be reached.' if display else "There is no screen here.",
-        'Run it on a desktop, or under "xvfb-run -a".',
+        tr("The screen {name} cannot be reached.").format(name=display)
+        if display
+        else tr("There is no screen here."),
+        tr('Run it on a desktop, or under "xvfb-run -a".'),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import median, quantiles
 
 from app.measure.probe import Spent, Waits
+from engine.language import tr, tr_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,23 +133,27 @@ class UiReport:
     def lines(self) -> Iterator[Line]:
         """The measured numbers that have a budget."""
         start = self.start
-        yield Line("window_s", "Window on the screen", start.window_s, 1.5, "s")
-        yield Line("stall_loading_ms", "Longest stall while loading", start.stall_ms, 50, "ms")
+        yield Line("window_s", tr("Window on the screen"), start.window_s, 1.5, "s")
+        yield Line("stall_loading_ms", tr("Longest stall while loading"), start.stall_ms, 50, "ms")
         for each in self.streaming:
-            speed = "full speed" if each.pace is None else f"{each.pace:g} tokens/s"
+            speed = tr("full speed")
+            if each.pace is not None:
+                speed = tr("{n} tokens/s").format(n=f"{each.pace:g}")
             key = "full" if each.pace is None else f"{each.pace:g}"
-            frame, stall = each.waits.frame_p99_ms, each.waits.stall_ms
-            yield Line(f"frame_p99_ms_{key}", f"Frame, 99th percentile, {speed}", frame, 16, "ms")
-            yield Line(f"stall_ms_{key}", f"Longest stall, {speed}", stall, 50, "ms")
-        if self.opening is not None:
-            what = f"Opening {self.opening.messages:,} messages"
-            yield Line("open_ms", what, self.opening.painted_ms, 200, "ms")
-            yield Line("stall_ms_open", "Longest stall, opening", self.opening.stall_ms, 50, "ms")
-        if self.searching is not None:
-            what = f"Search in {self.searching.megabytes:.0f} MB, slowest"
-            yield Line("search_ms", what, self.searching.slowest_ms, 100, "ms")
-        if self.cost is not None:
-            yield Line("cost_percent", "The window's cost", 100 * self.cost.cost, 3, "%")
+            frame = tr("Frame, 99th percentile, {speed}").format(speed=speed)
+            stall = tr("Longest stall, {speed}").format(speed=speed)
+            yield Line(f"frame_p99_ms_{key}", frame, each.waits.frame_p99_ms, 16, "ms")
+            yield Line(f"stall_ms_{key}", stall, each.waits.stall_ms, 50, "ms")
+        opening, searching, cost = self.opening, self.searching, self.cost
+        if opening is not None:
+            what = tr("Opening {n} messages").format(n=f"{opening.messages:,}")
+            yield Line("open_ms", what, opening.painted_ms, 200, "ms")
+            yield Line("stall_ms_open", tr("Longest stall, opening"), opening.stall_ms, 50, "ms")
+        if searching is not None:
+            what = tr("Search in {n} MB, slowest").format(n=f"{searching.megabytes:.0f}")
+            yield Line("search_ms", what, searching.slowest_ms, 100, "ms")
+        if cost is not None:
+            yield Line("cost_percent", tr("The window's cost"), 100 * cost.cost, 3, "%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +175,19 @@ class Line:
 def table(report: UiReport) -> str:
     """The report for people."""
     setting = report.setting
-    threads = f"{setting.threads} engine threads" if setting.threads else "the engine's own threads"
+    threads = tr("the engine's own choice of threads")
+    if setting.threads:
+        threads = tr_count("{n} engine thread", "{n} engine threads", setting.threads)
+    cores = tr_count("{n} core", "{n} cores", setting.cores)
     where = f"{setting.platform}, {setting.theme}, {setting.width}x{setting.height}"
     lines = [
-        f"{setting.model}, {threads} on {setting.cores} cores, {where}",
+        f"{setting.model}, {threads}, {cores}, {where}",
         "",
-        f"{'':<42}{'measured':>12}{'budget':>12}",
+        f"{'':<42}{tr('measured'):>12}{tr('budget'):>12}",
     ]
     lines += [
         f"{line.what:<42}{_number(line.measured, line.unit):>12}"
-        f"{_number(line.budget, line.unit):>12}  {'kept' if line.kept else 'OVER'}"
+        f"{_number(line.budget, line.unit):>12}  {tr('kept') if line.kept else tr('OVER')}"
         for line in report.lines()
     ]
     lines += ["", *_details(report)]
@@ -187,30 +195,42 @@ def table(report: UiReport) -> str:
 
 
 def _details(report: UiReport) -> Iterator[str]:
-    start = report.start
-    yield f"Model ready after {start.ready_s:.2f} s" + (
-        "; torch was imported" if start.torch_imported else ""
-    )
+    start, cost = report.start, report.cost
+    yield tr("Model ready after {time} s.").format(time=f"{start.ready_s:.2f}")
+    if start.torch_imported:
+        yield tr("torch was imported.")
     for each in report.streaming:
         waits = each.waits
-        yield (
-            f"At {each.tokens_per_s:.0f} tokens/s: {waits.frames} frames, "
-            f"half of them within {waits.frame_p50_ms:.1f} ms; "
-            + _shares(each.window_share, each.screen_share)
+        yield tr(
+            "At {speed} tokens/s: {n} frames, half of them within {time} ms; {shares}."
+        ).format(
+            speed=f"{each.tokens_per_s:.0f}",
+            n=waits.frames,
+            time=f"{waits.frame_p50_ms:.1f}",
+            shares=_shares(each.window_share, each.screen_share),
         )
-    cost = report.cost
     if cost is not None:
-        yield (
-            f"Engine alone {cost.alone_tokens_per_s:.1f} tokens/s, shown "
-            f"{cost.shown_tokens_per_s:.1f}: cost {cost.cost:.1%} (quartiles {cost.low:.1%} to "
-            f"{cost.high:.1%}, {cost.pairs} pairs of {cost.tokens} tokens); "
-            + _shares(cost.window_share, cost.screen_share)
+        yield tr("Engine alone {alone} tokens/s, shown {shown}; {shares}.").format(
+            alone=f"{cost.alone_tokens_per_s:.1f}",
+            shown=f"{cost.shown_tokens_per_s:.1f}",
+            shares=_shares(cost.window_share, cost.screen_share),
+        )
+        yield tr(
+            "Cost {cost}, quartiles {low} to {high}, of {pairs} pairs of {tokens} tokens."
+        ).format(
+            cost=f"{cost.cost:.1%}",
+            low=f"{cost.low:.1%}",
+            high=f"{cost.high:.1%}",
+            pairs=cost.pairs,
+            tokens=cost.tokens,
         )
 
 
 def _shares(window: float, screen: float | None) -> str:
-    words = f"the window's thread took {window:.0%} of a core"
-    return words if screen is None else f"{words}, the X server {screen:.0%}"
+    words = tr("the window's thread took {share} of a core").format(share=f"{window:.0%}")
+    if screen is None:
+        return words
+    return tr("{window}, the X server {share}").format(window=words, share=f"{screen:.0%}")
 
 
 def _number(value: float, unit: str) -> str:
