@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QTextDocument
 
-from app.chat.overlay import visible_blocks
+from app.chat.line_boxes import visible_blocks
 from app.chat.regions import Property, Region, RegionKind
 from app.chat.styles import CODE_HEADER, CODE_PADDING
 from app.theme.theme import current

@@ -16,9 +16,9 @@ PLAIN_CHUNK = 4_000
 """Longest block of plain text or code, in characters."""
 _CODE_LINES = 32
 _TABLE_CELLS = 60
-_PARAGRAPH = 2_400
+_PARAGRAPH = 1_800
 """Longest block of running text."""
-_SEARCHED = 1_200
+_SEARCHED = 900
 _JOINER = "\u200d"
 
 _UNSAFE = str.maketrans(

@@ -23,9 +23,10 @@ from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.chat.backdrop import paint_region, region_box
 from app.chat.highlight import CodeColours
+from app.chat.line_boxes import BlockLines
 from app.chat.markdown import Block, BlockKind
 from app.chat.message_source import MessageSource
-from app.chat.overlay import OverlayPainter, line_rects
+from app.chat.overlay import OverlayPainter
 from app.chat.regions import Region, RegionKind
 from app.chat.styles import CODE_PADDING, prose_size
 from app.chat.surface import TextSurface, changes_look
@@ -222,9 +223,7 @@ class TextView(TextSurface):
 
     def _rect(self, start: int, end: int) -> QRectF | None:
         block = self.document().findBlock(start)
-        origin = self.document().documentLayout().blockBoundingRect(block).topLeft()
-        at = block.position()
-        return next(line_rects(block, origin, start - at, end - at), None)
+        return next(BlockLines(block).shown([(start, end)]), None)
 
     def source_at(self, point: QPointF | QPoint) -> int:
         """The place in the source text shown at `point` of this widget; -1: none."""
@@ -234,6 +233,10 @@ class TextView(TextSurface):
                 return thought.text.source_at(thought.text.mapFrom(self, point))
         layout = self.document().documentLayout()
         return self._writer.map.source_at(layout.hitTest(point, Qt.HitTestAccuracy.ExactHit))
+
+    def refused_at(self, point: QPointF) -> str:
+        """The refused text that is painted at `point`, in full; empty: none."""
+        return self._overlay.tip_at(point)
 
     def set_thought_seconds(self, seconds: float | None) -> None:
         """How long the answer was thought about, for its header; None: not known."""
@@ -459,7 +462,7 @@ class TextView(TextSurface):
     def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802
         """Refused text is told in full where there was no room for it."""
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            refused = self._overlay.tip_at(QPointF(event.pos()))
+            refused = self.refused_at(QPointF(event.pos()))
             if refused:
                 words = tr("Drafted, but not what the model wrote: {text}").format(text=refused)
                 QToolTip.showText(event.globalPos(), words, self)
