@@ -57,13 +57,13 @@ class BlockLines:
         )
 
     def _extents(self, line: QTextLine, first: int, last: int) -> Iterator[tuple[float, float]]:
-        """Left and right of units of a line; where directions mix, of each unit on its own."""
+        """Left and right of units of a line; where directions mix, of every run of glyphs."""
         if not self._mixed:
             yield _x(line, first), _x(line, last)
-            return
-        for at in range(first, last):
-            leading, trailing = _x(line, at), _x(line, at, QTextLine.Edge.Trailing)
-            yield min(leading, trailing), max(leading, trailing)
+        elif first < last:
+            for run in line.glyphRuns(first, last - first):
+                box = run.boundingRect()
+                yield box.left(), box.right()
 
 
 def visible_blocks(document: QTextDocument, visible: QRectF) -> Iterator[QTextBlock]:
@@ -80,5 +80,5 @@ def visible_blocks(document: QTextDocument, visible: QRectF) -> Iterator[QTextBl
         block = block.next()
 
 
-def _x(line: QTextLine, at: int, edge: QTextLine.Edge = QTextLine.Edge.Leading) -> float:
-    return cast("tuple[float, int]", line.cursorToX(at, edge))[0]
+def _x(line: QTextLine, at: int) -> float:
+    return cast("tuple[float, int]", line.cursorToX(at))[0]

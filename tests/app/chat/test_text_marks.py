@@ -165,3 +165,4 @@ def test_boxes_follow_lines_and_directions(view: TextView) -> None:
     shalom, last, a, c = (next(mixed.rects(at, at + 1)) for at in (0, 3, 5, 7))
     assert shalom.left() > last.left(), "Hebrew runs to the left"
     assert last.left() > c.left() > a.left(), "Latin runs to the right within it"
+    assert sum(box.width() for box in mixed.rects(0, 13)) > 70
