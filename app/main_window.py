@@ -141,9 +141,11 @@ class MainWindow(QMainWindow):
         self.chat.composer.field.setFocus()
 
     def _open_hit(self, hit: Hit, words: list[str]) -> None:
+        if hit.message_id is None:
+            self._open(hit.conversation)
+            return
         self._services.session.open(hit.conversation)
-        if hit.message_id is not None:
-            self.chat.reveal(hit.message_id, words)
+        self.chat.reveal(hit.message_id, words)
 
     def _recolour(self) -> None:
         self.sidebar.recolour()

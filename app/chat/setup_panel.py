@@ -257,8 +257,7 @@ class SetupPanel(QFrame):
     def _fit(self) -> None:
         """As high as what is in it, as far as the screen goes."""
         self._inside.ensurePolished()
-        # A line to spare: were it a pixel short, the scroll bar would make sentences wrap.
-        wanted = self._inside.heightForWidth(self.width() - 2) + self.fontMetrics().height()
+        wanted = self._inside.heightForWidth(self.width() - 2) + 2
         screen = self.screen().availableGeometry()
         height = min(wanted, screen.height() - 16)
         self.setFixedHeight(height)

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from app.history import Conversation
+from app.history import Conversation, beside
+from app.history.exchange import export_json, import_json, markdown
 from engine.errors import UserFixable
 from engine.language import tr
-
-Tell = Callable[[int, int], None]
-"""How many are done, and of how many."""
 
 _LONGEST_NAME = 80
 _NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]+')
@@ -34,9 +32,9 @@ class Cancelled(Exception):
 
 
 class Progress:
-    """Tells how far something is, and stops it where the user wants that."""
+    """Tells how far something is, in percent, and ends it where the user wants that."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
         self._stop = threading.Event()
 
@@ -45,10 +43,59 @@ class Progress:
         self._stop.set()
 
     def step(self, done: int, total: int) -> None:
-        """So much is done. Raises `Cancelled`."""
+        """So many are done, of so many. Raises `Cancelled`."""
         if self._stop.is_set():
             raise Cancelled
-        self._tell(done, total)
+        self._tell(100 * done // max(total, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What came of an import: files that cannot be read do not keep the others out."""
+
+    conversations: tuple[Conversation, ...]
+    left_out: int
+    troubles: tuple[UserFixable, ...]
+
+
+def export(
+    history: Path,
+    conversations: Sequence[Conversation],
+    path: Path,
+    form: Format,
+    progress: Progress,
+) -> None:
+    """Write conversations into a file; as Markdown each into its own where `path` is a folder."""
+    with beside(history) as store:
+        if form is Format.JSON:
+            ids = [each.id for each in conversations]
+            write(path, export_json(store, ids, progress.step))
+            return
+        folder = path.is_dir()
+        taken = {each.name.casefold() for each in path.iterdir()} if folder else set()
+        for number, each in enumerate(conversations):
+            progress.step(number, len(conversations))
+            place = path / file_name(each.title, form, taken) if folder else path
+            write(place, markdown(each, store.messages(each.id)))
+
+
+def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:
+    """Store the conversations in files, each file as a whole or not at all."""
+    conversations: list[Conversation] = []
+    troubles: list[UserFixable] = []
+    left_out = 0
+    for path in paths:
+        progress.step(0, 1)
+        try:
+            text = read(path)
+            with beside(history) as store:
+                imported = import_json(store, text, progress.step)
+        except UserFixable as trouble:
+            troubles.append(_named(trouble, path))
+        else:
+            conversations += imported
+            left_out += imported.left_out
+    return Taken(tuple(conversations), left_out, tuple(troubles))
 
 
 def file_name(title: str, form: Format, taken: set[str]) -> str:
@@ -77,35 +124,11 @@ def read(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of an import: files that cannot be taken in do not keep the others out."""
-
-    conversations: tuple[Conversation, ...]
-    troubles: tuple[UserFixable, ...]
-
-
-def export_one_file(
-    history: Path,
-    conversations: Sequence[Conversation],
-    path: Path,
-    form: Format,
-    progress: Progress,
-) -> int:
-    """Write conversations into one file; how many there are in it."""
-    raise UserFixable(tr("This is not possible yet."), "")
-
-
-def export_files(
-    history: Path, conversations: Sequence[Conversation], folder: Path, progress: Progress
-) -> int:
-    """Write each conversation into a file of its own; how many were written."""
-    raise UserFixable(tr("This is not possible yet."), "")
-
-
-def import_files(history: Path, paths: Sequence[Path], progress: Progress) -> Result:
-    """Take the conversations in files into the history."""
-    raise UserFixable(tr("This is not possible yet."), "")
+def _named(trouble: UserFixable, path: Path) -> UserFixable:
+    """The same trouble, told of this file."""
+    if path.name in trouble.cause:
+        return trouble
+    return UserFixable(f"{path.name}: {trouble.cause}", trouble.remedy, trouble.details)
 
 
 @contextmanager

@@ -95,11 +95,12 @@ class ConversationList(QObject):
             self.changed.emit(conversation)
 
     def take_in(self, conversations: Sequence[Conversation]) -> None:
-        """Conversations that came from elsewhere, maybe with folders; some at a time."""
-        with self._reporting():
-            for folder in self._store.folders():
-                if self._folders.get(folder.id) != folder:
-                    self._folders[folder.id] = folder
+        """Conversations that were stored beside the window, maybe with folders; some at a time."""
+        if any(each.folder_id not in (None, *self._folders) for each in conversations):
+            with self._reporting():
+                new = [each for each in self._store.folders() if each.id not in self._folders]
+                self._folders.update({each.id: each for each in new})
+                for folder in new:
                     self.folder_changed.emit(folder)
         for conversation in conversations[:_AT_ONCE]:
             self.put(conversation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
@@ -187,6 +188,21 @@ class Sidebar(QWidget):
         layout.addLayout(doing)
         layout.addWidget(self._bar)
         layout.addLayout(foot)
+        # As one sees them, not as they were made.
+        walk = (
+            self.new_button,
+            self.search,
+            self._more,
+            self.list,
+            self.hits,
+            self._cancel,
+            settings,
+            self.theme_button,
+            shortcuts,
+            about,
+        )
+        for one, following in pairwise(walk):
+            self.setTabOrder(one, following)
         self._show_progress("", 0)
         self.recolour()
 

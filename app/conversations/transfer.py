@@ -10,18 +10,10 @@ from PySide6.QtCore import QCoreApplication, QObject, QStandardPaths, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.background import in_background
-from app.conversations.archive import (
-    Cancelled,
-    Format,
-    Progress,
-    Result,
-    export_files,
-    export_one_file,
-    file_name,
-    import_files,
-)
+from app.conversations.archive import Cancelled, Format, Progress, Taken, export, file_name, take_in
 from app.conversations.library import ConversationList, shown_title
 from app.history import Conversation
+from app.history.exchange import Imported
 from engine.errors import UserFixable
 from engine.language import later, tr, tr_count
 
@@ -45,7 +37,7 @@ class Transfer(QObject):
     """What is going on and how far it is, in percent; an empty text: nothing any more."""
     imported = Signal(object)
     """The conversations that came in."""
-    _told = Signal(int, int)
+    _told = Signal(int)
 
     def __init__(self, conversations: ConversationList, parent: QWidget) -> None:
         super().__init__(parent)
@@ -89,56 +81,46 @@ class Transfer(QObject):
 
     def export_to(self, path: Path, conversations: Sequence[Conversation], form: Format) -> None:
         """Write conversations into a file, or each into its own where `path` is a folder."""
+        count, history = len(conversations), self._list.path
         doing = tr_count(
-            "Exporting {n} conversation\u2026",
-            "Exporting {n} conversations\u2026",
-            len(conversations),
+            "Exporting {n} conversation\u2026", "Exporting {n} conversations\u2026", count
         )
-        history = self._list.path
 
-        def work(progress: Progress) -> int:
-            if path.is_dir():
-                return export_files(history, conversations, path, progress)
-            return export_one_file(history, conversations, path, form, progress)
-
-        def done(count: int) -> None:
+        def told(_: None) -> None:
             words = tr_count(
-                "{n} conversation was written to {{name}}.",
-                "{n} conversations were written to {{name}}.",
-                count,
+                "{n} conversation was exported.", "{n} conversations were exported.", count
             )
-            self.said.emit(words.format(name=path.name))
+            where = tr("It is in {name}.") if count == 1 else tr("They are in {name}.")
+            self._end(f"{words} {where.format(name=path.name)}")
 
-        self._start(doing, work, done)
+        self._begin(
+            doing, lambda progress: export(history, conversations, path, form, progress), told
+        )
 
     def import_files(self, paths: Sequence[Path]) -> None:
         """Take the conversations in these files into the history."""
         if not paths:
             return
-        doing = tr("Importing {name}\u2026").format(name=paths[0].name)
         history = self._list.path
 
-        def done(result: Result) -> None:
-            self._list.take_in(result.conversations)
-            for trouble in result.troubles:
+        def told(taken: Taken) -> None:
+            self._list.take_in(taken.conversations)
+            for trouble in taken.troubles:
                 self.problem.emit(trouble)
-            if result.conversations:
-                count = len(result.conversations)
-                self.said.emit(
-                    tr_count(
-                        "{n} conversation was imported.", "{n} conversations were imported.", count
-                    )
-                )
-                self.imported.emit(result.conversations)
+            words = Imported(taken.conversations, taken.left_out).said
+            self._end(words if taken.conversations else "")
+            self.imported.emit(taken.conversations)
 
-        self._start(doing, lambda progress: import_files(history, paths, progress), done)
+        doing = tr("Importing {name}\u2026").format(name=paths[0].name)
+        self._begin(doing, lambda progress: take_in(history, paths, progress), told)
 
     def cancel(self) -> None:
         """End what is going on at its next step."""
         if self._progress is not None:
             self._progress.cancel()
 
-    def _start(self, doing: str, work: Callable[[Progress], T], done: Callable[[T], None]) -> None:
+    def _begin(self, doing: str, work: Callable[[Progress], T], done: Callable[[T], None]) -> None:
+        """Do `work` beside the window, unless something else is going on."""
         if self._progress is not None:
             self.problem.emit(
                 UserFixable(
@@ -147,32 +129,29 @@ class Transfer(QObject):
                 )
             )
             return
-        progress = self._progress = Progress(self._told.emit)
-        self._doing = doing
+        self._doing, self._progress = doing, Progress(self._told.emit)
         self.progressed.emit(doing, 0)
-
-        def finish(result: T) -> None:
-            self._end()
-            done(result)
-
-        in_background(self, lambda: work(progress), finish, self._failed)
+        progress = self._progress
+        in_background(self, lambda: work(progress), done, self._failed)
 
     def _failed(self, error: Exception) -> None:
-        self._end()
-        if isinstance(error, UserFixable):
-            self.problem.emit(error)
-        elif isinstance(error, Cancelled):
-            self.said.emit(tr("Cancelled. What was written before is kept."))
-        else:
+        if isinstance(error, Cancelled):
+            self._end(tr("Cancelled. What was done before is kept."))
+            return
+        self._end("")
+        if not isinstance(error, UserFixable):
             raise error
+        self.problem.emit(error)
 
-    def _tell(self, done: int, total: int) -> None:
-        if self._progress is not None and total:
-            self.progressed.emit(self._doing, min(100 * done // total, 100))
+    def _tell(self, percent: int) -> None:
+        if self._progress is not None:
+            self.progressed.emit(self._doing, percent)
 
-    def _end(self) -> None:
+    def _end(self, words: str) -> None:
         self._progress = None
         self.progressed.emit("", 0)
+        if words:
+            self.said.emit(words)
 
 
 def _documents() -> str:

@@ -69,9 +69,17 @@ def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> s
     return "\n\n".join(parts) + "\n"
 
 
-def export_json(store: Trees, ids: Sequence[int]) -> str:
-    """Conversations with all their branches; `import_json` gives the same again."""
-    trees = [_tree_out(store.tree(conversation_id)) for conversation_id in ids]
+def export_json(
+    store: Trees, ids: Sequence[int], step: Callable[[int, int], None] = lambda *_: None
+) -> str:
+    """Conversations with all their branches; `import_json` gives the same again.
+
+    `step` hears how many are done, of how many; what it raises ends the export.
+    """
+    trees = []
+    for number, conversation_id in enumerate(ids):
+        step(number, len(ids))
+        trees.append(_tree_out(store.tree(conversation_id)))
     whole = {"format": _FORMAT, "version": _VERSION, "conversations": trees}
     return json.dumps(whole, ensure_ascii=False, indent=1)
 

@@ -96,7 +96,6 @@ QLineEdit:focus, QPlainTextEdit:focus, QComboBox:focus {
     border: 2px solid $accent; padding: 5px 7px; }
 QFrame[look="card"] QPlainTextEdit:focus { border: none; padding: 0; }
 QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus { border: none; padding: 4px 6px; }
-QComboBox { combobox-popup: 0; }
 QComboBox::drop-down { border: none; width: 24px; subcontrol-origin: padding;
     subcontrol-position: right center; }
 QComboBox::down-arrow { image: url("$chevron"); width: 14px; height: 14px; }

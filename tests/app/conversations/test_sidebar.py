@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt
-from PySide6.QtGui import QAction, QContextMenuEvent, QDragEnterEvent, QDragMoveEvent, QDropEvent
+from PySide6.QtGui import (
+    QAccessible,
+    QAction,
+    QContextMenuEvent,
+    QDragEnterEvent,
+    QDragMoveEvent,
+    QDropEvent,
+)
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
@@ -269,6 +276,36 @@ def test_the_open_conversation_stays_marked_and_the_selection_is_left_alone(
     following = sidebar.list.neighbour(-1)
     assert following is not None
     assert following.title == "Two"
+
+
+def test_tab_walks_from_top_to_bottom(
+    sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
+) -> None:
+    add("One")
+    listed.refresh()
+    sidebar.new_button.setFocus()
+    walked = []
+    for _ in range(7):
+        qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
+        walked.append(QApplication.focusWidget())
+    assert walked[0] is sidebar.search
+    assert walked[2] is sidebar.list
+    heights = [each.mapTo(sidebar, QPoint()).y() // 10 for each in walked]
+    assert heights == sorted(heights)
+
+
+def test_what_screen_readers_find(
+    sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
+) -> None:
+    one = add("One")
+    listed.refresh()
+    folder = listed.create_folder("Work")
+    assert folder is not None
+    listed.move([one.id], folder.id)
+    qtbot.waitUntil(sidebar.list.isVisible)
+    read = QAccessible.queryAccessibleInterface(sidebar.list)
+    names = [read.child(each).text(QAccessible.Text.Name) for each in range(read.childCount())]
+    assert names == ["Folder Work, open, 1 conversation", "One"]
 
 
 @pytest.mark.parametrize("name", ["F2", "Del", "Ctrl+D", "Ctrl+Shift+N", "Ctrl+E", "Ctrl+I"])

@@ -1,0 +1,218 @@
+"""Conversations into files and out of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication, QFileDialog, QProgressBar
+from pytestqt.qtbot import QtBot
+
+from app.conversations import transfer
+from app.conversations.archive import Format, file_name, read, write
+from app.conversations.library import ConversationList
+from app.conversations.sidebar import Sidebar
+from app.history import Conversation, HistoryStore
+from engine.errors import UserFixable
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+Add = Callable[..., Conversation]
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("A plain title", "A plain title.md"),
+        ('a/b\\c:d*e?"f<g>h|i\nj\0k', "a b c d e f g h i j k.md"),
+        ("..", "Conversation.md"),
+        ("", "Conversation.md"),
+        ("con", "Conversation con.md"),
+        ("LPT1.txt", "Conversation LPT1.txt.md"),
+        ("机器学习 🎉", "机器学习 🎉.md"),
+        ("x" * 200, "x" * 80 + ".md"),
+    ],
+)
+def test_names_that_every_file_system_takes(title: str, name: str) -> None:
+    assert file_name(title, Format.MARKDOWN, set()) == name
+
+
+def test_names_are_not_given_twice() -> None:
+    taken: set[str] = set()
+    names = [file_name(title, Format.JSON, taken) for title in ("Same", "same", "Same")]
+    assert names == ["Same.json", "same (2).json", "Same (3).json"]
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "out.md"
+    write(path, "Größe 🎉\n")
+    assert path.read_bytes() == "Größe 🎉\n".encode()
+    with pytest.raises(UserFixable, match=r"out\.md"):
+        write(tmp_path / "missing" / "out.md", "")
+    assert [each.name for each in tmp_path.iterdir()] == ["out.md"]
+
+
+def test_what_is_no_text_is_refused_with_words(tmp_path: Path) -> None:
+    path = tmp_path / "picture.json"
+    path.write_bytes(b"\x89PNG\xff\xfe")
+    with pytest.raises(UserFixable, match="not a text file"):
+        read(path)
+    path.write_bytes(b"\xef\xbb\xbf{}")
+    assert read(path) == "{}"
+
+
+class Told:
+    """What the sidebar says and opens."""
+
+    def __init__(self, sidebar: Sidebar) -> None:
+        self.said: list[str] = []
+        self.problems: list[UserFixable] = []
+        self.opened: list[Conversation] = []
+        sidebar.said.connect(self.said.append)
+        sidebar.problem.connect(self.problems.append)
+        sidebar.opened.connect(self.opened.append)
+
+
+@pytest.fixture
+def told(sidebar: Sidebar) -> Told:
+    return Told(sidebar)
+
+
+@pytest.fixture
+def letter(store: HistoryStore, add: Add, listed: ConversationList) -> Conversation:
+    made = add("A letter", 3)
+    store.add_user_message(made.id, "Dear neighbour \U0001f389")
+    folder = store.create_folder("Post")
+    store.move(made.id, folder.id)
+    listed.refresh()
+    result = listed.get(made.id)
+    assert result is not None
+    return result
+
+
+def test_out_as_json_and_in_again(
+    sidebar: Sidebar,
+    listed: ConversationList,
+    store: HistoryStore,
+    letter: Conversation,
+    told: Told,
+    tmp_path: Path,
+    qtbot: QtBot,
+) -> None:
+    path = tmp_path / "letter.json"
+    sidebar.transfer.export_to(path, [letter], Format.JSON)
+    qtbot.waitUntil(lambda: told.said == ["1 conversation was exported. It is in letter.json."])
+    listed.delete([letter.id])
+    assert letter.folder_id is not None
+    listed.delete_folder(letter.folder_id)
+    sidebar.transfer.import_files([path])
+    qtbot.waitUntil(lambda: len(told.said) == 2)
+    assert told.said[1] == "1 conversation was imported."
+    (back,) = listed.newest_first()
+    assert [message.text for message in store.messages(back.id)] == ["Dear neighbour \U0001f389"]
+    assert back.title == "A letter"
+    assert [each.name for each in listed.folders()] == ["Post"]
+    assert back.folder_id == listed.folders()[0].id
+    assert told.opened == [back]
+    assert sidebar.list.rows.index_of(back.id).isValid()
+
+
+def test_several_as_markdown_go_into_a_folder(
+    sidebar: Sidebar, listed: ConversationList, add: Add, told: Told, tmp_path: Path, qtbot: QtBot
+) -> None:
+    add("Same", 1), add("Same", 2), add("Other", 3)
+    listed.refresh()
+    out = tmp_path / "out"
+    out.mkdir()
+    sidebar.transfer.export_to(out, listed.newest_first(), Format.MARKDOWN)
+    qtbot.waitUntil(lambda: told.said == ["3 conversations were exported. They are in out."])
+    assert sorted(each.name for each in out.iterdir()) == ["Other.md", "Same (2).md", "Same.md"]
+    assert (out / "Other.md").read_text(encoding="utf-8").startswith("# Other\n")
+
+
+def test_a_bad_file_does_not_keep_the_good_one_out(
+    sidebar: Sidebar, listed: ConversationList, told: Told, tmp_path: Path, qtbot: QtBot
+) -> None:
+    bad, good = tmp_path / "bad.json", tmp_path / "good.json"
+    bad.write_text("{", encoding="utf-8")
+    messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]
+    good.write_text(json.dumps({"messages": messages}), encoding="utf-8")
+    sidebar.transfer.import_files([bad, good])
+    qtbot.waitUntil(lambda: bool(told.said))
+    assert len(listed.newest_first()) == 1
+    (problem,) = told.problems
+    assert problem.cause.startswith("bad.json")
+
+
+def test_dropping_a_file_anywhere_on_the_sidebar(
+    sidebar: Sidebar, letter: Conversation, told: Told, tmp_path: Path, qtbot: QtBot
+) -> None:
+    assert letter
+    path = tmp_path / "chat.json"
+    path.write_text('{"messages": [{"role": "user", "content": "Hello"}]}', encoding="utf-8")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    actions, left = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
+    plain = Qt.KeyboardModifier.NoModifier
+    qtbot.waitUntil(sidebar.list.isVisible)
+    over = QDragEnterEvent(QPoint(30, 30), actions, data, left, plain)
+    QApplication.sendEvent(sidebar.list.viewport(), over)
+    assert over.isAccepted()
+    drop = QDropEvent(QPointF(30, 30), actions, data, left, plain)
+    QApplication.sendEvent(sidebar, drop)
+    qtbot.waitUntil(lambda: told.said == ["1 conversation was imported."])
+
+
+def test_what_is_going_on_shows_and_can_be_cancelled(
+    sidebar: Sidebar,
+    letter: Conversation,
+    told: Told,
+    tmp_path: Path,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, before = threading.Event(), transfer.export
+
+    def waiting(*arguments: Any) -> None:
+        gate.wait()
+        before(*arguments)
+
+    monkeypatch.setattr(transfer, "export", waiting)
+    bar = sidebar.findChild(QProgressBar)
+    assert isinstance(bar, QProgressBar)
+    path = tmp_path / "out.json"
+    sidebar.transfer.export_to(path, [letter], Format.JSON)
+    assert bar.isVisible()
+    assert bar.accessibleName() == "Exporting 1 conversation\u2026"
+    sidebar.transfer.import_files([path])
+    assert told.problems[0].cause == "Another export or import is still going on."
+    sidebar.transfer.cancel()
+    gate.set()
+    qtbot.waitUntil(lambda: told.said == ["Cancelled. What was done before is kept."])
+    assert not bar.isVisible()
+    assert not path.exists()
+
+
+def test_asking_where_to(
+    sidebar: Sidebar,
+    letter: Conversation,
+    told: Told,
+    tmp_path: Path,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sidebar.transfer.choose_export([letter], Format.MARKDOWN)
+    (dialog,) = sidebar.findChildren(QFileDialog)
+    assert [Path(each).name for each in dialog.selectedFiles()] == ["A letter.md"]
+    dialog.setDirectory(str(tmp_path))
+    dialog.selectFile(str(tmp_path / "my letter"))
+    dialog.accept()
+    qtbot.waitUntil(lambda: bool(told.said))
+    assert "Dear neighbour" in (tmp_path / "my letter.md").read_text(encoding="utf-8")
