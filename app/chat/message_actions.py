@@ -27,6 +27,7 @@ class Act(StrEnum):
     MORE = "more"
     PLAIN = "plain"
     NUMBERS = "numbers"
+    ANSWER = "answer"
 
     @property
     def words(self) -> str:
@@ -50,6 +51,7 @@ _WORDS = {
     Act.MORE: later("More to do with this message"),
     Act.PLAIN: later("Copy as plain text"),
     Act.NUMBERS: later("Numbers of this answer"),
+    Act.ANSWER: later("Have this message answered"),
 }
 _SHORTCUTS = {Act.EARLIER: "Alt+Left", Act.LATER: "Alt+Right"}
 _WITH_ICONS = frozenset({Act.COPY, Act.EDIT, Act.AGAIN, Act.CONTINUE, Act.DELETE})

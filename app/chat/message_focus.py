@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QApplication, QToolButton, QWidget
+from shiboken6 import isValid
 
 from engine.language import tr
 
@@ -170,6 +171,8 @@ class MessageFocus(QObject):
 
     def _moved(self, old: QWidget | None, new: QWidget | None) -> None:
         transcript = self._transcript
+        if not isValid(transcript):  # closing takes the focus away
+            return
         before, after = transcript.row_holding(old), transcript.row_holding(new)
         led = after is not None and self._leading and new is transcript.bubble_at(after).text
         transcript.set_ring(after if led else None)

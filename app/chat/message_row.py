@@ -170,7 +170,7 @@ class MessageRow(Row):
             case Act.PLAIN:
                 QGuiApplication.clipboard().setText(self.plain_text())
                 self.footer.confirm(Act.COPY)
-            case Act.AGAIN:
+            case Act.AGAIN | Act.ANSWER:
                 self.regenerate_asked.emit(message.id)
             case Act.CONTINUE:
                 self.continue_asked.emit()

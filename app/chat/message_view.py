@@ -81,13 +81,15 @@ class UserMessage(MessageRow):
                 version=message.version,
                 versions=message.versions,
                 acts=(Act.COPY, Act.EDIT, Act.DELETE),
+                button=(Act.ANSWER, tr("Answer")) if self._is_last else None,
             )
         )
         super().update_parts()
 
     def groups(self) -> Sequence[Sequence[Act]]:
         """The actions of the menu."""
-        return (Act.COPY, Act.PLAIN), (Act.EDIT, *self.versions()), (Act.DELETE,)
+        answer = [Act.ANSWER] if self._is_last else []
+        return (Act.COPY, Act.PLAIN), (*answer, Act.EDIT, *self.versions()), (Act.DELETE,)
 
     def act(self, act: Act) -> None:
         """A question can be changed."""

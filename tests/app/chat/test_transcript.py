@@ -160,10 +160,11 @@ def test_tab_goes_through_what_is_in_sight(reader: Reader) -> None:
         names.append(QApplication.focusWidget().accessibleName())
         assert len(names) < 40
     question = ["Your message", "Copy message", "Edit and send again"]
+    last = ["Your message", "Have this message answered", *question[1:]]
     delete = "Delete this message and what follows"
     answer = ["Answer", "Copy code", "Copy message", "Write this answer anew", delete]
     more = "More to do with this message"
-    assert names[:-1] == ["Conversation", *question, delete, *answer, more, *question, delete]
+    assert names[:-1] == ["Conversation", *question, delete, *answer, more, *last, delete]
     back = []
     while not reader.before.hasFocus():
         reader.bot.keyClick(
@@ -301,6 +302,18 @@ def test_what_the_actions_ask_for(reader: Reader) -> None:
     assert QGuiApplication.clipboard().text() == "**Bold** words"
     first.act(Act.PLAIN)
     assert QGuiApplication.clipboard().text() == "Bold words"
+
+
+def test_a_question_left_without_an_answer_asks_for_one(reader: Reader) -> None:
+    reader.show(3)
+    asked: list[int] = []
+    reader.transcript.regenerate_asked.connect(asked.append)
+    question = reader.transcript.bubble_at(2)
+    _button(question, "Have this message answered").click()
+    assert asked == [3]
+    reader.transcript.add(message(3))
+    reader.settle()
+    assert question.footer.stops == []
 
 
 def test_thoughts_are_not_copied(reader: Reader) -> None:
