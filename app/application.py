@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import sys
@@ -227,6 +228,7 @@ def run(
     instance.raise_asked.connect(assembly.window.come_forward)
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show()
+    gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
     # Only now, with the first picture on the screen: what the engine imports takes a while.
     QTimer.singleShot(0, assembly.window, lambda: assembly.start(_bundled_model))
     if painted is not None:
