@@ -18,6 +18,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.status import EngineStatus, Phase
 from engine.commands import Command, Load
 from engine.events import DeviceSample, Event, Failed, RoundFinished, TextDelta
+from engine.language import tr
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +51,13 @@ class _Sent:
     """Among the events: a command the starting thread has sent."""
 
     command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class _NotStarted:
+    """Among the events: there is no engine."""
+
+    failed: Failed
 
 
 EngineFactory = Callable[[Callable[[Event], None]], EngineLike]
@@ -86,8 +94,8 @@ class EngineBridge(QObject):
         self._engine: EngineLike | None = None
         self._waiting: list[Command] = []
         self._gate = threading.Lock()
-        self._events: deque[Event | _Sent] = deque()
-        self._due: deque[Event | _Sent] = deque()
+        self._events: deque[Event | _Sent | _NotStarted] = deque()
+        self._due: deque[Event | _Sent | _NotStarted] = deque()
         self._subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
         self._newest: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
         self._closed = False
@@ -151,7 +159,7 @@ class EngineBridge(QObject):
             if not isinstance(event, DeviceSample):
                 self._last_activity = started
             self._dispatch(event)
-            if not isinstance(event, _Sent):
+            if not isinstance(event, _Sent | _NotStarted):
                 handed.append(event)
             if time.perf_counter() - started > _DRAIN_BUDGET_S:
                 break
@@ -169,7 +177,7 @@ class EngineBridge(QObject):
             for callback in callbacks if newest is not None else ():
                 self._call(callback, newest)
 
-    def _arrived(self) -> Iterator[Event | _Sent]:
+    def _arrived(self) -> Iterator[Event | _Sent | _NotStarted]:
         """What is there now; the engine goes on meanwhile."""
         for _ in range(len(self._events)):
             yield self._events.popleft()
@@ -187,7 +195,7 @@ class EngineBridge(QObject):
             command = first() if first is not None else None
         except Exception as error:  # noqa: BLE001 - whatever it is, the user must hear of it
             _log.exception("the engine did not start")
-            self._events.append(_start_failure(error))
+            self._events.append(_NotStarted(_start_failure(error)))
             return
         with self._gate:
             if self._closed:
@@ -203,12 +211,13 @@ class EngineBridge(QObject):
         if self._closed:
             engine.close()
 
-    def _dispatch(self, event: Event | _Sent) -> None:
+    def _dispatch(self, event: Event | _Sent | _NotStarted) -> None:
         if isinstance(event, _Sent):
             self._note(event.command)
             return
-        if isinstance(event, Failed) and event.details.startswith(_START_MARK):
+        if isinstance(event, _NotStarted):
             self._set_status(replace(self.status, phase=Phase.BROKEN, request_id=None))
+            event = event.failed
         elif not isinstance(event, RoundFinished):  # thousands a second, and no news to it
             self._set_status(self.status.after(event))
         for callback in self._subscribers.get(type(event), ()):
@@ -231,7 +240,7 @@ class EngineBridge(QObject):
         self._timer.setInterval(_FRAME_MS)
 
 
-def joined(events: Iterable[Event | _Sent]) -> Iterator[Event | _Sent]:
+def joined(events: Iterable[Event | _Sent | _NotStarted]) -> Iterator[Event | _Sent | _NotStarted]:
     """The same events with the pieces of an answer's text put together.
 
     A piece is put to the first one of its stretch, so rounds come after the text they wrote.
@@ -264,16 +273,13 @@ def _stretch(text: list[TextDelta], rounds: list[RoundFinished]) -> Iterator[Eve
     yield from rounds
 
 
-_START_MARK = "The engine did not start:\n"
-
-
 def _start_failure(error: BaseException) -> Failed:
-    details = _START_MARK + "".join(traceback.format_exception(error))
+    details = "".join(traceback.format_exception(error))
     return Failed(
         time.perf_counter(),
         None,
-        "The engine could not be started.",
-        "Reinstall Duotail; if that does not help, report it with the details.",
+        tr("The engine could not be started."),
+        tr("Reinstall Duotail; if that does not help, report it with the details."),
         details,
         bug=True,
     )
