@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 
 from app.chat.attachments import without_attachments
 from app.chat.message_field import LONG_PASTE
-from app.history import AnswerState
+from app.chat.request import counted_request
+from app.history import AnswerState, ChatSetup, StoredMessage
 from engine.commands import Count, Load
 from engine.events import Failed, FailureKind, FinishReason
+from engine.request import Role
 
 OpenDesk = Callable[[Script | None], Desk]
 
@@ -242,6 +245,17 @@ def test_another_model_counts_anew(open_desk: OpenDesk) -> None:
     desk.bot.waitUntil(lambda: desk.chat.composer.meter.text == "30 of 200 tokens")
 
 
+def test_of_one_name_only_the_newest_question_is_answered(desk: Desk) -> None:
+    counter, told = desk.chat.outgoing._counter, []
+    for number in range(1, 5):
+        message = StoredMessage(-1, Role.USER, words(number))
+        build = partial(counted_request, [message], ChatSetup())
+        counter.ask("the same", build, told.append)
+    desk.bot.waitUntil(lambda: bool(told))
+    fills(desk, 0)
+    assert told == [4]
+
+
 # -- the context is full -----------------------------------------------------------------------
 
 
@@ -275,6 +289,21 @@ def test_what_does_not_fit_is_not_sent_and_the_oldest_can_be_left_out(
     assert not desk.chat.left_out.isVisible()
     assert not any(each.divider for each in desk.chat.transcript.bubbles)
     fills(desk, 49)
+
+
+def test_no_more_is_left_out_than_has_to_be(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40))
+    store = desk.assembly.store
+    conversation = store.create_conversation("Long")
+    for _ in range(16):
+        store.add_user_message(conversation.id, words(5))
+    desk.session.open(conversation)
+    desk.chat.composer.field.setPlainText(words(10))
+    fills(desk, 90)
+    desk.chat.composer.send()
+    card = desk.chat.context_card
+    desk.bot.waitUntil(card.leave_out_button.isEnabled)
+    assert card.leave_out_button.text() == "Leave out the 12 oldest messages"
 
 
 def test_the_system_prompt_is_never_left_out(open_desk: OpenDesk) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import pytest
 from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
-from app.history import AnswerState, ChatSetup
+from app.history import AnswerState, ChatSetup, TokenMarks
 from app.settings import Preset
 from engine.events import FinishReason, Interval, RoundFinished
 from engine.request import Role
@@ -143,6 +144,30 @@ def test_what_the_draft_guessed_is_kept_with_the_answer(desk: Desk) -> None:
         spans = message.marks.spans()
         assert spans[-1].end == len(message.text)
         assert {span.origin.value for span in spans} == {"drafted", "target"}
+
+
+def test_pieces_reach_the_history_once_and_in_order(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, pieces = desk.assembly.store, []
+    append = store.append_to_answer
+
+    def spy(message_id: int, text: str, ids: Sequence[int], marks: TokenMarks | None) -> None:
+        pieces.append((text, tuple(ids), marks))
+        append(message_id, text, ids, marks)
+
+    monkeypatch.setattr(store, "append_to_answer", spy)
+    desk.session.writer._saver.setInterval(1)
+    desk.script.pace_s = 0.02
+    ask(desk, "Question", "one two three four five six seven eight nine ten eleven twelve")
+    assert len(pieces) > 1
+    said = "".join(text for text, _, _ in pieces)
+    ids = [each for _, some, _ in pieces for each in some]
+    whole = desk.session.messages[-1]
+    assert whole.text.startswith(said)
+    assert whole.token_ids is not None
+    assert list(whole.token_ids[: len(ids)]) == ids
+    assert sum(len(marks) for _, _, marks in pieces if marks) == len(ids)
 
 
 def test_what_the_target_refused_is_told_while_its_answer_is_on_show(desk: Desk) -> None:
