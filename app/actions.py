@@ -64,6 +64,9 @@ class WindowActions(QObject):
             _Row(tr("Show or hide the conversations"), "Ctrl+B", self.toggle_sidebar),
             _Row(tr("Show or hide the performance panel"), "Ctrl+P", self.toggle_performance),
             _Row(tr("Light, dark or as the system"), "Ctrl+Shift+L", self.next_theme),
+            _Row(tr("Larger texts"), "Ctrl++", lambda: self._resize_texts(1)),
+            _Row(tr("Smaller texts"), "Ctrl+-", lambda: self._resize_texts(-1)),
+            _Row(tr("Texts in the system's size"), "Ctrl+0", lambda: self._resize_texts(0)),
             _Row(tr("Settings"), "Ctrl+,", window.settings_asked.emit),
             _Row(tr("All commands"), "Ctrl+Shift+P", self.show_palette),
             _Row(tr("Keyboard shortcuts"), "F1", self.show_shortcuts),
@@ -97,6 +100,10 @@ class WindowActions(QObject):
         order = list(ThemeChoice)
         choice = order[(order.index(self._services.theme.choice) + 1) % len(order)]
         self._services.settings.change(theme=choice)
+
+    def _resize_texts(self, steps: int) -> None:
+        settings = self._services.settings
+        settings.change(font_scale=settings.value.font_scale_after(steps))
 
     def show_palette(self) -> None:
         """Open the list of all commands."""

@@ -14,7 +14,7 @@ from engine.language import LANGUAGES, PSEUDO, later
 
 SYSTEM = "system"
 """The language of the system."""
-SMALLEST_FONT, LARGEST_FONT = 0.8, 1.6
+SMALLEST_FONT, LARGEST_FONT, FONT_STEP = 0.8, 1.6, 0.1
 _MOST = 2**63 - 1
 
 
@@ -89,7 +89,7 @@ class Settings:
     font_scale: float = field(
         default=1.0,
         metadata=_row(
-            Number(SMALLEST_FONT, LARGEST_FONT, 0.1, percent=True),
+            Number(SMALLEST_FONT, LARGEST_FONT, FONT_STEP, percent=True),
             Section.APPEARANCE,
             later("Text size"),
             later("The size of all texts, in percent of your system's."),
@@ -153,6 +153,13 @@ class Settings:
     last_conversation: int | None = field(default=None, metadata=_kept(Whole(0, _MOST)))
     window_width: int = field(default=1280, metadata=_kept(Whole(400, 20_000)))
     window_height: int = field(default=800, metadata=_kept(Whole(300, 20_000)))
+
+    def font_scale_after(self, steps: int) -> float:
+        """The text size so many steps up or down; none is the system's."""
+        if not steps:
+            return 1.0
+        scale = round(self.font_scale + steps * FONT_STEP, 1)
+        return min(max(scale, SMALLEST_FONT), LARGEST_FONT)
 
     def preset(self, name: str) -> Preset | None:
         """The preset of this name."""

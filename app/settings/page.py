@@ -54,7 +54,10 @@ class SettingsPage(QWidget):
         self.privacy = PrivacyPage(paths, self)
         self._blocks = {section: _Block(section, settings, self) for section in Section}
         for block in self._blocks.values():
-            self.rows |= {row.name: row for row in block.rows if isinstance(row, SettingRow)}
+            for row in block.rows:
+                if isinstance(row, SettingRow):
+                    self.rows[row.name] = row
+                    row.restart.clicked.connect(lambda _=False: self.restart_asked.emit(False))
         self._blocks[Section.PRIVACY].take(self.privacy)
         self._nothing = plain_label(tr("No setting has these words."), self, "muted")
         self._arrange()

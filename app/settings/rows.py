@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.settings.editors import Editor, editor_for
 from app.settings.model import DEFAULTS, SPECS
@@ -66,8 +74,10 @@ class SettingRow(Row):
         self._at_start = getattr(store.value, name)
         self.editor.name(tr(spec.label), tr(spec.about))
         self.note = plain_label(tr("Takes effect at the next start."), self, "muted")
-        self.note.hide()
         self._texts.addWidget(self.note)
+        self.restart = QPushButton(tr("Restart now"), self)
+        self.restart.setAutoDefault(False)
+        self._texts.addWidget(self.restart, 0, Qt.AlignmentFlag.AlignLeft)
         self.back = IconButton(
             "undo", tr("Reset “{setting}” to its default").format(setting=tr(spec.label)), self
         )
@@ -89,7 +99,9 @@ class SettingRow(Row):
         value = getattr(settings, self.name)
         self.editor.show_settings(settings)
         self.back.setVisible(value != getattr(DEFAULTS, self.name))
-        self.note.setVisible(SPECS[self.name].restart and value != self._at_start)
+        waits = SPECS[self.name].restart and value != self._at_start
+        self.note.setVisible(waits)
+        self.restart.setVisible(waits)
 
 
 def plain_label(text: str, parent: QWidget, look: str = "") -> QLabel:

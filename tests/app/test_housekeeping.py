@@ -99,6 +99,20 @@ def test_settings_apply_to_the_open_window(desk: Desk) -> None:
     assert window.font().pointSizeF() == before
 
 
+def test_texts_grow_and_shrink_by_key(desk: Desk) -> None:
+    window, settings = desk.assembly.window, desk.assembly.settings
+    window.activateWindow()
+    by_keys = {action.shortcut().toString(): action for action in window.actions()}
+    for _ in range(9):
+        by_keys["Ctrl++"].trigger()
+    assert settings.value.font_scale == 1.6
+    for _ in range(9):
+        by_keys["Ctrl+-"].trigger()
+    assert settings.value.font_scale == 0.8
+    by_keys["Ctrl+0"].trigger()
+    assert settings.value.font_scale == 1.0
+
+
 def test_safe_mode_lasts_for_one_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DUOTAIL_ISA", raising=False)
     monkeypatch.setenv("DUOTAIL_SAFE_MODE", "")

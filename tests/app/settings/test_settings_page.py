@@ -116,11 +116,17 @@ def test_the_text_size_applies_where_the_slider_rests(
     assert store.value.font_scale == 1.2
 
 
-def test_a_language_asks_for_another_start(dialog: SettingsDialog, store: SettingsStore) -> None:
-    said = dialog.page.rows["language"].note
+def test_a_language_asks_for_another_start(
+    dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot
+) -> None:
+    row = dialog.page.rows["language"]
+    said = row.note
     assert not said.isVisible()
     store.change(language="de")
     assert said.isVisible()
+    with qtbot.waitSignal(dialog.page.restart_asked) as asked:
+        qtbot.mouseClick(row.restart, Qt.MouseButton.LeftButton)
+    assert asked.args == [False]
     store.reset("language")
     assert not said.isVisible()
 
