@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,6 +13,7 @@ from app.bridge import EngineBridge
 from app.chat.answer_writer import AnswerWriter, LiveAnswer
 from app.chat.branch import Branch
 from app.chat.drafts import Drafts
+from app.chat.open_conversation import OpenConversation
 from app.chat.request import chat_request, unfinished
 from app.chat.titles import title_of
 from app.conversations.library import ConversationList, Deletion
@@ -78,11 +78,8 @@ class ChatSession(QObject):
         super().__init__(parent)
         self._store = store
         self._bridge = bridge
-        self._settings = settings
-        self._new_setup: ChatSetup | None = None
-        """What was chosen for the chat that has not begun."""
-        self.current: Conversation | None = None
         self.conversations = ConversationList(store, self)
+        self._open = OpenConversation(store, settings, self.conversations, self)
         self.drafts = Drafts(store.path.parent / "drafts", self)
         self.branch = Branch(store, self)
         self.writer = AnswerWriter(store, bridge, self)
@@ -98,11 +95,16 @@ class ChatSession(QObject):
         self.writer.failed.connect(self._failed)
         self.writer.problem.connect(self.problem)
         self.conversations.refreshed.connect(self._tidy_drafts)
-        self.conversations.changed.connect(self._listed)
+        self._open.changed.connect(self.changed)
         self.conversations.removed.connect(self._gone)
         self.conversations.restored.connect(lambda back: self.open(back[0]))
         self.conversations.deleted.connect(self.deleted)
         self.conversations.problem.connect(self.problem)
+
+    @property
+    def current(self) -> Conversation | None:
+        """The conversation on show; None for a chat that has not begun."""
+        return self._open.current
 
     @property
     def messages(self) -> list[StoredMessage]:
@@ -122,9 +124,7 @@ class ChatSession(QObject):
     @property
     def setup(self) -> ChatSetup:
         """What goes along with the messages of the conversation on show."""
-        if self.current is not None:
-            return self.current.setup
-        return self._settings.value.new_setup() if self._new_setup is None else self._new_setup
+        return self._open.setup
 
     # -- conversations ---------------------------------------------------------------------
 
@@ -136,23 +136,14 @@ class ChatSession(QObject):
             except UserFixable:
                 self.branch.messages = []
                 raise
-        self.current = conversation
-        self._new_setup = None
-        self._remember(conversation)
+        self._open.show(conversation)
         self.opened.emit(self.messages)
         self.changed.emit()
 
     def set_setup(self, setup: ChatSetup) -> None:
         """Let answers be drawn like this from now on."""
-        if setup == self.setup:
-            return
-        if self.current is None:
-            self._new_setup = setup
-            self.changed.emit()
-            return
         with self._reporting():
-            self._store.set_setup(self.current.id, setup)
-            self.conversations.put(replace(self.current, setup=setup))
+            self._open.set_setup(setup)
 
     def undelete(self, token: Deletion | UndoToken) -> None:
         """Bring back what `deleted` told of."""
@@ -161,20 +152,13 @@ class ChatSession(QObject):
             return
         with self._reporting():
             self._store.undelete(token)
-            if self.current is not None and self.current.id == token.conversation_id:
+            if self._open.is_any_of((token.conversation_id,)):
                 self._show_again()
-
-    def _listed(self, conversation: Conversation) -> None:
-        """The list has a newer state of a conversation."""
-        current = self.current
-        if current is not None and current.id == conversation.id and current != conversation:
-            self.current = conversation
-            self.changed.emit()
 
     def _gone(self, ids: tuple[int, ...]) -> None:
         if self.live is not None and self.live.conversation.id in ids:
             self.stop()
-        if self.current is not None and self.current.id in ids:
+        if self._open.is_any_of(ids):
             self.open(None)
 
     # -- what is said ----------------------------------------------------------------------
@@ -188,10 +172,10 @@ class ChatSession(QObject):
         with self._reporting():
             conversation = self.current
             if conversation is None:
-                conversation = self._begin_conversation(title_of(text))
+                conversation = self._open.begin(title_of(text))
             self.branch.say(conversation, text)
             taken = True
-            self._remember(conversation)
+            self._open.remember()
             self._answer(conversation, clicked_at)
         return taken
 
@@ -300,17 +284,6 @@ class ChatSession(QObject):
         self.drafts.close()
         self.writer.shut_down()
 
-    def _begin_conversation(self, title: str) -> Conversation:
-        """A new conversation with the setup that was chosen for it."""
-        setup = self.setup
-        conversation = self._store.create_conversation(title)
-        if setup != conversation.setup:
-            self._store.set_setup(conversation.id, setup)
-            conversation = replace(conversation, setup=setup)
-        self.current = conversation
-        self.conversations.put(conversation)
-        return conversation
-
     def _answer(self, conversation: Conversation, clicked_at: float) -> None:
         """Ask for the answer to the last message."""
         seed = self.setup.seed
@@ -360,8 +333,7 @@ class ChatSession(QObject):
     def _stored(self, conversation: Conversation) -> None:
         self.conversations.touch(conversation)
         self.changed.emit()
-        current = self.current
-        if self.is_full and current is not None and current.id == conversation.id:
+        if self.is_full and self._open.is_any_of((conversation.id,)):
             self.context_full.emit(None, True)
 
     # -- inside ----------------------------------------------------------------------------
@@ -380,11 +352,6 @@ class ChatSession(QObject):
 
     def _tidy_drafts(self) -> None:
         self.drafts.keep_only([each.id for each in self.conversations.newest_first()])
-
-    def _remember(self, conversation: Conversation | None) -> None:
-        """Save at once what is open: after a power cut the next start shows it again."""
-        self._settings.change(last_conversation=conversation.id if conversation else None)
-        self._settings.flush()
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
