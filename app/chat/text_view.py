@@ -44,7 +44,7 @@ _AT_ONCE = 4_000
 """Texts up to this length are laid out without a pause."""
 _SLICE_S = 0.004
 _COLOUR_S = 0.003
-_PIECE = 1_000
+_PIECE = 500
 """Characters that are taken in or written between two looks at the clock."""
 _FRAME_MS = 16
 _FOREVER = float("inf")
