@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gettext
 import re
+import string
 from collections.abc import Mapping
 from importlib.resources import as_file, files
+from typing import Any
 
 ENGLISH = "en"
 PSEUDO = "pseudo"
@@ -18,12 +20,16 @@ LANGUAGES = {ENGLISH: "English", "de": "Deutsch", "zh_CN": "简体中文"}
 """Codes of the languages there are, with their own names."""
 
 _DOMAIN = "duotail"
+_POINT_AND_COMMA = str.maketrans(",.", ".,")
 _catalogue = gettext.NullTranslations()
+_signs: dict[int, int] = {}
+"""How the signs in an English number are written in the language in use."""
 
 
 def use(code: str) -> None:
     """Speak this language from now on: a code of `LANGUAGES`, or `PSEUDO`; others are English."""
-    global _catalogue  # noqa: PLW0603 - one language for the whole process
+    global _catalogue, _signs  # noqa: PLW0603 - one language for the whole process
+    _signs = _POINT_AND_COMMA if code == "de" else {}
     if code == PSEUDO:
         _catalogue = _Pseudo()
     elif code in LANGUAGES and code != ENGLISH:
@@ -47,18 +53,51 @@ def of_environment(environment: Mapping[str, str]) -> str:
 
 
 def tr(text: str) -> str:
-    """`text` in the language in use; names in braces are filled in afterwards."""
-    return _catalogue.gettext(text)
+    """`text` in the language in use.
+
+    Names in braces are filled in by its `format`, numbers the way the language writes them.
+    """
+    return _Text(_catalogue.gettext(text))
 
 
 def tr_count(one: str, many: str, n: int) -> str:
     """The right form for `n` things, with "{n}" filled in."""
-    return _catalogue.ngettext(one, many, n).format(n=n)
+    return _Text(_catalogue.ngettext(one, many, n)).format(n=n)
+
+
+def number(value: float, spec: str = ",") -> str:
+    """A number that stands alone, as `format(value, spec)` in the language in use."""
+    written = format(value, spec).translate(_signs)
+    # A percent sign stands a little apart, and is never left alone on the next line.
+    return f"{written[:-1]}\N{NARROW NO-BREAK SPACE}%" if spec.endswith("%") else written
 
 
 def later(text: str) -> str:
     """Marks a text for translation that is only stored here: whoever shows it says `tr`."""
     return text
+
+
+class _Formatter(string.Formatter):
+    """Writes numbers with a format of their own as the language does."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:  # noqa: ANN401
+        """Years, seeds and the like have no format and stay as they are."""
+        if format_spec and isinstance(value, int | float):
+            return number(value, format_spec)
+        return format(value, format_spec)
+
+
+class _Text(str):
+    """A text whose fields are filled in by `_Formatter`."""
+
+    __slots__ = ()
+
+    def format(self, *values: object, **named: object) -> str:
+        """The text with its fields filled in."""
+        return _FORMATTER.vformat(str(self), values, named)
+
+
+_FORMATTER = _Formatter()
 
 
 class _Pseudo(gettext.NullTranslations):

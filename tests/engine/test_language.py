@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from collections.abc import Iterator
 
 import pytest
 
 from engine import language
 from engine.cli import main
-from engine.language import best, of_environment, tr, tr_count
+from engine.language import best, number, tr, tr_count
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +66,21 @@ def test_the_command_line_speaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     assert spoken == ["de"]
+
+
+def test_numbers_are_written_as_the_language_does() -> None:
+    text = "{count:,} of {size:.1f} GiB, {share:.0%}, seed {seed}, {name:>3}"
+    values = {"count": 12345, "size": 2.5, "share": 0.4, "seed": 12345, "name": "a,b"}
+    assert tr(text).format(**values) == "12,345 of 2.5 GiB, 40\u202f%, seed 12345, a,b"
+    language.use("de")
+    assert tr(text).format(**values) == "12.345 of 2,5 GiB, 40\u202f%, seed 12345, a,b"
+    assert number(1234.5, ",.1f") == "1.234,5"
+    assert number(0.054, ".1%") == "5,4\u202f%"
+    language.use("zh_CN")
+    assert number(1234.5, ",.1f") == "1,234.5"
+
+
+def test_texts_travel_as_plain_texts_do() -> None:
+    text = tr("Stop")
+    assert pickle.loads(pickle.dumps(text)) == "Stop"  # noqa: S301 - our own
+    assert json.dumps({text: text}) == '{"Stop": "Stop"}'
