@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -57,6 +58,32 @@ def _lines(lexed: Iterator[tuple[str, str]], tokens: Tokens) -> Iterator[Spans]:
     yield line
 
 
+class _Lexers:
+    """Pygments takes long to import: a thread does it when code comes in sight."""
+
+    ready = threading.Event()
+    _thread: threading.Thread | None = None
+
+    @classmethod
+    def load(cls) -> None:
+        if cls._thread is None:
+            cls._thread = threading.Thread(target=cls._import, name="lexers", daemon=True)
+            cls._thread.start()
+
+    @classmethod
+    def _import(cls) -> None:
+        import pygments.lexers  # noqa: F401
+
+        cls.ready.set()
+
+
+def load_lexers(*, wait: bool = False) -> None:
+    """Get ready to colour code; `wait` until that is done."""
+    _Lexers.load()
+    if wait:
+        _Lexers.ready.wait()
+
+
 class CodeColours:
     """Colours the code of a document, some lines at a time."""
 
@@ -71,10 +98,16 @@ class CodeColours:
         """Whether there is code that waits for its colours."""
         return bool(self._waiting) or self._lines is not None
 
+    @property
+    def ready(self) -> bool:
+        """Whether code can be coloured already."""
+        return _Lexers.ready.is_set()
+
     def add(self, region: Region) -> None:
         """Colour this code when its turn comes."""
         if region.kind is RegionKind.CODE:
             self._waiting.append(region)
+            load_lexers()
 
     def clear(self) -> None:
         """Forget all code."""
@@ -82,7 +115,9 @@ class CodeColours:
         self._lines = None
 
     def work(self, seconds: float) -> None:
-        """Colour lines for about so long, some at least."""
+        """Colour lines for about so long, some at least; nothing before all is ready."""
+        if not self.ready:
+            return
         end = time.perf_counter() + seconds
         while self.busy:
             if self._lines is None:

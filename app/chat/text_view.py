@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.chat.backdrop import paint_region, region_box
-from app.chat.highlight import CodeColours
+from app.chat.highlight import CodeColours, load_lexers
 from app.chat.line_boxes import BlockLines
 from app.chat.markdown import Block, BlockKind
 from app.chat.message_source import MessageSource
@@ -148,7 +148,9 @@ class TextView(TextSurface):
     def complete(self) -> None:
         """Lay out at once what would follow in slices."""
         self.work(_FOREVER)
-        self._colours.work(_FOREVER)
+        if self._colours.busy:
+            load_lexers(wait=True)
+            self._colours.work(_FOREVER)
 
     def work(self, until: float) -> bool:
         """Lay out more, until about the time `until`; whether all of it is there."""
@@ -160,7 +162,7 @@ class TextView(TextSurface):
         if done and self._colours.busy:
             self._colours.work(_COLOUR_S)
             if self._colours.busy:
-                self._turn.start()
+                self._turn.start(0 if self._colours.ready else _FRAME_MS)
         return done
 
     @property
@@ -288,12 +290,12 @@ class TextView(TextSurface):
     def _begin_work(self, length: int) -> None:
         at_once = length <= _AT_ONCE and not self._turn.isActive()
         if not self.work(_FOREVER if at_once else time.perf_counter() + _SLICE_S):
-            self._turn.start()
+            self._turn.start(0)
 
     def _go_on(self) -> None:
         """Another slice of what is long, then its colours."""
         if not self.work(time.perf_counter() + _SLICE_S):
-            self._turn.start()
+            self._turn.start(0)
         elif not self._colours.busy:
             self.settled.emit()
 
@@ -326,6 +328,8 @@ class TextView(TextSurface):
             end += 1
         last = end == len(blocks) and not self._waiting
         tail = self._source.tail if last else ()
+        if tail and tail[-1].kind is BlockKind.CODE:
+            load_lexers()
         for region in self._writer.update(blocks[self._shown : end], tail):
             self._colours.add(region)
         self._shown = end

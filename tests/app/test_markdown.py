@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.chat.block_stream import BlockStream, split
-from app.chat.markdown import Block, BlockKind
+from app.chat.markdown import Block, BlockKind, plain
 
 _LINES = st.sampled_from(
     (
@@ -122,6 +122,54 @@ def test_degenerate_text_becomes_plain_and_quick(text: str) -> None:
 def test_plain_text_keeps_every_character_of_a_giant_line() -> None:
     text = ("ab cd " * 100_000).rstrip()
     assert "".join(block.source for block in split(text)) == text
+
+
+_CODE = "".join(f"    line {number}\n" for number in range(150))
+_ROWS = "".join(f"| {number} | b |\n" for number in range(150))
+_PROSE = " ".join(f"This is **sentence** number {number}." for number in range(400))
+_CHAINS = {
+    "code": f"```py\n{_CODE}```\n\nend",
+    "open": f"~~~\n{_CODE}",
+    "giant": "```\n" + "x" * 20_000 + "\ny\n```",
+    "table": f"| a | b |\n|---|---|\n{_ROWS}\nend",
+    "prose": f"{_PROSE}\n\nend",
+    "indented": f"{_CODE}\nend",
+}
+
+
+@pytest.mark.parametrize("text", _CHAINS.values(), ids=_CHAINS)
+def test_what_is_long_becomes_a_chain_of_short_blocks(text: str) -> None:
+    blocks = split(text)
+    assert len(blocks) > 4
+    for block in blocks:
+        assert len(block.source) <= 4_200
+        assert block.source.count("\n") <= 60
+        assert text[block.start : block.start + len(block.source)] == block.source
+    for size in (7, 130, 3_000):
+        assert _streamed(text, list(range(0, len(text), size))) == blocks
+
+
+def test_the_code_of_a_chain_is_the_code() -> None:
+    blocks = [block for block in split(_CHAINS["code"]) if block.kind is BlockKind.CODE]
+    assert "\n".join(block.code for block in blocks) == _CODE.removesuffix("\n")
+    assert {block.language for block in blocks} == {"py"}
+    giant = [block for block in split(_CHAINS["giant"]) if block.kind is BlockKind.CODE]
+    joined = "".join(("" if block.in_line else "\n") + block.code for block in giant)
+    assert joined == "\n" + "x" * 20_000 + "\ny"
+
+
+def test_chains_are_never_cut_within_a_character() -> None:
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    text = "a" + (family + "\U0001f1e9\U0001f1ea" + "e\u0301") * 2_000
+    for blocks in (split(text), plain(text)):
+        assert len(blocks) > 3
+        for block in blocks[1:]:
+            assert block.source[0] not in "\u200d\u0301"
+            assert (
+                block.source[0] == "\U0001f468"
+                or block.source[0] == "e"
+                or (block.source.startswith("\U0001f1e9"))
+            )
 
 
 def test_markdown_goes_on_after_a_giant_line() -> None:

@@ -6,11 +6,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.chat.highlight import load_lexers
 from app.chat.regions import RegionKind
 from app.chat.surface import selected_text
 from app.chat.text_view import TextView
@@ -47,6 +48,11 @@ _LINES = [
     *("text", "# H", "- a", "  - b", "1. x", "> q", "```", "```c", "int x;", "---", ""),
     *("/ a / b /", "/---/---/", "/ 1 / 2 /"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _lexers() -> None:
+    load_lexers(wait=True)
 
 
 @pytest.fixture
@@ -252,6 +258,53 @@ def test_colours_follow_the_theme(view: TextView, theme: Theme, qtbot: QtBot) ->
     qtbot.waitUntil(lambda: colour() not in {"", light})
     theme.apply(ThemeChoice.LIGHT)
     qtbot.waitUntil(lambda: colour() == light)
+
+
+def test_larger_letters_are_laid_out_anew(view: TextView, theme: Theme, qtbot: QtBot) -> None:
+    view.show_markdown("Some words.\n\n<think>x</think>\n\n- and a list")
+    before, text = view.height(), _everything(view)
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.5)
+    qtbot.waitUntil(lambda: view.height() > before + 10)
+    assert _everything(view) == text
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.0)
+    qtbot.waitUntil(lambda: view.height() == before)
+
+
+def test_long_texts_follow_in_slices(view: TextView, qtbot: QtBot) -> None:
+    text = "\n\n".join(f"Paragraph {number} of many **words**." for number in range(600))
+    with qtbot.waitSignal(view.settled):
+        view.show_markdown(text)
+        assert view.document().blockCount() < 500
+    assert view.document().blockCount() == 600
+    assert view.raw_text == text
+
+
+def test_paragraphs_take_the_direction_of_their_letters(view: TextView) -> None:
+    view.show_markdown(
+        "\u05e9\u05dc\u05d5\u05dd\n\n> \u05e9\u05dc\u05d5\u05dd\n\nabc\n\n```\n\u05e9\n```"
+    )
+    block, directions = view.document().begin(), []
+    while block.isValid():
+        directions.append(block.textDirection())
+        block = block.next()
+    rtl, ltr = Qt.LayoutDirection.RightToLeft, Qt.LayoutDirection.LeftToRight
+    assert directions == [rtl, rtl, ltr, ltr]
+
+
+def test_what_is_selected_of_a_formula_copies_its_source(view: TextView) -> None:
+    text = "So $x^2$ and\n\n$$\n\\frac{a}{b}\n$$\n\nend"
+    view.show_markdown(text)
+    assert "x\u00b2" in view.toPlainText()
+    assert _everything(view) == text.replace("\n\n", "\n")
+
+
+def test_code_that_wraps_is_marked_and_copied_whole(view: TextView) -> None:
+    line = "x = " + " + ".join(f"value_{number}" for number in range(40))
+    view.show_markdown(f"```py\n{line}\n```")
+    assert view.document().begin().layout().lineCount() > 3
+    assert _everything(view) == line
+    view.copy_code(0)
+    assert QApplication.clipboard().text() == line
 
 
 def test_text_outside_the_basic_plane(view: TextView) -> None:
