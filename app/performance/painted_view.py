@@ -158,7 +158,15 @@ class PaintedView(QWidget):
             self.refresh()
 
     def event(self, event: QEvent) -> bool:
-        """Another screen may be finer."""
+        """Another screen may be finer. Escape takes the cursor away before it stops an answer."""
+        if (
+            isinstance(event, QKeyEvent)
+            and event.type() is QEvent.Type.ShortcutOverride
+            and event.key() == Qt.Key.Key_Escape
+            and self.sight.cursor is not None
+        ):
+            event.accept()
+            return True
         if event.type() is QEvent.Type.DevicePixelRatioChange:
             self.refresh()
         return super().event(event)

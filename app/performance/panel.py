@@ -67,6 +67,7 @@ class PerformancePanel(QWidget):
         self._frame.timeout.connect(self._next_frame)
         self._build()
         self.sight.changed.connect(self._paint_all)
+        self.sight.scrolled.connect(self.timeline.refresh)
         self.sight.pointed.connect(self._pointed)
         self._describe()
 

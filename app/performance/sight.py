@@ -32,6 +32,8 @@ class Sight(QObject):
 
     changed = Signal()
     """Another stretch of time is shown: everything is to be painted anew."""
+    scrolled = Signal()
+    """The timeline shows another stretch."""
     pointed = Signal()
     """The cursor has moved."""
 
@@ -129,7 +131,7 @@ class Sight(QObject):
         self._span = wanted
         if keep is not None and self._end is not None:
             self._end = keep + (view.end - keep) * self.span / span
-        self.changed.emit()
+        self.scrolled.emit()
 
     def go_to(self, end: float | None) -> None:
         """Move the timeline's right edge; None follows the newest round again."""
@@ -139,7 +141,7 @@ class Sight(QObject):
         else:
             start = self.timeline.start or 0.0
             self._end = min(max(end, start + self.span), newest)
-        self.changed.emit()
+        self.scrolled.emit()
 
     def reveal(self, done: RoundFinished) -> None:
         """Move the timeline, if need be, so that a round can be seen."""

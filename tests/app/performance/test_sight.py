@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import scripted_rounds as scripted
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QWheelEvent
+from PySide6.QtGui import QAction, QGuiApplication, QWheelEvent
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
@@ -270,3 +270,22 @@ def test_the_focus_ring_can_be_seen(qtbot: QtBot, panel: PerformancePanel) -> No
         qtbot.waitUntil(view.hasFocus)
         assert view.grab().toImage() != without
         assert view.focusPolicy() & Qt.FocusPolicy.TabFocus
+
+
+def test_escape_takes_the_cursor_away_before_it_means_anything_else(
+    qtbot: QtBot, panel: PerformancePanel
+) -> None:
+    stopped: list[bool] = []
+    stop = QAction("Stop", panel)
+    stop.setShortcut("Esc")
+    stop.triggered.connect(lambda: stopped.append(True))
+    panel.addAction(stop)
+    for view in (panel.timeline, panel.lanes[2]):
+        view.setFocus()
+        qtbot.waitUntil(view.hasFocus)
+        qtbot.keyClick(view, Qt.Key.Key_Left)
+        qtbot.keyClick(view, Qt.Key.Key_Escape)
+        assert panel.sight.cursor is None
+        assert not stopped
+    qtbot.keyClick(panel.lanes[2], Qt.Key.Key_Escape)
+    assert stopped
