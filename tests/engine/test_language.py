@@ -10,7 +10,7 @@ import pytest
 
 from engine import language
 from engine.cli import main
-from engine.language import best, number, tr, tr_count
+from engine.language import best, number, of_environment, tr, tr_count
 
 
 @pytest.fixture(autouse=True)
