@@ -47,7 +47,7 @@ class Branch(QObject):
         self.read(conversation, live)
         same = 0
         for old, new in zip(before, self.messages, strict=False):
-            if old != new:
+            if _look(old) != _look(new):
                 break
             same += 1
         self.changed.emit(same, self.messages)
@@ -88,3 +88,8 @@ class Branch(QObject):
     def delete(self, message_id: int) -> UndoToken:
         """Delete a message and what follows it; `show_again` shows what is left."""
         return self._store.delete_message(message_id)
+
+
+def _look(message: StoredMessage) -> tuple[object, ...]:
+    """What tells two messages apart; what is left in the file unread stays unread."""
+    return message.id, message.state, message.version, message.versions
