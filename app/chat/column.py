@@ -34,6 +34,8 @@ _NOW_S = 0.003
 """Time for layout before the next frame is painted."""
 _OPEN_S = 0.015
 """The same where everything in sight is new: one late frame is better than one without words."""
+_CATCH_UP_S = 0.003
+"""Time for layout in one turn of the event loop while something in sight is missing."""
 _SLICE_S = 0.002
 """Time for layout in one turn of the event loop while nothing in sight is missing."""
 _REFLOW_MS = 400
@@ -388,7 +390,8 @@ class Column(QAbstractScrollArea):
         self._let_go()
 
     def _go_on(self) -> None:
-        self._fill(_SLICE_S)
+        seen = all(self.is_ready(index) for index in self.visible_range())
+        self._fill(_SLICE_S if seen else _CATCH_UP_S)
 
     def _next_missing(self) -> int | None:
         return next((each for each in self._wanted() if not self.is_ready(each)), None)
