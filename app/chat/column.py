@@ -11,12 +11,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from PySide6.QtCore import QPoint, QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
+from app.chat.row import Mark, Row
 from app.chat.row_heights import Anchor, RowHeights
 from app.theme.theme import current, ui_font
 from app.theme.tokens import COLUMN, RADIUS
@@ -41,48 +42,6 @@ _SLICE_S = 0.002
 _REFLOW_MS = 400
 _RING = 9
 """Space between a row and the ring around it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A place in a row's text that survives another width or font: `below` pixels under the top of
-    the line with the character `position`."""
-
-    position: int
-    below: int
-
-
-class Row(QWidget):
-    """One row. It arranges its parts by hand: layouts are slow where many rows pass."""
-
-    grown = Signal()
-    """The height it needs may have changed."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether its widget must stay, however far away the reader is."""
-        return False
-
-    def load(self, until: float) -> bool:  # noqa: ARG002
-        """Lay out more of it, until about the time `until`; whether all of it is there."""
-        return True
-
-    @property
-    def whole(self) -> bool:
-        """Whether all of it is laid out: it may begin anew when fonts or colours change."""
-        return True
-
-    def arrange(self, width: int) -> int:  # noqa: ARG002
-        """Place the parts in a row of `width`; the height it needs."""
-        return 0
-
-    def mark_at(self, y: int) -> Mark | None:  # noqa: ARG002
-        """What is at the height `y` of the row."""
-        return None
-
-    def mark_y(self, mark: Mark) -> int:
-        """Where a mark is now."""
-        raise NotImplementedError
 
 
 class Column(QAbstractScrollArea):

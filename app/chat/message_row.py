@@ -14,15 +14,17 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from app.chat.column import Mark, Row
 from app.chat.divider import Divider
 from app.chat.message_actions import Act, Place, message_menu
 from app.chat.message_footer import Footer
+from app.chat.row import Mark, Row
 from app.chat.surface import selected_text
 from app.chat.text_view import TextView
 from app.chat.thinking import parts
 from app.history import StoredMessage
 
+BELOW = 4
+"""Space between the parts of a message."""
 GAP = 14
 """Space below a message and its footer."""
 

@@ -1,144 +1,27 @@
-"""How one message looks: the user's in a bubble, answers over the whole column."""
+"""An answer: over the whole column, while it is written and after."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QFontMetricsF, QTextCursor
-from PySide6.QtWidgets import QFrame, QLabel, QWidget
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QLabel, QWidget
 
 from app.chat.answer_details import AnswerDetails
 from app.chat.message_actions import Act
-from app.chat.message_editor import MessageEditor
 from app.chat.message_footer import FOOTER, FooterState
-from app.chat.message_row import GAP, MessageRow
+from app.chat.message_row import BELOW, GAP, MessageRow
+from app.chat.user_message import UserMessage
 from app.chat.words import answer_details, answer_note, answer_numbers
 from app.history import AnswerState, StoredMessage
 from engine.events import TokenSpan
 from engine.language import tr
 
-BUBBLE_SIDE, BUBBLE_EDGE = 16, 10
-"""Space between a bubble's border and its text."""
-_BELOW = 4
-"""Space between a message and its footer."""
-_SHARE = 0.82
-"""A bubble is at most so much of the column wide."""
 _FRAME_MS = 33
 _SLOWEST_FRAME_MS = 250
 _DUTY = 16
 """Rendering may take one part in so many of the time."""
-
-
-class UserMessage(MessageRow):
-    """What the user said, as typed."""
-
-    def __init__(self, message: StoredMessage, parent: QWidget) -> None:
-        super().__init__(message, tr("Your message"), parent)
-        self.text.move(BUBBLE_SIDE, BUBBLE_EDGE)
-        self.text.prepare(message.text, markdown=False)
-        self._natural, self._natural_size = 0, 0.0
-        self.editor: MessageEditor | None = None
-        self.update_parts()
-
-    def text_parent(self) -> QWidget:
-        """The bubble."""
-        self._bubble = QFrame(self)
-        self._bubble.setProperty("look", "bubble")
-        return self._bubble
-
-    @property
-    def busy(self) -> bool:
-        """A message that is being changed stays too."""
-        return self.editor is not None or super().busy
-
-    @property
-    def focus_chain(self) -> list[QWidget]:
-        """The editor takes the place of the text."""
-        return super().focus_chain if self.editor is None else self.editor.stops
-
-    def arrange(self, width: int) -> int:
-        """The bubble is as wide as its text, at most most of the column."""
-        if self.editor is not None:
-            height = self.editor.arrange(width)
-            self.editor.setGeometry(0, 0, width, height)
-            return self.above_divider(width, height + GAP)
-        inner = max(40, min(self._text_width(), int(width * _SHARE) - 2 * BUBBLE_SIDE))
-        self.text.resize(inner, self.text.height())
-        outer = inner + 2 * BUBBLE_SIDE
-        left = 0 if self.isRightToLeft() else width - outer
-        height = self.text.height() + 2 * BUBBLE_EDGE
-        self._bubble.setGeometry(left, 0, outer, height)
-        self.footer.setGeometry(0, height + _BELOW, width, FOOTER)
-        return self.above_divider(width, height + _BELOW + FOOTER)
-
-    def update_parts(self) -> None:
-        """Versions and actions of a question."""
-        message = self.message
-        self.footer.set_state(
-            FooterState(
-                version=message.version,
-                versions=message.versions,
-                acts=(Act.COPY, Act.EDIT, Act.DELETE),
-                button=(Act.ANSWER, tr("Answer")) if self._is_last else None,
-            )
-        )
-        super().update_parts()
-
-    def groups(self) -> Sequence[Sequence[Act]]:
-        """The actions of the menu."""
-        answer = [Act.ANSWER] if self._is_last else []
-        return (Act.COPY, Act.PLAIN), (*answer, Act.EDIT, *self.versions()), (Act.DELETE,)
-
-    def act(self, act: Act) -> None:
-        """A question can be changed."""
-        if act is Act.EDIT:
-            self.edit()
-        else:
-            super().act(act)
-
-    def plain_text(self) -> str:
-        """What was typed is plain text."""
-        return self.message.text
-
-    def edit(self) -> None:
-        """Put a field with the text in the place of the bubble."""
-        if self.editor is not None:
-            return
-        self.editor = MessageEditor(self.message.text, self)
-        self.editor.sent.connect(self._send_edited)
-        self.editor.cancelled.connect(self._end_edit)
-        self.editor.grown.connect(self.grown)
-        self._bubble.hide()
-        self.footer.hide()
-        self.editor.show()
-        self.grown.emit()
-        self.editor.field.setFocus()
-
-    def _send_edited(self, text: str) -> None:
-        self._end_edit()
-        self.edit_asked.emit(self.message.id, text)
-
-    def _end_edit(self) -> None:
-        if self.editor is None:
-            return
-        editor, self.editor = self.editor, None
-        self._bubble.show()
-        self.footer.show()
-        self.text.setFocus()
-        editor.hide()
-        editor.deleteLater()
-        self.grown.emit()
-
-    def _text_width(self) -> int:
-        font = self.text.document().defaultFont()
-        if self._natural_size != font.pointSizeF():
-            self._natural_size = font.pointSizeF()
-            metrics = QFontMetricsF(font)
-            lines = self.message.text[:4_000].split("\n")
-            self._natural = ceil(max(metrics.horizontalAdvance(line[:400]) for line in lines)) + 1
-        return self._natural
 
 
 class AnswerMessage(MessageRow):
@@ -178,13 +61,13 @@ class AnswerMessage(MessageRow):
         y = 0
         if self._waiting is not None:
             self._waiting.setGeometry(0, y, width, self._waiting.sizeHint().height())
-            y += self._waiting.height() + _BELOW
+            y += self._waiting.height() + BELOW
         if not self.text.isHidden():
             self.text.setGeometry(0, y, width, self.text.height())
-            y += self.text.height() + _BELOW
+            y += self.text.height() + BELOW
         if self._note is not None:
             self._note.setGeometry(0, y, width, self._note.heightForWidth(width))
-            y += self._note.height() + _BELOW
+            y += self._note.height() + BELOW
         # The footer keeps its room while the answer is written: the end does not jump when it ends.
         self.footer.setGeometry(0, y, width, FOOTER)
         return self.above_divider(width, y + FOOTER + GAP)

@@ -14,7 +14,8 @@ from app.chat.edge_scroll import EdgeScroll
 from app.chat.message_focus import MessageFocus
 from app.chat.message_footer import FOOTER
 from app.chat.message_row import GAP
-from app.chat.message_view import BUBBLE_EDGE, AnswerMessage, Bubble, UserMessage
+from app.chat.message_view import AnswerMessage, Bubble
+from app.chat.user_message import BUBBLE_EDGE, UserMessage
 from app.history import StoredMessage
 from app.theme.icons import IconButton
 from app.theme.theme import current, ui_font

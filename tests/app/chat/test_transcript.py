@@ -14,7 +14,8 @@ from transcript_reader import Reader, message
 
 from app.chat.answer_details import AnswerDetails
 from app.chat.message_actions import Act
-from app.chat.message_view import Bubble, UserMessage
+from app.chat.message_view import Bubble
+from app.chat.user_message import UserMessage
 from app.history import AnswerState
 from engine.events import AnswerStats
 from engine.request import SamplingParams
