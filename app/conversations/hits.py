@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import (
     QAbstractListModel,
+    QEvent,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -140,6 +141,17 @@ class HitsView(QListView):
             self.setCurrentIndex(self.found.index(row))
         else:
             self.chosen.emit(self.found.rows[row].hit)
+
+    def event(self, event: QEvent) -> bool:
+        """Escape ends the search, before it stops an answer."""
+        if (
+            event.type() is QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.key() == Qt.Key.Key_Escape
+        ):
+            event.accept()
+            return True
+        return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Enter opens; Up from the first row goes back to the words."""

@@ -240,6 +240,26 @@ def test_searching_as_one_types(
     assert sidebar.list.isVisible()
 
 
+def test_escape_in_the_results_ends_the_search_and_nothing_else(
+    sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
+) -> None:
+    add("Alpha")
+    listed.refresh()
+    stop = QAction(sidebar)
+    stop.setShortcut("Esc")
+    stopped: list[bool] = []
+    stop.triggered.connect(lambda: stopped.append(True))
+    sidebar.addAction(stop)
+    qtbot.keyClicks(sidebar.search, "alpha")
+    qtbot.waitUntil(sidebar.hits.isVisible)
+    sidebar.focus_list()
+    qtbot.keyClick(sidebar.hits, Qt.Key.Key_Escape)
+    assert sidebar.search.text() == ""
+    assert stopped == []
+    qtbot.keyClick(sidebar.search, Qt.Key.Key_Escape)
+    assert stopped == [True], "there is nothing to clear: the key is the window's"
+
+
 def test_what_is_new_is_found_without_asking_again(
     sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
 ) -> None:
