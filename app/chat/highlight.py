@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QColor, QTextCharFormat, QTextDocument, QTextLayout
 
@@ -14,10 +15,52 @@ from app.chat.source_map import utf16_length
 from app.theme.theme import current
 from app.theme.tokens import Tokens
 
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
 _LINES = 40
 """So many lines are coloured between two looks at the clock."""
 
 Spans = list[QTextLayout.FormatRange]
+
+
+class _Lexers:
+    """What reads a language. Making the first of its kind takes long: a thread does it."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Lexer | None] = {"": None}
+        self._asked: dict[str, Future[None]] = {}
+        self._worker = ThreadPoolExecutor(1, "lexers")
+
+    def want(self, language: str, *, wait: bool = False) -> bool:
+        """Whether the lexer of `language` is there; if not, it is being made."""
+        if language not in self._found:
+            if language not in self._asked:
+                self._asked[language] = self._worker.submit(self._make, language)
+            if wait:
+                self._asked[language].result()
+        return language in self._found
+
+    def get(self, language: str) -> Lexer | None:
+        """The lexer that was made; None for an unknown language."""
+        return self._found.get(language)
+
+    def _make(self, language: str) -> None:
+        from pygments.lexers import get_lexer_by_name
+        from pygments.util import ClassNotFound
+
+        try:
+            self._found[language] = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+        except ClassNotFound:
+            self._found[language] = None
+
+
+_LEXERS = _Lexers()
+
+
+def load_lexer(language: str, *, wait: bool = False) -> None:
+    """Get ready to colour code in `language`; `wait` until that is done."""
+    _LEXERS.want(language, wait=wait)
 
 
 def line_formats(code: str, language: str, tokens: Tokens) -> Iterator[Spans] | None:
@@ -25,14 +68,8 @@ def line_formats(code: str, language: str, tokens: Tokens) -> Iterator[Spans] | 
 
     Ranges count UTF-16 code units from the start of their line.
     """
-    if not language:
-        return None
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
-
-    try:
-        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-    except ClassNotFound:
+    lexer = _LEXERS.get(language)
+    if lexer is None:
         return None
     return _lines(((str(kind), text) for kind, text in lexer.get_tokens(code)), tokens)
 
@@ -58,32 +95,6 @@ def _lines(lexed: Iterator[tuple[str, str]], tokens: Tokens) -> Iterator[Spans]:
     yield line
 
 
-class _Lexers:
-    """Pygments takes long to import: a thread does it when code comes in sight."""
-
-    ready = threading.Event()
-    _thread: threading.Thread | None = None
-
-    @classmethod
-    def load(cls) -> None:
-        if cls._thread is None:
-            cls._thread = threading.Thread(target=cls._import, name="lexers", daemon=True)
-            cls._thread.start()
-
-    @classmethod
-    def _import(cls) -> None:
-        import pygments.lexers  # noqa: F401
-
-        cls.ready.set()
-
-
-def load_lexers(*, wait: bool = False) -> None:
-    """Get ready to colour code; `wait` until that is done."""
-    _Lexers.load()
-    if wait:
-        _Lexers.ready.wait()
-
-
 class CodeColours:
     """Colours the code of a document, some lines at a time."""
 
@@ -100,27 +111,33 @@ class CodeColours:
 
     @property
     def ready(self) -> bool:
-        """Whether code can be coloured already."""
-        return _Lexers.ready.is_set()
+        """Whether the next code can be coloured already."""
+        return not self._waiting or _LEXERS.want(self._waiting[0].language)
 
     def add(self, region: Region) -> None:
         """Colour this code when its turn comes."""
         if region.kind is RegionKind.CODE:
             self._waiting.append(region)
-            load_lexers()
+            load_lexer(region.language)
 
     def clear(self) -> None:
         """Forget all code."""
         self._waiting.clear()
         self._lines = None
 
+    def finish(self) -> None:
+        """Colour all there is, now."""
+        for region in self._waiting:
+            load_lexer(region.language, wait=True)
+        self.work(float("inf"))
+
     def work(self, seconds: float) -> None:
-        """Colour lines for about so long, some at least; nothing before all is ready."""
-        if not self.ready:
-            return
+        """Colour lines for about so long, some at least, as far as all is ready for them."""
         end = time.perf_counter() + seconds
         while self.busy:
             if self._lines is None:
+                if not self.ready:
+                    break
                 region = self._waiting.popleft()
                 self._lines = line_formats(region.code, region.language, current())
                 self._number, self._last = region.first, region.last

@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.chat.backdrop import paint_region, region_box
-from app.chat.highlight import CodeColours, load_lexers
+from app.chat.highlight import CodeColours, load_lexer
 from app.chat.line_boxes import BlockLines
 from app.chat.markdown import Block, BlockKind
 from app.chat.message_source import MessageSource
@@ -148,9 +148,7 @@ class TextView(TextSurface):
     def complete(self) -> None:
         """Lay out at once what would follow in slices."""
         self.work(_FOREVER)
-        if self._colours.busy:
-            load_lexers(wait=True)
-            self._colours.work(_FOREVER)
+        self._colours.finish()
 
     def work(self, until: float) -> bool:
         """Lay out more, until about the time `until`; whether all of it is there."""
@@ -328,8 +326,8 @@ class TextView(TextSurface):
             end += 1
         last = end == len(blocks) and not self._waiting
         tail = self._source.tail if last else ()
-        if tail and tail[-1].kind is BlockKind.CODE:
-            load_lexers()
+        if tail and tail[-1].kind is BlockKind.CODE and "\n" in tail[-1].source:
+            load_lexer(tail[-1].language)
         for region in self._writer.update(blocks[self._shown : end], tail):
             self._colours.add(region)
         self._shown = end

@@ -11,7 +11,7 @@ from PySide6.QtGui import QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.highlight import load_lexers
+from app.chat.highlight import load_lexer
 from app.chat.regions import RegionKind
 from app.chat.surface import selected_text
 from app.chat.text_view import TextView
@@ -52,7 +52,8 @@ _LINES = [
 
 @pytest.fixture(autouse=True)
 def _lexers() -> None:
-    load_lexers(wait=True)
+    for language in ("python", "c"):
+        load_lexer(language, wait=True)
 
 
 @pytest.fixture
