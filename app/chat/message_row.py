@@ -42,6 +42,9 @@ class MessageRow(Row):
         super().__init__(parent)
         self.message = message
         self.text = TextView(name, self.text_parent())
+        by_keyboard = Qt.TextInteractionFlag.TextSelectableByKeyboard
+        self.text.setTextInteractionFlags(self.text.textInteractionFlags() | by_keyboard)
+        self.text.setCursorWidth(0)
         self.text.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.text.customContextMenuRequested.connect(self._open_text_menu)
         self.text.resized.connect(self.grown)
@@ -90,7 +93,12 @@ class MessageRow(Row):
 
     def load(self, until: float) -> bool:
         """Lay out more of the text."""
-        return self.text.work(until)
+        whole = self.text.work(until)
+        cursor = self.text.textCursor()
+        if whole and not self._focused and not cursor.hasSelection() and cursor.position():
+            cursor.setPosition(0)  # keys select from the beginning; writing has moved it along
+            self.text.setTextCursor(cursor)
+        return whole
 
     @property
     def whole(self) -> bool:

@@ -149,6 +149,22 @@ def test_text_is_selected_in_one_message_at_a_time_and_its_widget_stays(reader: 
     assert first not in reader.transcript.bubbles
 
 
+def test_text_is_selected_with_keys(reader: Reader) -> None:
+    reader.transcript.show_messages([message(0), message(1, "Some words of an **answer** here")])
+    reader.settle()
+    reader.window.activateWindow()
+    text = reader.last_answer().text
+    text.setFocus()
+    both = Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.ControlModifier
+    for _ in range(2):
+        reader.bot.keyClick(text, Qt.Key.Key_Right, both)
+    reader.bot.keyClick(text, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == "Some words "
+    reader.bot.keyClick(text, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    reader.bot.keyClick(text, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == "Some words of an answer here"
+
+
 def test_tab_goes_through_what_is_in_sight(reader: Reader) -> None:
     reader.transcript.show_messages([message(0), message(1, _CODE), message(2)])
     reader.settle()
