@@ -12,7 +12,7 @@ from app.history.lock import FileLock
 from app.history.schema import MIGRATIONS, PROBES, Migration
 from engine.errors import UserFixable
 
-_SIDE_FILES = ("-wal", "-shm", "-journal")
+SIDE_FILES = ("-wal", "-shm", "-journal")
 _HEADER_BYTES = 100
 _SMALL = 16_000_000
 _VERSION = slice(60, 64)  # user_version in the header of an SQLite file, big-endian
@@ -31,7 +31,7 @@ def connect(
     Raises:
         UserFixable: newer version, damage, no room, no permission. The file stays as it is.
     """
-    _refuse_newer(_version_in_header(path), len(migrations), path)
+    refuse_newer(path, len(migrations))
     with translated(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
         try:
@@ -153,7 +153,7 @@ def set_aside(path: Path) -> Path:
     try:
         target = _free_name(path)
         # The main file goes last: a stranded -wal would be replayed into the fresh history.
-        for suffix in (*_SIDE_FILES, ""):
+        for suffix in (*SIDE_FILES, ""):
             source = path.with_name(path.name + suffix)
             if source.exists():
                 source.rename(target.with_name(target.name + suffix))
@@ -174,7 +174,7 @@ def _free_name(path: Path) -> Path:
     while True:
         tail = stamp if number == 1 else f"{stamp}-{number}"
         target = path.with_name(f"{path.stem}-damaged-{tail}{path.suffix}")
-        if not any(target.with_name(target.name + s).exists() for s in ("", *_SIDE_FILES)):
+        if not any(target.with_name(target.name + s).exists() for s in ("", *SIDE_FILES)):
             return target
         number += 1
 
@@ -197,6 +197,11 @@ def _version_in_header(path: Path) -> int:
     if not header.startswith(b"SQLite format 3\0"):
         return 0
     return int.from_bytes(header[_VERSION], "big", signed=True)
+
+
+def refuse_newer(path: Path, known: int = len(MIGRATIONS)) -> None:
+    """Raise `UserFixable` if a newer Duotail wrote the file; it is not even opened."""
+    _refuse_newer(_version_in_header(path), known, path)
 
 
 def _refuse_newer(version: int, known: int, path: Path) -> None:

@@ -10,10 +10,15 @@ from typing import Any
 
 from app.history.database import transaction, translated
 from app.history.upkeep import Upkeep
+from engine.errors import UserFixable
+from engine.language import tr
 
 
 class HistoryFile:
     """One connection to a history, used from one thread."""
+
+    read_only = False
+    """Whether this is only to look at: whatever changes something is refused."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, upkeep: Upkeep) -> None:
         self.path = path
@@ -23,6 +28,11 @@ class HistoryFile:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        if self.read_only:
+            raise UserFixable(
+                tr("Your conversations can only be read at the moment, nothing can be added."),
+                tr("The message about the history, shown at the start, says what can be done."),
+            )
         with self._upkeep.turn, translated(self.path), transaction(self._connection):
             yield
         if self._new_words:

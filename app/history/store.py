@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from app.history import index
-from app.history.database import connect, is_small, lock_path
+from app.history.database import (
+    SIDE_FILES,
+    check,
+    connect,
+    is_small,
+    lock_path,
+    refuse_newer,
+    set_aside,
+    translated,
+)
 from app.history.lock import FileLock
 from app.history.records import Hit
+from app.history.rescue import rescue
 from app.history.searcher import HistorySearch
 from app.history.trees import Trees
 from app.history.upkeep import Upkeep
 from engine.errors import UserFixable
+from engine.language import tr
 
 _PURGED_AT_ONCE = 50
 _PURGE_S = 0.5
@@ -39,7 +53,9 @@ class HistoryStore(Trees):
     drive raises `UserFixable`; the call then had no effect and may be repeated.
     """
 
-    read_only = False
+    lost = 0
+    """How many messages are known to be missing from a damaged history."""
+    _temporary: Path | None = None
 
     @classmethod
     def open(cls, path: Path, damaged: Callable[[UserFixable], None] = lambda _: None) -> Self:
@@ -64,6 +80,44 @@ class HistoryStore(Trees):
         except BaseException:
             lock.release()
             raise
+
+    @classmethod
+    def open_read_only(cls, path: Path) -> Self:
+        """Open whatever can be read of a history that cannot be opened: damaged, not writable.
+
+        It is a copy in a temporary folder, which `close` removes: the file itself is not touched.
+
+        Raises:
+            UserFixable: it cannot be read at all, nothing is left of it, or it is newer than us.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="duotail-"))
+        try:
+            copy, lost = folder / path.name, 0
+            _copy(path, copy)
+            try:
+                with closing(connect(copy)) as connection:
+                    check(connection, path)
+                store = cls.open(copy)
+            except UserFixable:
+                refuse_newer(path)
+                lost = rescue(copy, folder / "rescued.sqlite3")
+                store = cls.open(folder / "rescued.sqlite3")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        store._show_only(folder, lost)  # noqa: SLF001 - our own
+        return store
+
+    def keep(self, path: Path) -> Path:
+        """Make what could be read the history at `path`; the new name of what was there.
+
+        Raises:
+            UserFixable: the place cannot be written to. The old file is then still there.
+        """
+        kept = set_aside(path)
+        with translated(path), closing(sqlite3.connect(path)) as fresh:
+            self._connection.backup(fresh)
+        return kept
 
     def __init__(
         self, path: Path, connection: sqlite3.Connection, lock: FileLock, upkeep: Upkeep
@@ -109,6 +163,11 @@ class HistoryStore(Trees):
         finally:
             self._connection.close()
             self._lock.release()
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _show_only(self, folder: Path, lost: int) -> None:
+        self._temporary, self.lost, self.read_only = folder, lost, True
 
     def _purge_deleted(self) -> None:
         """Really delete what is hidden. Much of it takes several starts: nobody shall wait."""
@@ -136,3 +195,17 @@ class HistoryStore(Trees):
         run("RELEASE index_alone")
         for message_id, _ in doomed:  # children, which have the higher ids, come first
             run("DELETE FROM message WHERE id = ?", (message_id,))
+
+
+def _copy(path: Path, target: Path) -> None:
+    try:
+        for suffix in ("", *SIDE_FILES[:1]):  # the journal holds what was said last
+            source = path.with_name(path.name + suffix)
+            if not suffix or source.exists():
+                target.with_name(target.name + suffix).write_bytes(source.read_bytes())
+    except OSError as error:
+        raise UserFixable(
+            tr("The history {path} cannot be read.").format(path=path),
+            tr("Check the permissions of the file and its folder."),
+            str(error),
+        ) from error
