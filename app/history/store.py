@@ -98,6 +98,12 @@ class HistoryStore(Trees):
                 with closing(connect(copy)) as connection:
                     check(connection, path)
                 store = cls.open(copy)
+                try:
+                    for conversation in store.conversations():
+                        store.tree(conversation.id)
+                except UserFixable:
+                    store.close()
+                    raise
             except UserFixable:
                 refuse_newer(path)
                 lost = rescue(copy, folder / "rescued.sqlite3")

@@ -36,8 +36,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 begun = store.begin_answer(chat.id, model="m", sampling=SamplingParams(seed=turn))
                 store.finish_answer(
                     begun.id,
-                    text=f"answer {number}.{turn} "
-                    + "because " * random.Random(turn).choice((9, 999)),
+                    text=f"answer {number}.{turn} " + "because " * (999 if turn % 2 else 9),
                     token_ids=tuple(range(50)),
                     marks=None,
                     state=AnswerState.COMPLETE,
@@ -219,8 +218,8 @@ def test_a_large_history_opens_at_once_and_is_looked_over_afterwards(
     data = bytearray(filled.read_bytes())
     with closing(sqlite3.connect(filled)) as connection:
         (page,) = connection.execute(
-            "SELECT pageno FROM dbstat WHERE name = 'message' AND pagetype = 'leaf' LIMIT 1"
-        ).fetchone() or (0,)
+            "SELECT rootpage FROM sqlite_master WHERE name = 'message_by_parent'"
+        ).fetchone()
     data[(page - 1) * 4096 : (page - 1) * 4096 + 64] = b"\xff" * 64
     filled.write_bytes(data)
     with HistoryStore.open(filled, found.append) as store:
