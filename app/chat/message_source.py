@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from app.chat.block_stream import BlockStream
-from app.chat.markdown import Block, BlockKind, clean, plain
+from app.chat.markdown import Block, BlockKind, clean
 from app.chat.source_map import Offsets, utf16_length
 from app.chat.thinking import Part, Piece, ThoughtSplitter
+from app.chat.typed import TypedText
 
 
 class Thought:
@@ -35,6 +36,7 @@ class MessageSource:
         self._begin = start
         self._markdown = markdown
         self._divides = thoughts and markdown
+        self._typed = TypedText()
         self._raw: list[str] = []
         self.restarts = 0
         """How often everything had to begin anew: it turned out to be thought."""
@@ -68,9 +70,8 @@ class MessageSource:
         """Take in more text."""
         self._raw.append(text)
         if not self._markdown:
-            start = self.offsets.length
             self.offsets.feed(text)
-            self.committed.extend(plain(clean(text), start))
+            self.committed.extend(self._typed.feed(clean(text)))
         elif self._divides:
             self._take(list(self._splitter.feed(text)))
         else:
@@ -82,6 +83,8 @@ class MessageSource:
             self._take(list(self._splitter.finish()))
         if self._markdown:
             self._stream.finish()
+        else:
+            self.committed.extend(self._typed.finish())
 
     def _take(self, pieces: list[Piece]) -> None:
         if any(piece.part is Part.CLOSING_ALL for piece in pieces):
