@@ -317,3 +317,28 @@ def test_text_outside_the_basic_plane(view: TextView) -> None:
     cursor.setPosition(5)
     cursor.setPosition(7, QTextCursor.MoveMode.KeepAnchor)
     assert selected_text(cursor) == "\U0001f600"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| a | b |\n|---|--:|\n" + "".join(f"| *{n}* | x{n} |\n" for n in range(70)) + "\nend",
+        "```python\n" + "".join(f"x{n} = {n}\n\n" for n in range(60)) + "```\n\nend",
+        "Sentence one is here. " * 200 + "\n\nend",
+        "x" * 9_000 + "\n\nend",
+    ],
+    ids=["table", "code", "prose", "line"],
+)
+def test_a_streamed_chain_looks_like_one_shown_at_once(
+    view: TextView, host: QWidget, text: str
+) -> None:
+    other = _text_view(host)
+    other.show_markdown(text)
+    other.complete()
+    for start in range(0, len(text), 29):
+        view.append(text[start : start + 29])
+    view.finish()
+    view.complete()
+    assert _looks(view) == _looks(other)
+    assert view.writer.regions == other.writer.regions
+    assert _everything(view) == _everything(other)
