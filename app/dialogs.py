@@ -29,7 +29,7 @@ _FIXED = (
     (later("New line in the message"), "Shift+Return"),
     (later("Rename the chosen conversation"), "F2"),
     (later("Delete the chosen conversation"), "Del"),
-    (later("Pin the chosen conversation, or no longer"), "Ctrl+D"),
+    (later("Pin or unpin the conversation"), "Ctrl+D"),
     (later("Move the chosen conversation to a folder"), "Ctrl+Shift+M"),
     (later("New folder in the conversations"), "Ctrl+Shift+N"),
     (later("Export the chosen conversation"), "Ctrl+E"),

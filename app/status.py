@@ -142,5 +142,6 @@ class EngineStatus:
         if self.plan is None:
             return ""
         mode, draft = tr(_MODE_NAMES[self.plan.mode]), self.plan.draft
-        words = tr("{mode} · draft: {draft}").format(mode=mode, draft=draft)
-        return words if draft else tr("{mode} · no draft").format(mode=mode)
+        if not draft:
+            return tr("{mode} · no draft").format(mode=mode)
+        return tr("{mode} · draft: {draft}").format(mode=mode, draft=draft)

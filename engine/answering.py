@@ -115,7 +115,8 @@ class Answer:
                     "This conversation is {needed} tokens long, and the context holds {context}."
                 ).format(needed=len(prompt.ids), context=context),
                 tr(
-                    "Shorten the message, start a new chat or load the model with a longer context."
+                    "Shorten the message, start a new conversation or load the model with a longer "
+                    "context."
                 ),
                 len(prompt.ids),
                 context,

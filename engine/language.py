@@ -9,7 +9,7 @@ from __future__ import annotations
 import gettext
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import as_file, files
 from typing import Any
 
@@ -24,12 +24,16 @@ _POINT_AND_COMMA = str.maketrans(",.", ".,")
 _catalogue = gettext.NullTranslations()
 _signs: dict[int, int] = {}
 """How the signs in an English number are written in the language in use."""
+_comma = ", "
+_space = " "
+"""Between words of a list, and between sentences, in the language in use."""
 
 
 def use(code: str) -> None:
     """Speak this language from now on: a code of `LANGUAGES`, or `PSEUDO`; others are English."""
-    global _catalogue, _signs  # noqa: PLW0603 - one language for the whole process
+    global _catalogue, _signs, _comma, _space  # noqa: PLW0603 - one language for the whole process
     _signs = _POINT_AND_COMMA if code == "de" else {}
+    _comma, _space = ("、", "") if code == "zh_CN" else (", ", " ")
     if code == PSEUDO:
         _catalogue = _Pseudo()
     elif code in LANGUAGES and code != ENGLISH:
@@ -70,6 +74,16 @@ def number(value: float, spec: str = ",") -> str:
     written = format(value, spec).translate(_signs)
     # A percent sign stands a little apart, and is never left alone on the next line.
     return f"{written[:-1]}\N{NARROW NO-BREAK SPACE}%" if spec.endswith("%") else written
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words one after the other, with the language's comma between them."""
+    return _comma.join(words)
+
+
+def sentences(*texts: str) -> str:
+    """Sentences one after the other, with the language's space between them."""
+    return _space.join(text for text in texts if text)
 
 
 def later(text: str) -> str:

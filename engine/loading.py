@@ -114,7 +114,7 @@ def check(command: Load, memory_available: int) -> CheckedPair:
     except OSError as error:  # a folder one may not look into, a drive that is gone
         raise UserFixable(
             tr("The model's files cannot be read."),
-            tr("Check that the drive is there and that you may read the folder."),
+            tr("Check that the drive is connected and that you may read the folder."),
             str(error),
         ) from error
 

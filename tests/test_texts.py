@@ -284,6 +284,33 @@ def test_catalogues_can_collect_every_text() -> None:
             assert not wrong, f"{local(path)}:{call.lineno}"
 
 
+def test_no_text_is_asked_for_inside_an_f_string() -> None:
+    """Babel does not look into them on every Python."""
+    for path in sources():
+        found = within_f_strings(path.read_text(encoding="utf-8"))
+        assert not found, f"{local(path)}: {found}"
+
+
+def within_f_strings(source: str) -> list[str]:
+    """Texts for the catalogues that are not collected; `tr` may look up what `later` has marked."""
+    return [
+        f"line {call.lineno}: {name_of(call)}"
+        for string in ast.walk(ast.parse(source))
+        if isinstance(string, ast.JoinedStr)
+        for call in ast.walk(string)
+        if isinstance(call, ast.Call)
+        and name_of(call) in WRAPPERS
+        and not (name_of(call) == "tr" and isinstance(call.args[0], ast.Name))
+    ]
+
+
+def test_texts_within_f_strings_are_found() -> None:
+    assert within_f_strings("f'{tr(\"Stop\")}: {n}'") == ["line 1: tr"]
+    assert within_f_strings('f\'{tr_count("{n} word", "{n} words", n)}\'') == ["line 1: tr_count"]
+    assert within_f_strings("f'{tr(name)} {value}'") == []
+    assert within_f_strings("tr('{n} of').format(n=1)") == []
+
+
 def put_together(node: ast.expr) -> bool:
     """Whether a text is made here, and not a literal or the name of one."""
     if isinstance(node, ast.IfExp):

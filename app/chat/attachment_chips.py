@@ -41,10 +41,8 @@ class AttachmentChip(QFrame):
         self._about = QLabel(self)
         self._about.setProperty("look", "small")
         self._remove = IconButton("close", "", self)
-        self._remove.setToolTip(tr("Take this file away"))
-        self._remove.setAccessibleName(
-            tr("Take \u201c{name}\u201d away").format(name=attachment.name)
-        )
+        self._remove.setToolTip(tr("Remove this file"))
+        self._remove.setAccessibleName(tr("Remove \u201c{name}\u201d").format(name=attachment.name))
         self._remove.clicked.connect(self.removed)
         words = QVBoxLayout()
         words.setSpacing(0)

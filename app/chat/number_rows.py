@@ -9,7 +9,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWidget
 
 from app.settings.kinds import Number
-from app.settings.presets import KINDS
+from app.settings.presets import FIELDS
 from app.theme.fonts import keep_sized, scaled
 from engine.language import later, tr
 
@@ -18,54 +18,31 @@ _LONGEST_ANSWER = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class NumberSpec:
-    """How one number of a `ChatSetup` is asked for; `KINDS` has its range. Texts are for `tr`."""
+    """One number of a `ChatSetup` that is asked for, called and explained as in a preset."""
 
     field: str
-    label: str
-    help: str
     lowest_words: str = ""
-    """What the lowest value is called."""
+    """What the lowest value is called, for `tr`."""
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        return tr(FIELDS[self.field].label)
+
+    @property
+    def help(self) -> str:
+        """What it does."""
+        return tr(FIELDS[self.field].about)
 
 
 SPECS = (
-    NumberSpec(
-        "top_k",
-        later("Top-k"),
-        later("Only so many of the likeliest words are drawn from."),
-        later("all"),
-    ),
-    NumberSpec(
-        "top_p",
-        later("Top-p"),
-        later("Drawn from the likeliest words that together reach this share. 1 takes all."),
-    ),
-    NumberSpec(
-        "min_p",
-        later("Min-p"),
-        later("Leaves out words less likely than this share of the likeliest one."),
-        later("off"),
-    ),
-    NumberSpec(
-        "repetition_penalty",
-        later("Repetition penalty"),
-        later("Above 1, words that were said before become less likely."),
-    ),
-    NumberSpec(
-        "presence_penalty",
-        later("Presence penalty"),
-        later("Above 0, the answer avoids every word it has used already."),
-    ),
-    NumberSpec(
-        "frequency_penalty",
-        later("Frequency penalty"),
-        later("Above 0, the answer avoids words the more, the more often it has used them."),
-    ),
-    NumberSpec(
-        "max_tokens",
-        later("Longest answer"),
-        later("In tokens; four of them make about three words. \u201cContinue\u201d goes on."),
-        later("any length"),
-    ),
+    NumberSpec("top_k", later("all")),
+    NumberSpec("top_p"),
+    NumberSpec("min_p", later("off")),
+    NumberSpec("repetition_penalty"),
+    NumberSpec("presence_penalty"),
+    NumberSpec("frequency_penalty"),
+    NumberSpec("max_tokens", later("any length")),
 )
 
 
@@ -103,14 +80,14 @@ class NumberRow(QWidget):
         self.box.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
         self.box.setAlignment(Qt.AlignmentFlag.AlignRight)
         keep_sized(self.box, lambda: self.box.setFixedSize(scaled(104), scaled(32)))
-        self.box.setAccessibleName(tr(spec.label))
-        self.box.lineEdit().setAccessibleName(tr(spec.label))
-        self.box.setAccessibleDescription(tr(spec.help))
+        self.box.setAccessibleName(spec.label)
+        self.box.lineEdit().setAccessibleName(spec.label)
+        self.box.setAccessibleDescription(spec.help)
         if spec.lowest_words:
             self.box.setSpecialValueText(tr(spec.lowest_words))
-        label = QLabel(tr(spec.label), self)
+        label = QLabel(spec.label, self)
         label.setBuddy(self.box)
-        explained = QLabel(tr(spec.help), self)
+        explained = QLabel(spec.help, self)
         explained.setProperty("look", "small")
         explained.setWordWrap(True)
         grid = QGridLayout(self)
@@ -140,7 +117,7 @@ class NumberRow(QWidget):
 
 
 def _box(field: str, parent: QWidget) -> QSpinBox | QDoubleSpinBox:
-    kind = KINDS[field]
+    kind = FIELDS[field].kind
     if isinstance(kind, Number):
         real = _RealBox(parent)
         real.setDecimals(2)

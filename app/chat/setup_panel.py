@@ -26,6 +26,7 @@ from app.chat.preset_bar import PresetBar
 from app.chat.setup_words import baseline, is_changed, temperature_words
 from app.history import ChatSetup
 from app.settings import Settings
+from app.settings.presets import LARGEST_SEED
 from app.theme.fonts import keep_sized, scaled
 from app.theme.theme import ui_font
 from engine.language import tr
@@ -77,8 +78,8 @@ class SetupPanel(QFrame):
         self._number.lineEdit().setAccessibleName(tr("Temperature, as a number"))
         self._number.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         self._seed.setAccessibleName(tr("Seed"))
-        self._seed.setPlaceholderText(tr("a new one"))
-        self._seed.setMaxLength(18)
+        self._seed.setPlaceholderText(tr("A new seed each time"))
+        self._seed.setMaxLength(len(str(LARGEST_SEED)))
         self.prompt.setAccessibleName(tr("System prompt"))
         self.prompt.setPlaceholderText(tr("For example: Answer briefly, in plain words."))
         self.prompt.setTabChangesFocus(True)
@@ -215,7 +216,7 @@ class SetupPanel(QFrame):
         if not self._fixed.isChecked():
             self._seed.clear()
             self._change(seed=None)
-        elif text.isascii() and text.isdigit():
+        elif text.isascii() and text.isdigit() and int(text) <= LARGEST_SEED:
             self._change(seed=int(text))  # half-typed: the last good seed stays in force
 
     def _take_prompt(self) -> None:

@@ -102,7 +102,7 @@ def file_name(title: str, form: Format, taken: set[str]) -> str:
     """A name that every file system takes and that is not `taken`; it is added there."""
     stem = " ".join(_NOT_IN_NAMES.sub(" ", title).split())[:_LONGEST_NAME].strip(" .")
     if not stem or _RESERVED.fullmatch(stem):
-        stem = f"{tr('Conversation')} {stem}".strip()
+        stem = (tr("Conversation") + " " + stem).strip()
     name, number = f"{stem}.{form}", 2
     while name.casefold() in taken:
         name, number = f"{stem} ({number}).{form}", number + 1

@@ -58,9 +58,10 @@ class Imported(list[Conversation]):
 
 def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> str:
     """The branch on show, to read: without what the model only thought."""
-    parts = [f"# {conversation.title or tr('New chat')}"]
+    parts = ["# " + (conversation.title or tr("New chat"))]
     if conversation.setup.system_prompt:
-        parts.append(f"**{tr('System prompt')}**\n\n{conversation.setup.system_prompt}")
+        heading = tr("System prompt")
+        parts.append(f"**{heading}**\n\n{conversation.setup.system_prompt}")
     for message in messages:
         who = tr("You") if message.role is Role.USER else message.model or tr("Assistant")
         when = datetime.fromtimestamp(message.created_at).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -174,7 +174,7 @@ def check_display(environment: os._Environ[str] | dict[str, str]) -> None:
         tr("The screen {name} cannot be reached.").format(name=display)
         if display
         else tr("There is no screen here."),
-        tr('Run it on a desktop, or under "xvfb-run -a".'),
+        tr("Run it on a desktop, or under “xvfb-run -a”."),
     )
 
 

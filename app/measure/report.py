@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import median, quantiles
 
 from app.measure.probe import Spent, Waits
+from engine.columns import left, right
 from engine.language import tr, tr_count
 
 
@@ -183,11 +184,14 @@ def table(report: UiReport) -> str:
     lines = [
         f"{setting.model}, {threads}, {cores}, {where}",
         "",
-        f"{'':<42}{tr('measured'):>12}{tr('budget'):>12}",
+        left("", 42) + right(tr("measured"), 12) + right(tr("budget"), 12),
     ]
     lines += [
-        f"{line.what:<42}{_number(line.measured, line.unit):>12}"
-        f"{_number(line.budget, line.unit):>12}  {tr('kept') if line.kept else tr('OVER')}"
+        left(line.what, 42)
+        + right(_number(line.measured, line.unit), 12)
+        + right(_number(line.budget, line.unit), 12)
+        + "  "
+        + (tr("kept") if line.kept else tr("OVER"))
         for line in report.lines()
     ]
     lines += ["", *_details(report)]

@@ -35,7 +35,7 @@ class Controls(QWidget):
         for button in self.buttons.values():
             row.addWidget(button)
         row.addStretch(1)
-        self.freeze = IconButton("pause", tr("Freeze the pictures"), self)
+        self.freeze = IconButton("pause", tr("Freeze the graphs"), self)
         self.freeze.setCheckable(True)
         self.freeze.toggled.connect(self._freeze)
         self.tables = IconButton("table", tr("Show as table"), self)
@@ -77,7 +77,7 @@ class Controls(QWidget):
 
     def _freeze(self, frozen: bool) -> None:
         self._sight.freeze(frozen=frozen)
-        name = tr("Go on") if frozen else tr("Freeze the pictures")
+        name = tr("Go on") if frozen else tr("Freeze the graphs")
         self.freeze.setAccessibleName(name)
         self.freeze.setToolTip(name)
         self.freeze.set_icon("play" if frozen else "pause", "accent" if frozen else "muted")

@@ -1,4 +1,4 @@
-"""Acceptance by position: how often the first, second, third... drafted token is right."""
+"""Accepted by position: how often the first, second, third... drafted token is right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DepthView(PaintedView):
     """One bar per position: the accepted share solid, the rejected rest hatched."""
 
     def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
-        super().__init__(tr("Acceptance by position"), sight, parent)
+        super().__init__(tr("Accepted by position"), sight, parent)
 
     def height_for(self, room: float) -> float:  # noqa: ARG002
         """Header, percentages, bars, positions; one line where there is nothing to count."""

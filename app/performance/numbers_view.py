@@ -11,7 +11,7 @@ from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight
 from app.performance.table import Table, of_numbers
 from app.theme.theme import current
-from engine.language import tr
+from engine.language import listed, tr
 
 _GAP = 12
 
@@ -38,8 +38,9 @@ class NumbersView(PaintedView):
 
     def describe(self) -> str:
         """Every number with its label."""
-        return ", ".join(
-            f"{label}: {tr('none') if value == wording.ABSENT else value}"
+        none = tr("none")
+        return listed(
+            f"{label}: {none if value == wording.ABSENT else value}"
             for value, label in wording.numbers(self.sight.tally)
         )
 

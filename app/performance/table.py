@@ -56,7 +56,7 @@ def as_text(table: Table) -> str:
 def of_numbers(title: str, tally: AnswerTally | None) -> Table:
     """The strip of numbers."""
     rows = tuple((label, value) for value, label in wording.numbers(tally))
-    return Table(title, (tr("What"), tr("Value")), rows)
+    return Table(title, (tr("Item"), tr("Value")), rows)
 
 
 def of_depths(title: str, depths: list[tuple[int, int]]) -> Table:

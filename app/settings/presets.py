@@ -23,6 +23,9 @@ class PresetField:
     """What no value means, where it may have none."""
 
 
+LARGEST_SEED = 2**63 - 1
+"""What TOML and SQLite can hold."""
+
 FIELDS: dict[str, PresetField] = {
     "system_prompt": PresetField(
         Word(longest=100_000),
@@ -36,45 +39,45 @@ FIELDS: dict[str, PresetField] = {
     ),
     "top_k": PresetField(
         Whole(0, 1000),
-        later("Most likely words (top-k)"),
-        later("Chooses among so many of the most likely words; 0 among all."),
+        later("Top-k"),
+        later("Only so many of the most likely words are drawn from; 0 takes all."),
     ),
     "top_p": PresetField(
         Number(0.01, 1, 0.05),
-        later("Share of probability (top-p)"),
-        later("Chooses among the most likely words that together reach this share; 1 is all."),
+        later("Top-p"),
+        later("Draws from the most likely words that together reach this share; 1 takes all."),
     ),
     "min_p": PresetField(
         Number(0, 1, 0.01),
-        later("Least probability (min-p)"),
-        later("Leaves out words this much less likely than the most likely one; 0 none."),
+        later("Min-p"),
+        later("Leaves out words less likely than this share of the most likely one."),
     ),
     "repetition_penalty": PresetField(
         Number(0.5, 2, 0.05),
         later("Repetition penalty"),
-        later("Above 1, words of the conversation become less likely."),
+        later("Above 1, words that were said before become less likely."),
     ),
     "presence_penalty": PresetField(
         Number(-2, 2),
         later("Presence penalty"),
-        later("Above 0, words that the answer already has become less likely."),
+        later("Above 0, words already used become less likely."),
     ),
     "frequency_penalty": PresetField(
         Number(-2, 2),
         later("Frequency penalty"),
-        later("Above 0, words become less likely with every time the answer has had them."),
+        later("Above 0, words become less likely each time they are used."),
     ),
     "seed": PresetField(
-        Whole(0, 2**63 - 1),
+        Whole(0, LARGEST_SEED),
         later("Seed"),
-        later("The same seed and question give the same answer."),
-        later("A new one each time"),
+        later("The same seed gives the same answer to the same question."),
+        later("A new seed each time"),
     ),
     "max_tokens": PresetField(
         Whole(1, 2**31 - 1),
-        later("Longest answer, in tokens"),
-        later("A token is a word or a part of one."),
-        later("No limit"),
+        later("Longest answer"),
+        later("In tokens; four of them make about three words. “Continue” goes on."),
+        later("any length"),
     ),
     "thinking": PresetField(
         Switch(),

@@ -110,7 +110,7 @@ class PrivacyPage(QWidget):
     def _data_folder(self) -> PlaceRow:
         about = tr("Conversations, log and crash reports are in this folder.")
         if self._paths.pointer is None:
-            about += " " + tr("It was chosen by the command line or the environment.")
+            about += " " + tr("It was set on the command line or in the environment.")
         row = self._add(PlaceRow(tr("Data folder"), about, self._paths.data, self))
         row.add_button(tr("Open the folder"), lambda: _show_folder(self._paths.data))
         move = row.add_button(tr("Move…"), self._move)
@@ -220,7 +220,7 @@ class PrivacyPage(QWidget):
     def _offer_restart(self, target: Path) -> None:
         box = QMessageBox(self)
         box.setWindowTitle("Duotail")
-        box.setText(tr("The data move at the next start."))
+        box.setText(tr("The data will be moved at the next start."))
         box.setInformativeText(
             tr(
                 "They are copied to {folder} and checked before anything is opened. The present"

@@ -80,7 +80,7 @@ def shape(name: str) -> ModelConfig:
     except KeyError:
         known = ", ".join(SHAPES)
         raise UserFixable(
-            tr('There is no shape "{name}".').format(name=name),
+            tr("There is no shape “{name}”.").format(name=name),
             tr("Choose one of {known}.").format(known=known),
         ) from None
 

@@ -19,10 +19,14 @@ from engine.cli.options import (
     one_or_more,
     sampling,
 )
+from engine.columns import left, right
 from engine.errors import UserFixable
-from engine.language import tr
+from engine.language import number, tr
 
 DEFAULT_MAX_TOKENS = 128
+
+_WIDTHS = (9, 10, 10, 10, 17, 8)
+"""Of the columns behind the first."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -91,11 +95,23 @@ def _progress(done: int, total: int) -> None:
 
 
 def _table(rows: dict[str, Summary]) -> str:
-    lines = [tr("category          prompts  plain/s  draft/s  speed-up  accept. length  exact")]
+    head = [
+        tr("prompts"),
+        tr("plain/s"),
+        tr("draft/s"),
+        tr("speed-up"),
+        tr("accept. length"),
+        tr("exact"),
+    ]
+    lines = [left(tr("category"), 16) + "".join(map(right, head, _WIDTHS))]
     for name, row in rows.items():
-        length = f"{row.acceptance_length:.2f}" if row.acceptance_length else "-"
-        lines.append(
-            f"{name:<18}{row.prompts:>6}{row.plain_tokens_per_s:>9.1f}{row.tokens_per_s:>9.1f}"
-            f"{row.speedup:>9.2f}x{length:>15}  {tr('yes') if row.exact else tr('NO')}"
-        )
+        cells = [
+            str(row.prompts),
+            number(row.plain_tokens_per_s, ".1f"),
+            number(row.tokens_per_s, ".1f"),
+            number(row.speedup, ".2f") + "x",
+            number(row.acceptance_length, ".2f") if row.acceptance_length else "-",
+            tr("yes") if row.exact else tr("NO"),
+        ]
+        lines.append(left(name, 16) + "".join(map(right, cells, _WIDTHS)))
     return "\n".join(lines) + "\n"

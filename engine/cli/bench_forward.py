@@ -21,9 +21,10 @@ from engine.bench.peer.side import llama_cpp
 from engine.bench.shapes import RandomWeights, shape
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
+from engine.columns import left
 from engine.commands import WeightFormat
 from engine.hub.local import ModelFolder, resolve_model
-from engine.language import tr
+from engine.language import number, tr
 from engine.model.decoder import Decoder
 from engine.model.weights import SafetensorsFolder
 
@@ -116,11 +117,11 @@ def _report(arguments: argparse.Namespace, result: dict[str, object]) -> ExitCod
         sys.stdout.write(json.dumps(result, default=asdict) + "\n")
         return ExitCode.DONE
     for name, value in result.items():
-        sys.stdout.write(f"{name:<18}{_words(value)}\n")
+        sys.stdout.write(left(name, 18) + _words(value) + "\n")
     return ExitCode.DONE
 
 
 def _words(value: object) -> str:
     if isinstance(value, list):
-        return "".join(f"{_words(part):<10}" for part in value)
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+        return "".join(left(_words(part), 10) for part in value)
+    return number(value, ".5g") if isinstance(value, float) else str(value)

@@ -11,9 +11,10 @@ from engine.bench.passages import read_passages
 from engine.bench.quality import Quality, measure_quality
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
+from engine.columns import left, right
 from engine.commands import WeightFormat
 from engine.hub.local import ModelFolder, resolve_model
-from engine.language import tr
+from engine.language import listed, number, tr, tr_count
 from engine.model.chat_template import ChatTemplate
 from engine.model.tokenizer import Tokenizer
 from engine.model.weights import SafetensorsFolder
@@ -57,17 +58,25 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.json:
         sys.stdout.write(json.dumps({"tokens": tokens, "formats": rows}) + "\n")
         return ExitCode.DONE
-    sys.stdout.write(_table(rows) + tr("{count} tokens").format(count=tokens) + "\n")
+    sys.stdout.write(_table(rows) + tr_count("{n} token", "{n} tokens", tokens) + "\n")
     return ExitCode.DONE
 
 
 def _table(rows: dict[str, dict[str, float | None]]) -> str:
     shares = ("vs_f32", "vs_bf16", "weights_only_vs_f32", "activations_cost")
-    lines = [tr("format  perplexity         to f32        to bf16  weights alone    activations")]
+    head = [
+        tr("perplexity"),
+        tr("to f32"),
+        tr("to bf16"),
+        tr("weights alone"),
+        tr("activations"),
+    ]
+    lines = [left(tr("format"), 8) + "".join(right(name, 15) for name in head)]
     for name, row in rows.items():
         cells = [row[share] for share in shares]
-        percent = ["-" if cell is None else f"{100 * cell:+.3f} %" for cell in cells]
-        lines.append(f"{name:<6}{row['perplexity']:>12.4f}" + "".join(f"{p:>15}" for p in percent))
+        values = [number(row["perplexity"] or 0, ".4f")]
+        values += ["-" if cell is None else number(cell, "+.3%") for cell in cells]
+        lines.append(left(name, 8) + "".join(right(value, 15) for value in values))
     return "\n".join(lines) + "\n"
 
 
@@ -93,6 +102,6 @@ def _formats(text: str) -> tuple[WeightFormat, ...]:
     chosen = text.split(",")
     if not set(chosen) <= set(known):
         raise argparse.ArgumentTypeError(
-            tr("{text!r} is not some of {names}").format(text=text, names=", ".join(known))
+            tr("{text!r} is not among {names}").format(text=text, names=listed(known))
         )
     return tuple(WeightFormat(name) for name in dict.fromkeys(chosen))

@@ -12,7 +12,8 @@ from engine.bench.prompts import BenchPrompt, read_prompts
 from engine.bench.rounds import RoundProfile, RoundTimes, profile_rounds
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, add_sampling_options, load_pair, sampling
-from engine.language import tr
+from engine.columns import left, right
+from engine.language import number, tr
 
 PROMPTS = (
     "Hello! How are you?",
@@ -53,12 +54,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _table(profile: RoundProfile) -> str:
     names = [field.name for field in fields(RoundTimes)]
-    lines = [f"{tr('rounds'):<18}" + "".join(f"{name:>14}" for name in names)]
+    lines = [left("", 10) + right(tr("rounds"), 8) + "".join(right(name, 14) for name in names)]
     for kind, count, times in (
         (tr("drafting"), profile.drafting_rounds, profile.drafting),
         (tr("plain"), profile.plain_rounds, profile.plain),
     ):
         if times is not None:
-            values = "".join(f"{getattr(times, name):>14.1f}" for name in names)
-            lines.append(f"{kind:<10}{count:>8}" + values)
+            values = [right(number(getattr(times, name), ".1f"), 14) for name in names]
+            lines.append(left(kind, 10) + right(str(count), 8) + "".join(values))
     return "\n".join(lines) + "\n"

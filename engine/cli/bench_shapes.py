@@ -11,8 +11,9 @@ from engine.bench.shape_speed import DEPTHS, ShapeSpeed, Wishes, measure_shape
 from engine.bench.shapes import shape
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more, probability
+from engine.columns import left, right
 from engine.commands import Mode, WeightFormat
-from engine.language import tr
+from engine.language import number, tr
 from engine.plan.planner import check_mode
 
 
@@ -131,8 +132,13 @@ def _table(measured: ShapeSpeed) -> str:
     ):
         if could:
             rows.append((name.format(depth=could.depth), could.tokens_per_s))
-    lines = [tr("way                         tokens/s  speed-up")]
-    lines += [f"{name:<26}{speed:>10.2f}{speed / plain:>9.2f}x" for name, speed in rows]
+    lines = [left(tr("way"), 34) + right(tr("tokens/s"), 10) + right(tr("speed-up"), 10)]
+    lines += [
+        left(name, 34)
+        + right(number(speed, ".2f"), 10)
+        + right(number(speed / plain, ".2f") + "x", 10)
+        for name, speed in rows
+    ]
     lines.append(_times("", measured.verify, measured.draft))
     if peer:
         lines += [_times("llama.cpp: ", peer.verify, peer.draft), str(peer.settings)]
@@ -141,7 +147,7 @@ def _table(measured: ShapeSpeed) -> str:
 
 
 def _times(whose: str, verify: dict[int, float], draft: float | None) -> str:
-    rows = "  ".join(f"{n}: {1e3 * seconds:.1f}" for n, seconds in verify.items())
+    rows = "  ".join(f"{n}: {number(1e3 * seconds, '.1f')}" for n, seconds in verify.items())
     told = tr("verification of n rows, ms   {rows}").format(rows=rows)
     if draft is not None:
         told += tr("; drafting a token {time:.2f} ms").format(time=1e3 * draft)

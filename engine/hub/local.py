@@ -103,7 +103,7 @@ def resolve_model(name_or_path: str | None) -> Path:
 
 def _no_such_model(name: str) -> UserFixable:
     return UserFixable(
-        tr('There is no model "{name}".').format(name=name[:200]),
+        tr("There is no model “{name}”.").format(name=name[:200]),
         tr("Name a folder, or one of the bundled models: {names}.").format(
             names=", ".join(bundled_names())
         ),

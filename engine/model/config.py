@@ -123,13 +123,13 @@ def _family(source: JsonObject) -> Family:
             tr("Choose a folder with a language model, not a part of one (such as an adapter)."),
         )
     if family not in ARCHITECTURES.values():
-        raise _unsupported(tr('its family is "{family}"').format(family=family[:60]))
+        raise _unsupported(tr("its family is “{family}”").format(family=family[:60]))
     architectures = source.items("architectures")
     if architectures and not any(
         isinstance(name, str) and ARCHITECTURES.get(name) == family for name in architectures
     ):
         raise _unsupported(
-            tr('its architecture is "{name}"').format(name=str(architectures[0])[:60])
+            tr("its architecture is “{name}”").format(name=str(architectures[0])[:60])
         )
     return cast("Family", family)
 
@@ -138,7 +138,7 @@ def _refuse_unsupported(source: JsonObject, family: Family) -> None:
     activation = source.text("hidden_act") or "silu"
     if activation not in ("silu", "swish"):
         raise _unsupported(
-            tr('its activation function is "{activation}"').format(activation=activation[:60])
+            tr("its activation function is “{activation}”").format(activation=activation[:60])
         )
     for key in ("quantization_config", "compression_config"):
         if source.has(key):
@@ -200,7 +200,7 @@ def _rope(source: JsonObject, max_positions: int) -> RopeConfig:
     if kind == "default":
         return RopeConfig(theta=theta)
     if kind not in ("linear", "dynamic", "llama3", "yarn"):
-        raise _unsupported(tr('its positions are stretched by "{kind}"').format(kind=kind[:60]))
+        raise _unsupported(tr("its positions are stretched by “{kind}”").format(kind=kind[:60]))
     # A value beside the scaling takes precedence over one inside it, as in transformers.
     where = source if source.has("original_max_position_embeddings") else scaling
     original = where.integer("original_max_position_embeddings", 1, 1 << 24, default=max_positions)

@@ -71,7 +71,7 @@ class JsonObject:
     def wrong(self, key: str, expected: str) -> UserFixable:
         """The error for a member that is not what it should be."""
         return UserFixable(
-            tr('{origin} is not usable: "{key}" should be {expected}.').format(
+            tr("{origin} is not usable: “{key}” should be {expected}.").format(
                 origin=self.origin, key=key, expected=expected
             ),
             tr(DOWNLOAD_AGAIN),

@@ -24,8 +24,9 @@ def rope_frequencies(config: ModelConfig) -> tuple[Float32s, float]:
     if rope.kind == "dynamic":
         raise UserFixable(
             tr(
-                'Duotail cannot run this model: its positions are stretched by the "dynamic" '
-                "method, which would change what is already computed whenever the chat grows."
+                "Duotail cannot run this model: its positions are stretched by the “dynamic” "
+                "method, which would change what is already computed whenever the conversation "
+                "grows."
             ),
             tr("Choose a model without it, or one that uses linear, Llama 3 or YaRN scaling."),
         )

@@ -112,17 +112,17 @@ def _whole_numbers(value: object, most: int) -> tuple[int, ...] | None:
 
 def _parse_tensor(file: Path, name: str, entry: object, data_start: int) -> StoredTensor:
     if not isinstance(entry, dict):
-        raise damaged(file, tr('"{name}" has no description').format(name=name[:100]))
+        raise damaged(file, tr("“{name}” has no description").format(name=name[:100]))
     dtype = entry.get("dtype")
     shape = _whole_numbers(entry.get("shape"), MAX_DIMENSIONS)
     offsets = _whole_numbers(entry.get("data_offsets"), 2)
     if not isinstance(dtype, str) or shape is None or offsets is None or len(offsets) != 2:
         raise damaged(
-            file, tr('the description of "{name}" cannot be read').format(name=name[:100])
+            file, tr("the description of “{name}” cannot be read").format(name=name[:100])
         )
     if dtype not in ITEM_BYTES:
         raise UserFixable(
-            tr('{file} stores weights as "{dtype}", which Duotail cannot read.').format(
+            tr("{file} stores weights as “{dtype}”, which Duotail cannot read.").format(
                 file=file.name, dtype=dtype[:20]
             ),
             tr("Choose a version of the model in BF16, F16 or F32."),
@@ -131,7 +131,8 @@ def _parse_tensor(file: Path, name: str, entry: object, data_start: int) -> Stor
     begin, end = offsets
     if end - begin != math.prod(shape) * ITEM_BYTES[dtype]:
         raise damaged(
-            file, tr('"{name}" has another size than its shape says').format(name=name[:100])
+            file,
+            tr("“{name}” has a different size from what its shape says").format(name=name[:100]),
         )
     return StoredTensor(file, dtype, shape, data_start + begin, end - begin)
 
@@ -142,7 +143,7 @@ def _check_layout(file: Path, size: int, data_start: int, tensors: dict[str, Sto
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].nbytes)):
         if tensor.begin != position:
             raise damaged(
-                file, tr('"{name}" does not follow the tensor before it').format(name=name[:100])
+                file, tr("“{name}” does not follow the tensor before it").format(name=name[:100])
             )
         position += tensor.nbytes
     if size < position:

@@ -210,7 +210,7 @@ def _read_shards(folder: Path) -> dict[str, StoredTensor]:
             if tensor_name in tensors:
                 raise damaged(
                     folder / name,
-                    tr('"{tensor_name}" is also in another weight file').format(
+                    tr("“{tensor_name}” is also in another weight file").format(
                         tensor_name=tensor_name[:100]
                     ),
                 )
@@ -219,7 +219,7 @@ def _read_shards(folder: Path) -> dict[str, StoredTensor]:
         if tensor_name not in tensors or tensors[tensor_name].file.name != file_name:
             raise damaged(
                 folder / INDEX_FILE,
-                tr('"{tensor_name}" is not in {file_name}, as it says').format(
+                tr("“{tensor_name}” is not in {file_name}, as this file says").format(
                     tensor_name=tensor_name[:100], file_name=file_name
                 ),
             )
@@ -324,7 +324,7 @@ def check_tensors(config: ModelConfig, folder: SafetensorsFolder) -> None:
     # Without this, a hostile layer count would cost time before the first name is missed.
     if config.num_layers > len(folder.names()):
         raise _mismatch(
-            tr("it describes {count} blocks, more than there are weights").format(
+            tr("config.json describes {count} blocks, more than there are weights").format(
                 count=config.num_layers
             ),
             folder,
@@ -352,7 +352,9 @@ def check_tensors(config: ModelConfig, folder: SafetensorsFolder) -> None:
         if name == HEAD and folder.same_bytes(HEAD, EMBEDDING):
             continue
         raise _mismatch(
-            tr("the weights hold {name}, which config.json does not").format(name=name[:100]),
+            tr("the weights hold {name}, which config.json does not mention").format(
+                name=name[:100]
+            ),
             folder,
         )
 
@@ -366,4 +368,4 @@ def _mismatch(what: str, folder: SafetensorsFolder) -> UserFixable:
 
 
 def _size(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "a single number"
+    return " x ".join(map(str, shape)) or tr("a single number")

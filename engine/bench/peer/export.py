@@ -59,7 +59,7 @@ def export(decoder: Decoder) -> Export:
         raise _refused(tr("only models of the native CPU backend can be handed over"))
     if config.rope.kind not in ("none", "linear", "llama3"):
         raise _refused(
-            tr('positions stretched by "{kind}" are not handed over').format(kind=config.rope.kind)
+            tr("positions stretched by “{kind}” are not handed over").format(kind=config.rope.kind)
         )
     if any(width % 32 for width in (config.hidden_size, config.intermediate_size)):
         raise _refused(tr("its rows do not divide into blocks of 32 weights"))
