@@ -34,7 +34,7 @@ from app.settings.language import speak
 from app.theme.theme import Theme
 from engine.errors import UserFixable
 from engine.events import Failed, PlanReady, Unloaded
-from engine.language import tr
+from engine.language import sentences, tr
 
 if TYPE_CHECKING:
     from app.performance.panel import PerformancePanel
@@ -132,10 +132,10 @@ class Assembly:
         self.window.chat.banners.show_trouble(
             UserFixable(
                 trouble.cause,
-                f"{trouble.remedy} Until then conversations are not kept.",
+                sentences(trouble.remedy, tr("Until then conversations are not kept.")),
                 trouble.details,
             ),
-            ("Start with an empty history", self._set_history_aside)
+            (tr("Start with an empty history"), self._set_history_aside)
             if self.paths.history.exists()
             else None,
         )
@@ -147,7 +147,9 @@ class Assembly:
             self.window.chat.show_trouble(error)
             return
         self.window.chat.banners.show_notice(
-            f"The old history is kept as {kept.name}. Start Duotail again to use the new one."
+            tr("The old history is kept as {name}. Start Duotail again to use the new one.").format(
+                name=kept.name
+            )
         )
 
 

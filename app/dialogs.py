@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.keys import key_words
 from app.theme.icons import icon
 from app.theme.theme import current, mono_font, ui_font
 from engine.language import later, tr
@@ -112,9 +112,7 @@ class ShortcutsDialog(_Page):
         grid.setColumnStretch(0, 1)
         pairs = [*shortcuts, *((tr(does), keys) for does, keys in _FIXED)]
         for row, (does, keys) in enumerate(pairs):
-            shown = QLabel(
-                QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText), self
-            )
+            shown = QLabel(key_words(keys), self)
             shown.setProperty("look", "muted")
             shown.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             grid.addWidget(_text(does, self), row, 0)

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from app.paths import find_paths
-from engine.language import LANGUAGES
+from engine import language
+from engine.language import LANGUAGES, listed, tr
 
 COMMANDS = ("chat", "bench", "plan", "models", "train-draft")
 
@@ -26,6 +28,7 @@ def main(argv: list[str] | None = None) -> int:
         from engine.cli import main as command_line
 
         return command_line(arguments)
+    language.use(language.of_environment(os.environ))
     options = _parser().parse_args(arguments)
     paths = find_paths(options.data_dir)
     if options.screenshot is not None:
@@ -42,26 +45,30 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="duotail",
-        description="Chat with large language models on your own computer.",
-        epilog="Without a command the window opens. Commands: " + ", ".join(COMMANDS) + ". "
-        "duotail bench ui measures the window itself.",
+        description=tr("Chat with large language models on your own computer."),
+        epilog=tr(
+            "Without a command the window opens. Commands: {commands}. "
+            "duotail bench ui measures the window itself."
+        ).format(commands=listed(COMMANDS)),
     )
     parser.add_argument("--version", action="version", version=f"duotail {version()}")
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
-        help="keep conversations, settings and logs in DIR (also: DUOTAIL_DATA_DIR)",
+        help=tr("keep conversations, settings and logs in DIR (also: DUOTAIL_DATA_DIR)"),
     )
     parser.add_argument(
         "--screenshot",
         metavar="DIR",
         type=Path,
-        help="draw every page and state into PNG files in DIR and exit",
+        help=tr("draw every page and state into PNG files in DIR and exit"),
     )
     parser.add_argument(
         "--language",
         metavar="CODE",
         default="",
-        help="speak this language, whatever the settings say: " + ", ".join(LANGUAGES),
+        help=tr("speak this language, whatever the settings say: {codes}").format(
+            codes=listed(LANGUAGES)
+        ),
     )
     return parser

@@ -15,6 +15,7 @@ from app.chat.page import ChatPage
 from app.chat.session import ChatSession
 from app.conversations.sidebar import Sidebar
 from app.history import Conversation, Hit
+from app.keys import with_keys
 from app.library.choice import ModelChoice
 from app.library.model_button import ModelButton
 from app.settings import SettingsStore
@@ -156,7 +157,7 @@ class MainWindow(QMainWindow):
         }
         icon_name, words = names[self._services.theme.choice]
         self.sidebar.theme_button.set_icon(icon_name)
-        self.sidebar.theme_button.setToolTip(f"{words} (Ctrl+Shift+L)")
+        self.sidebar.theme_button.setToolTip(with_keys(words, "Ctrl+Shift+L"))
         self.sidebar.theme_button.setAccessibleName(words)
 
     def _failed(self, event: Failed) -> None:

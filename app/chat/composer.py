@@ -10,12 +10,12 @@ from app.chat.attachment_chips import AttachmentChips
 from app.chat.composer_state import ComposerState
 from app.chat.context_meter import ContextMeter
 from app.chat.message_field import MessageField
+from app.keys import key_words, with_keys
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
-from engine.language import later, tr
+from engine.language import tr
 
-_HINT = later("Enter sends, Shift+Enter makes a new line")
 _ROOM_FOR_WORDS = 480
 
 
@@ -48,7 +48,7 @@ class Composer(QFrame):
         self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.meter = ContextMeter(self)
         self.send_button = self._round("send", tr("Send the message"))
-        self.stop_button = self._round("stop", tr("Stop the answer (Esc)"))
+        self.stop_button = self._round("stop", with_keys(tr("Stop the answer"), "Esc"))
         self._state = ComposerState(True, False)
         self._setup_words = ("", "")
         self._arrange()
@@ -106,7 +106,8 @@ class Composer(QFrame):
     def show_setup(self, words: str, short: str = "") -> None:
         """Say how answers are drawn; `short` is for narrow windows."""
         self._setup_words = (words, short or words)
-        self.setup_button.setToolTip(f"{words}\n{tr('How answers are drawn (Ctrl+T)')}")
+        does = with_keys(tr("How answers are drawn"), "Ctrl+T")
+        self.setup_button.setToolTip(f"{words}\n{does}")
         self.setup_button.setAccessibleName(
             tr("How answers are drawn: {words}").format(words=words)
         )
@@ -158,7 +159,7 @@ class Composer(QFrame):
         self.stop_button.set_icon("stop", "on_accent")
         self._colour_icons()
         why = self._state.reason if not self._state.can_send else ""
-        self.send_button.setToolTip(why or tr("Send the message (Enter)"))
+        self.send_button.setToolTip(why or with_keys(tr("Send the message"), "Enter"))
         self.send_button.setAccessibleDescription(why)
         self._fit_words()
 
@@ -180,7 +181,9 @@ class Composer(QFrame):
         self.think_button.setToolButtonStyle(
             text_beside if wide else Qt.ToolButtonStyle.ToolButtonIconOnly
         )
-        hint = tr(_HINT)
+        hint = tr("{enter} sends, {shift_enter} makes a new line").format(
+            enter=key_words("Enter"), shift_enter=key_words("Shift+Enter")
+        )
         fits = self._hint.fontMetrics().horizontalAdvance(hint) <= self._hint.width()
         idle = "" if self._state.can_stop or not fits else hint
         self._hint.setText(self._state.reason or idle)

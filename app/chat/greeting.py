@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.examples import EXAMPLES
 from app.chat.words import gib
 from app.status import EngineStatus, Phase
 from app.theme.fonts import keep_font, sized
@@ -25,14 +26,8 @@ from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
 from engine.events import DeviceSample
-from engine.language import later, tr, tr_count
+from engine.language import tr, tr_count
 
-_EXAMPLES = (
-    later("Hello! What can you do?"),
-    later("Tell me a short story about a dog."),
-    later("How does speculative decoding work?"),
-    later("What does the word brave mean?"),
-)
 _AROUND_EXAMPLES = 58
 
 
@@ -64,7 +59,7 @@ class Greeting(QWidget):
         policy = self._progress.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self._progress.setSizePolicy(policy)
-        self.examples = [self._example(tr(text)) for text in _EXAMPLES]
+        self.examples = [self._example(text) for text in EXAMPLES]
         self.load_button = QPushButton(tr("Load the bundled model"), self)
         self.load_button.setProperty("look", "primary")
         self.load_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)

@@ -13,6 +13,7 @@ from app.conversations.library import ConversationList
 from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
 from app.history import Conversation
+from app.keys import key_words
 from app.theme.icons import icon
 from app.theme.theme import current
 from engine.language import tr, tr_count
@@ -114,7 +115,7 @@ class ListActions(QObject):
         words = tr_count("Delete {n} conversation", "Delete {n} conversations", len(chosen))
         self.delete.setText(tr("Delete") if one else words)
         menu = self._menu(self.rename, self.pin)
-        keys = self.move.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        keys = key_words("Ctrl+Shift+M")
         words = tr("Move to folder")
         menu.addMenu(self._fill_move(QMenu(f"{words}\t{keys}", menu), chosen))
         menu.addSeparator()

@@ -28,6 +28,7 @@ from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
 from app.history import Conversation, Hit
 from app.history.words import words_of
+from app.keys import with_keys
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 from engine.language import tr
@@ -129,13 +130,13 @@ class Sidebar(QWidget):
 
     def _make_controls(self) -> None:
         self.new_button = QPushButton(tr("New chat"), self)
-        self.new_button.setToolTip(tr("Start a new conversation (Ctrl+N)"))
+        self.new_button.setToolTip(with_keys(tr("Start a new conversation"), "Ctrl+N"))
         self.new_button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.new_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.search = SearchField(self)
         self.search.setPlaceholderText(tr("Search"))
         self.search.setAccessibleName(tr("Search conversations"))
-        self.search.setToolTip(tr("Search titles and messages (Ctrl+K)"))
+        self.search.setToolTip(with_keys(tr("Search titles and messages"), "Ctrl+K"))
         self.search.setClearButtonEnabled(True)
         self._search_icon = self.search.addAction(
             icon("search", current().muted), QLineEdit.ActionPosition.LeadingPosition

@@ -11,6 +11,7 @@ from pathlib import Path
 from app.history.lock import FileLock
 from app.history.schema import MIGRATIONS, PROBES, Migration
 from engine.errors import UserFixable
+from engine.language import tr
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 _HEADER_BYTES = 100
@@ -159,8 +160,8 @@ def set_aside(path: Path) -> Path:
                 source.rename(target.with_name(target.name + suffix))
     except OSError as error:
         raise UserFixable(
-            f"The damaged history {path} could not be renamed.",
-            "Rename or move it by hand, then start Duotail again.",
+            tr("The damaged history {path} could not be renamed.").format(path=path),
+            tr("Rename or move it by hand, then start Duotail again."),
             str(error),
         ) from error
     finally:
@@ -188,8 +189,8 @@ def _version_in_header(path: Path) -> int:
         return 0
     except OSError as error:
         raise UserFixable(
-            f"The history {path} cannot be opened.",
-            "Check the permissions of the file and its folder.",
+            tr("The history {path} cannot be opened.").format(path=path),
+            tr("Check the permissions of the file and its folder."),
             str(error),
         ) from error
     if header and len(header) < _HEADER_BYTES:  # SQLite would take a stump for a new file
@@ -207,8 +208,8 @@ def refuse_newer(path: Path, known: int = len(MIGRATIONS)) -> None:
 def _refuse_newer(version: int, known: int, path: Path) -> None:
     if version > known:
         raise UserFixable(
-            "Your conversations were saved by a newer version of Duotail.",
-            "Update Duotail to open them; the file has not been touched.",
+            tr("Your conversations were saved by a newer version of Duotail."),
+            tr("Update Duotail to open them; the file has not been touched."),
             f"{path} has version {version}, this Duotail knows {known}.",
         )
     if version < 0:
@@ -218,9 +219,11 @@ def _refuse_newer(version: int, known: int, path: Path) -> None:
 def damaged(path: Path, details: str) -> UserFixable:
     """What to say about a file whose content makes no sense."""
     return UserFixable(
-        f"The conversation history {path} is damaged.",
-        "Set it aside and start with an empty history, or restore it from a backup; "
-        "nothing is deleted.",
+        tr("The conversation history {path} is damaged.").format(path=path),
+        tr(
+            "Set it aside and start with an empty history, or restore it from a backup; "
+            "nothing is deleted."
+        ),
         details,
     )
 
@@ -232,24 +235,26 @@ def _explain(error: sqlite3.Error, path: Path) -> UserFixable | None:
         return damaged(path, details)
     words = {
         sqlite3.SQLITE_FULL: (
-            f"The drive with {path.parent} is full, so your conversations cannot be saved.",
-            "Free some space and try again.",
+            tr("The drive with {folder} is full, so your conversations cannot be saved.").format(
+                folder=path.parent
+            ),
+            tr("Free some space and try again."),
         ),
         sqlite3.SQLITE_READONLY: (
-            f"The history {path} cannot be written to.",
-            "Make the file and its folder writable for your user.",
+            tr("The history {path} cannot be written to.").format(path=path),
+            tr("Make the file and its folder writable for your user."),
         ),
         sqlite3.SQLITE_CANTOPEN: (
-            f"The history {path} cannot be opened.",
-            "Check the permissions of the file and its folder.",
+            tr("The history {path} cannot be opened.").format(path=path),
+            tr("Check the permissions of the file and its folder."),
         ),
         sqlite3.SQLITE_BUSY: (
-            f"Another program is using the history {path}.",
-            "Close that program and try again.",
+            tr("Another program is using the history {path}.").format(path=path),
+            tr("Close that program and try again."),
         ),
         sqlite3.SQLITE_IOERR: (
-            f"Reading or writing the history {path} failed.",
-            "Check that the drive is connected, healthy and not full, then try again.",
+            tr("Reading or writing the history {path} failed.").format(path=path),
+            tr("Check that the drive is connected, healthy and not full, then try again."),
         ),
     }
     found = words.get(code)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import UserFixable
+from engine.language import tr
 
 
 class FileLock:
@@ -28,15 +29,17 @@ class FileLock:
         except (BlockingIOError, PermissionError) as error:
             self._file.close()
             raise UserFixable(
-                "Another Duotail window is already using your conversations.",
-                "Use that window, or close it and start again.",
+                tr("Another Duotail window is already using your conversations."),
+                tr("Use that window, or close it and start again."),
                 f"{path}: {error}",
             ) from error
         except OSError as error:
             self._file.close()
             raise UserFixable(
-                f"The folder {path.parent} is on a drive that cannot lock files.",
-                "Move Duotail's data folder to a drive of this computer.",
+                tr("The folder {folder} is on a drive that cannot lock files.").format(
+                    folder=path.parent
+                ),
+                tr("Move Duotail's data folder to a drive of this computer."),
                 f"{path}: {error}",
             ) from error
 
@@ -54,8 +57,8 @@ def _open(path: Path) -> BinaryIO:
         return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
     except OSError as error:
         raise UserFixable(
-            f"The folder {path.parent} cannot be written to.",
-            "Make it writable for your user, or point Duotail at another data folder.",
+            tr("The folder {folder} cannot be written to.").format(folder=path.parent),
+            tr("Make it writable for your user, or point Duotail at another data folder."),
             f"{path}: {error}",
         ) from error
 

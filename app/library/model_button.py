@@ -9,6 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QActionGroup, QFontMetrics
 from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
+from app.keys import with_keys
 from app.library.choice import ModelChoice
 from app.status import EngineStatus, Phase
 from engine.commands import DraftChoice
@@ -32,7 +33,7 @@ class ModelButton(QToolButton):
         self.setProperty("look", "quiet")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setToolTip(tr("Choose the model (Ctrl+M)"))
+        self.setToolTip(with_keys(tr("Choose the model"), "Ctrl+M"))
         self.clicked.connect(self.open_menu)
         choice.bridge.status_changed.connect(self._show_status)
         self._show_status(choice.bridge.status)

@@ -10,6 +10,7 @@ from PySide6.QtGui import QIcon, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QToolButton, QWidget
 
+from app.keys import with_keys
 from app.theme.theme import current, font_scale
 
 _BUTTON = 18
@@ -56,7 +57,7 @@ class IconButton(QToolButton):
         self._icon_name = icon_name
         self._role = "muted"
         self.setAccessibleName(name)
-        self.setToolTip(f"{name} ({shortcut})" if shortcut else name)
+        self.setToolTip(with_keys(name, shortcut) if shortcut else name)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setAutoRaise(True)

@@ -193,7 +193,7 @@ def test_a_tensor_in_two_shards_is_refused(tmp_path: Path) -> None:
         ({"w": 3}, "outside"),
         ({}, "weight_map"),
         (["a.safetensors"], "weight_map"),
-        ({"w": "a.safetensors", "v": "a.safetensors"}, '"v" is not in'),
+        ({"w": "a.safetensors", "v": "a.safetensors"}, "“v” is not in"),
     ],
 )
 def test_bad_indices_are_refused(tmp_path: Path, weight_map: object, word: str) -> None:
@@ -247,9 +247,9 @@ def entry(**changes: object) -> dict[str, object]:
         ({"w": entry(shape=[-2])}, "description"),
         ({"w": entry(shape=[True, 2])}, "description"),
         ({"w": entry(shape=[1] * 9)}, "description"),
-        ({"w": entry(shape=[2**62, 2**62])}, "another size"),
-        ({"w": entry(shape=[3])}, "another size"),
-        ({"w": entry(data_offsets=[8, 0])}, "another size"),
+        ({"w": entry(shape=[2**62, 2**62])}, "different size"),
+        ({"w": entry(shape=[3])}, "different size"),
+        ({"w": entry(data_offsets=[8, 0])}, "different size"),
         ({"w": entry(data_offsets=[0])}, "description"),
         ({"w": entry(data_offsets=[8, 16])}, "does not follow"),
         ({"w": entry(), "v": entry()}, "does not follow"),
