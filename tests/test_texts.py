@@ -288,7 +288,7 @@ def within_f_strings(source: str) -> list[str]:
         for call in ast.walk(string)
         if isinstance(call, ast.Call)
         and name_of(call) in WRAPPERS
-        and not (name_of(call) == "tr" and isinstance(call.args[0], ast.Name | ast.Attribute))
+        and (name_of(call) != "tr" or isinstance(call.args[0], ast.Constant))
     ]
 
 
