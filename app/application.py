@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -34,7 +35,7 @@ from app.settings.language import speak
 from app.theme.theme import Theme
 from engine.errors import UserFixable
 from engine.events import Failed, PlanReady, Unloaded
-from engine.language import sentences, tr
+from engine.language import sentences, tr, tr_count
 
 if TYPE_CHECKING:
     from app.performance.panel import PerformancePanel
@@ -128,21 +129,32 @@ class Assembly:
         )
 
     def _tell_of_history(self, trouble: UserFixable) -> None:
-        """Conversations cannot be read: say so, and offer what can be done."""
-        self.window.chat.banners.show_trouble(
-            UserFixable(
-                trouble.cause,
-                sentences(trouble.remedy, tr("Until then conversations are not kept.")),
-                trouble.details,
-            ),
-            (tr("Start with an empty history"), self._set_history_aside)
-            if self.paths.history.exists()
-            else None,
-        )
+        """The history cannot be used as it is: say so, and offer what can be done."""
+        action = None
+        if self.store.read_only:
+            words = tr("Until then, what can be read of your conversations is only shown.")
+            if self.store.lost:
+                lost = tr_count(
+                    "{n} message is missing.", "{n} messages are missing.", self.store.lost
+                )
+                words = sentences(words, lost)
+            action = (tr("Go on with what can be read"), self._keep_readable)
+        else:
+            words = tr("Until then conversations are not kept.")
+            if self.paths.history.exists():
+                action = (tr("Start with an empty history"), self._set_history_aside)
+        told = UserFixable(trouble.cause, sentences(trouble.remedy, words), trouble.details)
+        self.window.chat.banners.show_trouble(told, action)
+
+    def _keep_readable(self) -> None:
+        self._replace_history(lambda: self.store.keep(self.paths.history))
 
     def _set_history_aside(self) -> None:
+        self._replace_history(lambda: set_aside(self.paths.history))
+
+    def _replace_history(self, replace: Callable[[], Path]) -> None:
         try:
-            kept = set_aside(self.paths.history)
+            kept = replace()
         except UserFixable as error:
             self.window.chat.show_trouble(error)
             return
@@ -154,11 +166,13 @@ class Assembly:
 
 
 def open_history(paths: Paths) -> tuple[HistoryStore, UserFixable | None]:
-    """The history; where it cannot be opened a temporary one, and why."""
+    """The history; where it cannot be opened what can be read of it, else a new one; and why."""
     try:
         return HistoryStore.open(paths.history), None
     except UserFixable as error:
         _log.warning("history not usable: %s (%s)", error, error.details)
+        with suppress(UserFixable):
+            return HistoryStore.open_read_only(paths.history), error
         folder = Path(tempfile.mkdtemp(prefix="duotail-"))
         return HistoryStore.open(folder / "history.sqlite3"), error
 

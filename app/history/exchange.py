@@ -17,7 +17,7 @@ from app.history.records import AnswerState, Conversation, TokenMarks
 from app.history.trees import Tree, Trees
 from app.history.words import spoken
 from engine.errors import UserFixable
-from engine.language import tr, tr_count
+from engine.language import sentences, tr, tr_count
 from engine.request import Role
 
 _FORMAT = "duotail-conversations"
@@ -48,11 +48,12 @@ class Imported(list[Conversation]):
             "{n} conversation was imported.", "{n} conversations were imported.", len(self)
         )
         if self.left_out:
-            words += " " + tr_count(
+            lost = tr_count(
                 "{n} part of the file could not be read and was left out.",
                 "{n} parts of the file could not be read and were left out.",
                 self.left_out,
             )
+            words = sentences(words, lost)
         return words
 
 
