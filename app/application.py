@@ -6,9 +6,7 @@ import gc
 import logging
 import signal
 import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,13 +17,13 @@ from shiboken6 import createdByPython
 
 from app.bridge import EngineBridge, EngineFactory, real_engine
 from app.chat.session import ChatSession
-from app.history import HistoryStore, set_aside
 from app.housekeeping import Housekeeping
 from app.instance import SingleInstance
 from app.library.choice import ModelChoice
 from app.logs import start_logging
 from app.main_window import MainWindow, Services
 from app.moving import settle_data
+from app.opening import OpenHistory
 from app.paths import Paths
 from app.pointing import Pointing
 from app.restart import start_again
@@ -33,9 +31,8 @@ from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mo
 from app.settings import Settings, SettingsStore
 from app.settings.language import speak
 from app.theme.theme import Theme
-from engine.errors import UserFixable
 from engine.events import Failed, PlanReady, Unloaded
-from engine.language import sentences, tr, tr_count
+from engine.language import tr
 
 if TYPE_CHECKING:
     from app.performance.panel import PerformancePanel
@@ -81,7 +78,8 @@ class Assembly:
         self._theme = theme
         self._look(self.settings.value)
         self.settings.changed.connect(self._look)
-        self.store, self.trouble = open_history(paths)
+        self.history = OpenHistory(paths.history)
+        self.store = self.history.store
         self.bridge = EngineBridge(factory)
         self.session = ChatSession(self.store, self.bridge, self.settings)
         panel = performance_panel(self.bridge, self.session)
@@ -94,8 +92,7 @@ class Assembly:
         self.window.settings_asked.connect(self.house.show_settings)
         self._pointing = Pointing(self.session, self.window.chat.transcript, panel)
         self.window.open_last()
-        if self.trouble is not None:
-            self._tell_of_history(self.trouble)
+        self.history.tell(self.window.chat.banners, lambda: self.house.start_anew(safe=False))
 
     def start(self, bundled: Callable[[], Path]) -> None:
         """Start the engine and load the model used last, or the one that `bundled` tells.
@@ -127,54 +124,6 @@ class Assembly:
             font_scale=settings.font_scale,
             reduced_motion=settings.reduced_motion,
         )
-
-    def _tell_of_history(self, trouble: UserFixable) -> None:
-        """The history cannot be used as it is: say so, and offer what can be done."""
-        action = None
-        if self.store.read_only:
-            words = tr("Until then, what can be read of your conversations is only shown.")
-            if self.store.lost:
-                lost = tr_count(
-                    "{n} message is missing.", "{n} messages are missing.", self.store.lost
-                )
-                words = sentences(words, lost)
-            action = (tr("Go on with what can be read"), self._keep_readable)
-        else:
-            words = tr("Until then conversations are not kept.")
-            if self.paths.history.exists():
-                action = (tr("Start with an empty history"), self._set_history_aside)
-        told = UserFixable(trouble.cause, sentences(trouble.remedy, words), trouble.details)
-        self.window.chat.banners.show_trouble(told, action)
-
-    def _keep_readable(self) -> None:
-        self._replace_history(lambda: self.store.keep(self.paths.history))
-
-    def _set_history_aside(self) -> None:
-        self._replace_history(lambda: set_aside(self.paths.history))
-
-    def _replace_history(self, replace: Callable[[], Path]) -> None:
-        try:
-            kept = replace()
-        except UserFixable as error:
-            self.window.chat.show_trouble(error)
-            return
-        self.window.chat.banners.show_notice(
-            tr("The old history is kept as {name}. Start Duotail again to use the new one.").format(
-                name=kept.name
-            )
-        )
-
-
-def open_history(paths: Paths) -> tuple[HistoryStore, UserFixable | None]:
-    """The history; where it cannot be opened what can be read of it, else a new one; and why."""
-    try:
-        return HistoryStore.open(paths.history), None
-    except UserFixable as error:
-        _log.warning("history not usable: %s (%s)", error, error.details)
-        with suppress(UserFixable):
-            return HistoryStore.open_read_only(paths.history), error
-        folder = Path(tempfile.mkdtemp(prefix="duotail-"))
-        return HistoryStore.open(folder / "history.sqlite3"), error
 
 
 def performance_panel(bridge: EngineBridge, session: ChatSession) -> PerformancePanel:
