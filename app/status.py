@@ -17,7 +17,7 @@ from engine.events import (
     TextDelta,
     Unloaded,
 )
-from engine.language import later, tr
+from engine.language import later, number, tr
 
 _MODE_NAMES = {
     Mode.AUTO: later("Automatic"),
@@ -123,14 +123,14 @@ class EngineStatus:
                 return tr("No model loaded")
             case Phase.LOADING:
                 stage = self.stage or tr("Loading the model")
-                return f"{stage} ({self.fraction:.0%})"
+                return f"{stage} ({number(self.fraction, '.0%')})"
             case Phase.READY:
                 return tr("Ready")
             case Phase.WAITING:
                 return tr("Waiting for the model")
             case Phase.READING:
                 words = tr("Reading the prompt ({done} of {total} tokens)")
-                return words.format(done=f"{self.done:,}", total=f"{self.total:,}")
+                return words.format(done=number(self.done), total=number(self.total))
             case Phase.WRITING:
                 return tr("Writing")
             case Phase.STOPPING:

@@ -66,7 +66,7 @@ def tr(text: str) -> str:
 
 def tr_count(one: str, many: str, n: int) -> str:
     """The right form for `n` things, with "{n}" filled in."""
-    return _Text(_catalogue.ngettext(one, many, n)).format(n=n)
+    return _Text(_catalogue.ngettext(one, many, n)).format(n=number(n))
 
 
 def number(value: float, spec: str = ",") -> str:

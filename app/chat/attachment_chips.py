@@ -16,11 +16,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.attachments import Attachment, size_words
+from app.chat.attachments import Attachment
 from app.chat.flow import FlowLayout
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
-from engine.language import tr
+from engine.language import listed, tr, tr_count
+from engine.units import file_size
 
 _WIDEST_NAME = 200
 
@@ -64,11 +65,11 @@ class AttachmentChip(QFrame):
 
     def show_tokens(self, tokens: int | None) -> None:
         """Say how many tokens it is, once that is known."""
-        parts = [size_words(self.attachment.size)]
+        parts = [file_size(self.attachment.size)]
         if tokens is not None:
-            parts.append(tr("{n} tokens").format(n=f"{tokens:,}"))
+            parts.append(tr_count("{n} token", "{n} tokens", tokens))
         self._about.setText(" \u00b7 ".join(parts))
-        self.setAccessibleName(f"{self.attachment.name}, {', '.join(parts)}")
+        self.setAccessibleName(listed([self.attachment.name, *parts]))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Recolour with the theme."""

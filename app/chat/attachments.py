@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.units import file_size
 
 MOST_BYTES = 2 * 2**20
 """More than the context of any model that runs on a PC."""
@@ -106,15 +107,6 @@ def without_attachments(message: str) -> tuple[str, list[str]]:
     return message[start:], names
 
 
-def size_words(size: int) -> str:
-    """A size in the units people know."""
-    if size < 1000:
-        return tr("{size} bytes").format(size=size)
-    if size < 1_000_000:
-        return tr("{size} kB").format(size=f"{size / 1000:.3g}")
-    return tr("{size} MB").format(size=f"{size / 1_000_000:.3g}")
-
-
 def _made(attachment: Attachment) -> Attachment:
     """Put into its block here already, beside the window's thread."""
     as_block(attachment)
@@ -172,7 +164,7 @@ def _no_text(name: str) -> UserFixable:
 def _too_large(name: str, size: int) -> UserFixable:
     return UserFixable(
         tr("\u201c{name}\u201d is {size} large, and at most {most} can be attached.").format(
-            name=name, size=size_words(size), most=size_words(MOST_BYTES)
+            name=name, size=file_size(size), most=file_size(MOST_BYTES)
         ),
         tr("Attach the part of it that matters."),
     )

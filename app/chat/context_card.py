@@ -8,10 +8,10 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.flow import FlowLayout
-from app.chat.words import memory
 from app.theme.icons import icon
 from app.theme.theme import current
-from engine.language import tr, tr_count
+from engine.language import number, tr, tr_count
+from engine.units import memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class ContextCard(QFrame):
         self._larger = larger
         self.enlarge_button.setText(
             tr("Use a context of {tokens} tokens (+{size})").format(
-                tokens=f"{larger.tokens:,}", size=memory(larger.more_bytes)
+                tokens=number(larger.tokens), size=memory(larger.more_bytes)
             )
         )
         self.enlarge_button.setToolTip(

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.theme.fonts import keep_font, sized
 from app.theme.theme import current
-from engine.language import tr
+from engine.language import number, tr
 
 _BAR = 3
 _SOON_MS = 250
@@ -34,7 +34,7 @@ class Fill:
     @property
     def percent(self) -> str:
         """In few letters how much of the context is used."""
-        return f"{100 * self.used / self.context:.0f} %" if self.context else ""
+        return number(self.used / self.context, ".0%") if self.context else ""
 
     @property
     def tight(self) -> bool:
@@ -70,7 +70,7 @@ class ContextMeter(QWidget):
 
     @staticmethod
     def _words(used: int, context: int) -> str:
-        return tr("{used} of {context} tokens").format(used=f"{used:,}", context=f"{context:,}")
+        return tr("{used} of {context} tokens").format(used=number(used), context=number(context))
 
     def show_fill(self, fill: Fill | None) -> None:
         """Show how full the context would be, or nothing."""

@@ -19,14 +19,14 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.examples import EXAMPLES
-from app.chat.words import gib
 from app.status import EngineStatus, Phase
 from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
 from engine.events import DeviceSample
-from engine.language import tr, tr_count
+from engine.language import listed, tr, tr_count
+from engine.units import memory
 
 _AROUND_EXAMPLES = 58
 
@@ -170,16 +170,16 @@ def machine_words(sample: DeviceSample | None) -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parts = [tr_count("{n} CPU core", "{n} CPU cores", cores or 1)]
     if sample is not None and sample.memory_total_bytes is not None:
-        parts.append(tr("{size} of memory").format(size=gib(sample.memory_total_bytes)))
+        parts.append(tr("{size} of memory").format(size=memory(sample.memory_total_bytes)))
     if sample is not None and sample.gpu_memory_total_bytes is not None:
-        parts.append(tr("a GPU with {size}").format(size=gib(sample.gpu_memory_total_bytes)))
+        parts.append(tr("a GPU with {size}").format(size=memory(sample.gpu_memory_total_bytes)))
     return tr("Found here: {hardware}.").format(hardware=_listed(parts))
 
 
 def _listed(parts: list[str]) -> str:
     if len(parts) == 1:
         return parts[0]
-    return tr("{some} and {last}").format(some=", ".join(parts[:-1]), last=parts[-1])
+    return tr("{some} and {last}").format(some=listed(parts[:-1]), last=parts[-1])
 
 
 def _draft_words(status: EngineStatus) -> str:

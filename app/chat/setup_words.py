@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.history import ChatSetup
 from app.settings import Settings
-from engine.language import later, tr
+from engine.language import later, number, tr
 
 _PLAIN = ChatSetup()
 _NAMES = {
@@ -66,5 +66,5 @@ def _part(name: str, value: object) -> str:
         return tr("no system prompt")
     if value is None:
         return {"seed": tr("a new seed each time"), "max_tokens": tr("any length")}[name]
-    shown = f"{value:g}" if isinstance(value, float) else f"{value}"
+    shown = number(value, "g") if isinstance(value, float) else f"{value}"
     return tr(_NAMES[name]).format(value=shown)

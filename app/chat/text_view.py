@@ -36,7 +36,7 @@ from app.chat.writer import DocumentWriter
 from app.theme.icons import IconButton
 from app.theme.theme import current
 from engine.events import TokenSpan
-from engine.language import tr
+from engine.language import number, tr
 
 _LONGEST = 200_000
 """Characters of one message that are laid out; the rest is only copied."""
@@ -336,7 +336,7 @@ class TextView(TextSurface):
         hidden = self._length - _LONGEST
         if hidden > 0:
             words = tr("\u2026 {n} more characters are not shown. Copying the message gives all.")
-            note = Block(BlockKind.PLAIN, words.format(n=f"{hidden:,}"), start=-1)
+            note = Block(BlockKind.PLAIN, words.format(n=number(hidden)), start=-1)
             self._source.committed.append(note)
 
     def _sync_thoughts(self) -> None:

@@ -14,6 +14,7 @@ from app.library.choice import ModelChoice
 from app.status import EngineStatus, Phase
 from engine.commands import DraftChoice
 from engine.language import later, tr
+from engine.units import file_size
 
 _WIDEST = 220
 _OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
@@ -63,7 +64,7 @@ class ModelButton(QToolButton):
         group = QActionGroup(menu)
         last = self._choice.bridge.last_load
         for model in self._choice.models:
-            words = f"{model.name}  \N{MIDDLE DOT}  {_size_words(model.weight_bytes)}"
+            words = f"{model.name}  \N{MIDDLE DOT}  {file_size(model.weight_bytes)}"
             action = menu.addAction(words, partial(self._choice.load, model.path))
             action.setCheckable(True)
             action.setChecked(last is not None and last.model == model.path)
@@ -101,9 +102,3 @@ class ModelButton(QToolButton):
 def _add_heading(menu: QMenu, words: str) -> None:
     """A line that cannot be chosen: many styles draw a section without its words."""
     menu.addAction(words).setEnabled(False)
-
-
-def _size_words(weight_bytes: int) -> str:
-    if weight_bytes >= 1e9:
-        return tr("{size:.1f} GB").format(size=weight_bytes / 1e9)
-    return tr("{size:.0f} MB").format(size=weight_bytes / 1e6)

@@ -8,7 +8,7 @@ from statistics import median, quantiles
 
 from app.measure.probe import Spent, Waits
 from engine.columns import left, right
-from engine.language import tr, tr_count
+from engine.language import number, tr, tr_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class UiReport:
         for each in self.streaming:
             speed = tr("full speed")
             if each.pace is not None:
-                speed = tr("{n} tokens/s").format(n=f"{each.pace:g}")
+                speed = tr("{speed} tokens/s").format(speed=number(each.pace, "g"))
             key = "full" if each.pace is None else f"{each.pace:g}"
             frame = tr("Frame, 99th percentile, {speed}").format(speed=speed)
             stall = tr("Longest stall, {speed}").format(speed=speed)
@@ -147,11 +147,11 @@ class UiReport:
             yield Line(f"stall_ms_{key}", stall, each.waits.stall_ms, 50, "ms")
         opening, searching, cost = self.opening, self.searching, self.cost
         if opening is not None:
-            what = tr("Opening {n} messages").format(n=f"{opening.messages:,}")
+            what = tr("Opening {n} messages").format(n=number(opening.messages))
             yield Line("open_ms", what, opening.painted_ms, 200, "ms")
             yield Line("stall_ms_open", tr("Longest stall, opening"), opening.stall_ms, 50, "ms")
         if searching is not None:
-            what = tr("Search in {n} MB, slowest").format(n=f"{searching.megabytes:.0f}")
+            what = tr("Search in {n} MB, slowest").format(n=number(searching.megabytes, ".0f"))
             yield Line("search_ms", what, searching.slowest_ms, 100, "ms")
         if cost is not None:
             yield Line("cost_percent", tr("The window's cost"), 100 * cost.cost, 3, "%")
@@ -200,7 +200,7 @@ def table(report: UiReport) -> str:
 
 def _details(report: UiReport) -> Iterator[str]:
     start, cost = report.start, report.cost
-    yield tr("Model ready after {time} s.").format(time=f"{start.ready_s:.2f}")
+    yield tr("Model ready after {time} s.").format(time=number(start.ready_s, ".2f"))
     if start.torch_imported:
         yield tr("torch was imported.")
     for each in report.streaming:
@@ -208,35 +208,35 @@ def _details(report: UiReport) -> Iterator[str]:
         yield tr(
             "At {speed} tokens/s: {n} frames, half of them within {time} ms; {shares}."
         ).format(
-            speed=f"{each.tokens_per_s:.0f}",
+            speed=number(each.tokens_per_s, ".0f"),
             n=waits.frames,
-            time=f"{waits.frame_p50_ms:.1f}",
+            time=number(waits.frame_p50_ms, ".1f"),
             shares=_shares(each.window_share, each.screen_share),
         )
     if cost is not None:
         yield tr("Engine alone {alone} tokens/s, shown {shown}; {shares}.").format(
-            alone=f"{cost.alone_tokens_per_s:.1f}",
-            shown=f"{cost.shown_tokens_per_s:.1f}",
+            alone=number(cost.alone_tokens_per_s, ".1f"),
+            shown=number(cost.shown_tokens_per_s, ".1f"),
             shares=_shares(cost.window_share, cost.screen_share),
         )
         yield tr(
             "Cost {cost}, quartiles {low} to {high}, of {pairs} pairs of {tokens} tokens."
         ).format(
-            cost=f"{cost.cost:.1%}",
-            low=f"{cost.low:.1%}",
-            high=f"{cost.high:.1%}",
+            cost=number(cost.cost, ".1%"),
+            low=number(cost.low, ".1%"),
+            high=number(cost.high, ".1%"),
             pairs=cost.pairs,
             tokens=cost.tokens,
         )
 
 
 def _shares(window: float, screen: float | None) -> str:
-    words = tr("the window's thread took {share} of a core").format(share=f"{window:.0%}")
+    words = tr("the window's thread took {share} of a core").format(share=number(window, ".0%"))
     if screen is None:
         return words
-    return tr("{window}, the X server {share}").format(window=words, share=f"{screen:.0%}")
+    return tr("{window}, the X server {share}").format(window=words, share=number(screen, ".0%"))
 
 
 def _number(value: float, unit: str) -> str:
     digits = 2 if unit == "s" else 1
-    return f"{value:.{digits}f} {unit}"
+    return f"{number(value, f'.{digits}f')} {unit}"

@@ -16,7 +16,7 @@ from app.performance.sight import Sight
 from app.performance.table import Table, of_lane
 from app.performance.timeline import Stretch
 from app.theme.theme import current
-from engine.language import tr
+from engine.language import number, tr
 
 _CHART = 40
 _GUTTER = 34
@@ -172,7 +172,7 @@ class LaneView(PaintedView):
         near = self._lane.series[0].nearest(at)
         # Too far from any measurement nothing is claimed.
         close = near is not None and abs(view.x(near[0]) - x) < max(6.0, view.x(at + 1.0) - x)
-        said = wording.ABSENT if near is None or not close else f"{near[1]:.3g}"
+        said = wording.ABSENT if near is None or not close else number(near[1], ".3g")
         text = f"{said} · {wording.ago(view.end - at)}"
         behind_title = self.title_metrics.horizontalAdvance(tr(self._lane.title)) + 8
         self.paint_value(painter, text, behind_title)

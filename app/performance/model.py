@@ -14,7 +14,7 @@ from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
 from app.performance.wording import ABSENT, GIB, memory, percent, rate
 from engine.events import DeviceSample, Event, Finished, PrefillProgress, RoundFinished
-from engine.language import later, tr
+from engine.language import later, number, tr
 
 _DEVICE_GAP_S = 3.0
 _SPACING_S = 0.1
@@ -65,7 +65,7 @@ class LaneModel:
             return tr("{graph}: nothing measured.").format(graph=tr(self.title))
         peak = max(series.peak(start, end) for series in self.series)
         return tr("{graph}: {value}; highest in view {peak} {unit}.").format(
-            graph=tr(self.title), value=self.value, peak=f"{peak:.1f}", unit=tr(self.unit)
+            graph=tr(self.title), value=self.value, peak=number(peak, ".1f"), unit=tr(self.unit)
         )
 
 

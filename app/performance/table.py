@@ -11,7 +11,7 @@ from app.performance.model import LaneModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline, begin_of
 from engine.events import RoundFinished
-from engine.language import tr
+from engine.language import number, tr
 
 Row = tuple[str, ...]
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def of_numbers(title: str, tally: AnswerTally | None) -> Table:
 def of_depths(title: str, depths: list[tuple[int, int]]) -> Table:
     """Acceptance by position."""
     rows = tuple(
-        (str(place), f"{offered:,}", f"{accepted:,}", wording.percent(accepted / offered))
+        (str(place), number(offered), number(accepted), wording.percent(accepted / offered))
         for place, (offered, accepted) in enumerate(depths, start=1)
     )
     columns = (tr("Position"), tr("On offer"), tr("Accepted"), tr("Share"))
@@ -76,9 +76,9 @@ def of_rounds(title: str, timeline: Timeline) -> Table:
     def row(done: RoundFinished) -> Row:
         return (
             str(done.index),
-            f"{1000 * (begin_of(done) - start):.1f}",
-            f"{1000 * done.draft.seconds:.2f}" if done.draft else wording.ABSENT,
-            f"{1000 * done.verify.seconds:.2f}",
+            number(1000 * (begin_of(done) - start), ".1f"),
+            number(1000 * done.draft.seconds, ".2f") if done.draft else wording.ABSENT,
+            number(1000 * done.verify.seconds, ".2f"),
             str(done.drafted),
             str(done.accepted),
             str(done.committed),
@@ -106,6 +106,6 @@ def of_lane(lane: LaneModel, start: float, end: float) -> Table:
         for time, value in zip(*map(list, series.between(start, end)), strict=True):
             if start <= time <= end and value == value:  # NaN is a break
                 row = points.setdefault(time, [wording.ABSENT] * len(lane.series))
-                row[place] = f"{value:.2f}"
-    rows = tuple((f"{end - time:.1f}", *values) for time, values in sorted(points.items()))
+                row[place] = number(value, ".2f")
+    rows = tuple((number(end - time, ".1f"), *values) for time, values in sorted(points.items()))
     return Table(tr(lane.title), tuple(columns), rows)

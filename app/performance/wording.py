@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline
+from engine import units
 from engine.events import RoundFinished
-from engine.language import tr, tr_count
+from engine.language import listed, number, sentences, tr, tr_count
 
 ABSENT = "–"
-NBSP = "\N{NO-BREAK SPACE}"
 GIB = 2**30
 _NOTEWORTHY = 0.05
 """Smaller shares of the time are not worth a sentence."""
@@ -18,41 +18,34 @@ def rate(value: float | None) -> str:
     """Tokens per second, or a length: one decimal below 100."""
     if value is None:
         return ABSENT
-    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+    return number(value, ".1f" if value < 99.95 else ".0f")
 
 
 def percent(share: float | None) -> str:
     """A share from 0 to 1 as a whole percentage."""
-    return ABSENT if share is None else f"{100 * share:.0f}{NBSP}%"
+    return ABSENT if share is None else number(share, ".0%")
 
 
 def duration(seconds: float | None) -> str:
     """A time with the unit that suits it."""
-    if seconds is None:
-        return ABSENT
-    if seconds < 0.01:
-        return f"{1000 * seconds:.1f}{NBSP}ms"
-    if seconds < 0.9995:
-        return f"{1000 * seconds:.0f}{NBSP}ms"
-    return f"{seconds:.1f}{NBSP}s" if seconds < 99.95 else f"{seconds:.0f}{NBSP}s"
+    return ABSENT if seconds is None else units.duration(seconds)
 
 
 def span(seconds: float) -> str:
     """A stretch of time on an axis, without needless decimals."""
     if seconds < 1:
-        return f"{1000 * seconds:g}{NBSP}ms"
+        return units.milliseconds(1000 * seconds, "g")
     if seconds < 60:
-        return f"{seconds:g}{NBSP}s"
+        return units.seconds(seconds, "g")
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02}" if rest else f"{minutes}{NBSP}min"
+    return f"{minutes}:{rest:02}" if rest else units.minutes(minutes, "d")
 
 
 def gib(count: int | None) -> str:
     """Bytes in GiB."""
     if count is None:
         return ABSENT
-    value = count / GIB
-    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}"
+    return number(count / GIB, _gib_spec(count))
 
 
 def memory(used: int | None, total: int | None) -> str:
@@ -60,8 +53,13 @@ def memory(used: int | None, total: int | None) -> str:
     if used is None:
         return ABSENT
     if total is None:
-        return f"{gib(used)}{NBSP}GiB"
-    return tr("{used} of {total}").format(used=gib(used), total=f"{gib(total)}{NBSP}GiB")
+        return units.gibibytes(used / GIB, _gib_spec(used))
+    whole = units.gibibytes(total / GIB, _gib_spec(total))
+    return tr("{used} of {total}").format(used=gib(used), total=whole)
+
+
+def _gib_spec(count: int) -> str:
+    return ".2f" if count < 9.995 * GIB else ".1f"
 
 
 def where_time_goes(timeline: Timeline, tally: AnswerTally | None) -> str:
@@ -85,7 +83,7 @@ def where_time_goes(timeline: Timeline, tally: AnswerTally | None) -> str:
         said = tr(
             "Drafting takes {draft} of the time, in which the target waits; verifying {target}."
         ).format(draft=percent(shares.draft), target=percent(shares.verify))
-    return " ".join([said, *_more(shares, tally)])
+    return sentences(said, *_more(shares, tally))
 
 
 def _more(shares: Shares, tally: AnswerTally) -> list[str]:
@@ -95,7 +93,7 @@ def _more(shares: Shares, tally: AnswerTally) -> list[str]:
     if shares.draft and tally.plain_rounds:
         more.append(
             tr("{n} of {all} rounds went without a draft (outlined).").format(
-                n=f"{tally.plain_rounds:,}", all=f"{tally.rounds:,}"
+                n=number(tally.plain_rounds), all=number(tally.rounds)
             )
         )
     return more
@@ -113,7 +111,7 @@ def one_round(done: RoundFinished) -> str:
     ]
     if done.draft:
         parts.append(tr("drafting {time}").format(time=duration(done.draft.seconds)))
-    return tr("Round {n}: {parts}").format(n=done.index, parts=", ".join([*parts, verifying]))
+    return tr("Round {n}: {parts}").format(n=done.index, parts=listed([*parts, verifying]))
 
 
 def by_position(depths: list[tuple[int, int]]) -> str:
@@ -122,13 +120,13 @@ def by_position(depths: list[tuple[int, int]]) -> str:
         return tr("No drafted tokens yet.")
     parts = [
         tr("position {n}: {share} of {offered}").format(
-            n=i, share=percent(accepted / offered), offered=f"{offered:,}"
+            n=i, share=percent(accepted / offered), offered=number(offered)
         )
         for i, (offered, accepted) in enumerate(depths, start=1)
         if offered
     ]
     return tr("Accepted of the tokens on offer at each position. {list}.").format(
-        list=", ".join(parts)
+        list=listed(parts)
     )
 
 
@@ -142,7 +140,7 @@ def numbers(tally: AnswerTally | None) -> list[tuple[str, str]]:
         (duration(tally.ttft_s if tally else None), tr("first token")),
         (rate(tally.acceptance_length if tally else None), tr("acceptance length")),
         (percent(tally.accepted_share if tally else None), tr("accepted")),
-        (f"{tally.committed:,}" if tally else ABSENT, tr("tokens written")),
+        (number(tally.committed) if tally else ABSENT, tr("tokens written")),
     ]
 
 

@@ -21,7 +21,7 @@ from app.settings.kinds import Choice, Number, Switch
 from app.settings.model import SPECS, SYSTEM, Settings
 from app.settings.store import SettingsStore
 from app.theme.theme import ui_font
-from engine.language import LANGUAGES, tr
+from engine.language import LANGUAGES, number, tr
 
 _APPLY_AFTER_MS = 150
 """A slider on its way over many values applies only where it rests."""
@@ -161,7 +161,7 @@ class NumberEditor(Editor):
 
     def _describe(self) -> None:
         value = self._value()
-        words = f"{round(value * 100)} %" if self._kind.percent else f"{value:g}"
+        words = number(value, ".0%" if self._kind.percent else "g")
         self._words.setText(words)
         self._slider.setToolTip(words)
         if self._kind.percent:

@@ -12,7 +12,7 @@ from engine.backend.native.matrix import LANES, Packed, empty, pack_rows
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats
 from engine.errors import UserFixable
-from engine.language import tr
+from engine.language import listed, tr
 from engine.model.config import ModelConfig
 from engine.model.weights import expected_tensors
 
@@ -78,7 +78,7 @@ def shape(name: str) -> ModelConfig:
     try:
         return SHAPES[name.lower()]
     except KeyError:
-        known = ", ".join(SHAPES)
+        known = listed(SHAPES)
         raise UserFixable(
             tr("There is no shape “{name}”.").format(name=name),
             tr("Choose one of {known}.").format(known=known),

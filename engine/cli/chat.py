@@ -29,7 +29,7 @@ from engine.events import (
     TextDelta,
     Unloaded,
 )
-from engine.language import tr
+from engine.language import sentences, tr, tr_count
 from engine.request import ChatRequest, Message, Role
 from engine.service import Engine
 
@@ -174,13 +174,13 @@ def _converse(messages: list[Message], ask: Callable[[list[Message]], Answered])
         answered = ask(messages)
         finished = answered.finished
         if answered.failure is not None:
-            _write(f"{answered.failure.cause} {answered.failure.remedy}\n")
+            _write(sentences(answered.failure.cause, answered.failure.remedy) + "\n")
             messages.pop()
             continue
         messages.append(Message(Role.ASSISTANT, finished.text, finished.token_ids))
         speed = finished.stats.tokens_per_s
-        said = tr("{count} tokens, {speed:.1f} per second")
-        said = said.format(count=finished.stats.committed, speed=speed or 0)
+        tokens = tr_count("{n} token", "{n} tokens", finished.stats.committed)
+        said = tr("{tokens}, {speed:.1f} per second").format(tokens=tokens, speed=speed or 0)
         _write(f"\n[{said}]\n")
 
 

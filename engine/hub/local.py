@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.language import tr
+from engine.language import listed, tr
 from engine.model.config import ModelConfig
 from engine.model.json_object import JsonObject
 from engine.model.weights import SafetensorsFolder, check_tensors
@@ -105,7 +105,7 @@ def _no_such_model(name: str) -> UserFixable:
     return UserFixable(
         tr("There is no model “{name}”.").format(name=name[:200]),
         tr("Name a folder, or one of the bundled models: {names}.").format(
-            names=", ".join(bundled_names())
+            names=listed(bundled_names())
         ),
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import UserFixable
-from engine.language import tr
+from engine.language import listed, tr
 from engine.model.config import ModelConfig
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.safetensors_file import StoredTensor, damaged, read_header
@@ -199,7 +199,7 @@ def _read_shards(folder: Path) -> dict[str, StoredTensor]:
             ).format(
                 missing=len(missing),
                 total=len(files),
-                names=", ".join([*missing[:3], *["..."] * (len(missing) > 3)]),
+                names=listed([*missing[:3], *["..."] * (len(missing) > 3)]),
             ),
             tr("Finish or repeat the download."),
             str(folder),

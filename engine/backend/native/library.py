@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import Absent, InvalidLogits, UserFixable
-from engine.language import tr
+from engine.language import listed, tr
 
 MODULE = "engine._native"
 _NO_MEMORY, _INVALID_LOGITS = -1, -4
@@ -233,7 +233,7 @@ def _force_isa(lib: c.CDLL) -> None:
     """Obey DUOTAIL_ISA (portable, avx2, avx512, amx), for tests and for tracking down crashes."""
     wanted = os.environ.get("DUOTAIL_ISA", "").upper()
     if wanted and (wanted not in Isa.__members__ or lib.dt_use_isa(Isa[wanted])):
-        known = ", ".join(isa.name.lower() for isa in Isa if isa <= lib.dt_best_isa())
+        known = listed(isa.name.lower() for isa in Isa if isa <= lib.dt_best_isa())
         raise UserFixable(
             tr("DUOTAIL_ISA={name} is not possible on this processor.").format(name=wanted.lower()),
             tr("Set it to one of {known}, or not at all.").format(known=known),

@@ -10,7 +10,6 @@ from app.chat.attachments import (
     MOST_BYTES,
     Attachment,
     read_attachment,
-    size_words,
     with_attachments,
     without_attachments,
 )
@@ -88,12 +87,3 @@ def test_a_file_stands_in_the_message_and_can_be_told_from_it(text: str) -> None
 def test_what_only_looks_like_a_file_stays() -> None:
     message = "`x`:\n```\nnever closed"
     assert without_attachments(message) == (message, [])
-
-
-def test_sizes_in_words() -> None:
-    assert [size_words(n) for n in (0, 999, 3200, 2_097_153)] == [
-        "0 bytes",
-        "999 bytes",
-        "3.2 kB",
-        "2.1 MB",
-    ]

@@ -355,7 +355,7 @@ def test_the_numbers_of_an_answer_are_shown_and_copied(reader: Reader) -> None:
     copied = QGuiApplication.clipboard().text()
     assert "| Model | Small |\n|:--|:--|\n" in copied
     assert "temperature 0.7, top-p 0.9, seed 42" in copied
-    assert "72 %, 68 %, 81 %" in copied
+    assert "72\u202f%, 68\u202f%, 81\u202f%" in copied
     dialog.close()
 
 

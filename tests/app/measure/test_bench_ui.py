@@ -193,7 +193,7 @@ def test_the_table_says_which_budgets_are_kept() -> None:
     assert frame.split()[-5:] == ["21.5", "ms", "16.0", "ms", "OVER"]
     (stall,) = (line for line in lines if line.startswith("Longest stall, 200"))
     assert stall.endswith("kept")
-    assert any("the X server 2%" in line for line in lines)
+    assert any("the X server 2\u202f%" in line for line in lines)
 
 
 def _work(seconds: float) -> None:

@@ -72,7 +72,7 @@ def test_the_engines_account_overrules_ours() -> None:
         "answer average": "14.2",
         "first token": "420\u00a0ms",
         "acceptance length": "3.3",
-        "accepted": "46\u00a0%",
+        "accepted": "46\u202f%",
         "tokens written": "412",
     }
     assert model.tally.by_depth[0] == (122, 100)
