@@ -161,7 +161,7 @@ def test_files_go_along_with_their_names(desk: Desk, tmp_path: Path) -> None:
     desk.chat.composer.field.insertFromMimeData(data)
     desk.bot.waitUntil(lambda: len(desk.chat.composer.chips.chips) == 2)
     chip = desk.chat.composer.chips.chips[0]
-    desk.bot.waitUntil(lambda: "tokens" in chip.about)
+    desk.bot.waitUntil(lambda: "token" in chip.about)
     assert chip.about.startswith("9 bytes")
     desk.type_and_send("What is in them?")
     desk.answered()

@@ -268,7 +268,7 @@ def test_span_suits_the_rounds_and_does_not_flutter() -> None:
 def test_findings_in_words() -> None:
     model = fed(*three_rounds())
     assert wording.where_time_goes(model.timeline, model.tally) == (
-        "Drafting takes 33\u00a0% of the time, in which the target waits; verifying 67\u00a0%."
+        "Drafting takes 33\u202f% of the time, in which the target waits; verifying 67\u202f%."
         " 1 of 3 rounds went without a draft (outlined)."
     )
     overlapped = fed(*scripted.answer(10, mode="duo"))
