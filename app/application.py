@@ -31,6 +31,7 @@ from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mo
 from app.settings import Settings, SettingsStore
 from app.settings.language import speak
 from app.theme.theme import Theme
+from app.warm_up import warm_up
 from engine.events import Failed, PlanReady, Unloaded
 from engine.language import tr
 
@@ -106,6 +107,7 @@ class Assembly:
         for answer in (PlanReady, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
         mark.set()
+        warm_up(self.window)
         self.bridge.start(lambda: self.models.first_load(bundled))
         self.models.refresh()
 

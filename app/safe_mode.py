@@ -11,8 +11,6 @@ import logging
 import os
 from pathlib import Path
 
-import psutil
-
 from engine.language import later
 
 _log = logging.getLogger(__name__)
@@ -44,6 +42,8 @@ class LoadMark:
             owner = int(self._path.read_text())
         except (OSError, ValueError):
             return self._path.exists()
+        import psutil  # nearly every start finds no mark
+
         return not psutil.pid_exists(owner)
 
     def set(self) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
-from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock
-from markdown_it.rules_inline import StateInline
-
-from app.chat.inline import PlacedInline
+if TYPE_CHECKING:  # imported with the first text: the window comes up without it
+    from markdown_it import MarkdownIt
+    from markdown_it.ruler import RuleOptionsType
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
 
 MAX_NESTING = 24
 _LONGEST_FORMULA = 2_000
@@ -32,6 +32,8 @@ _AFTER = ".,;:"
 @cache
 def parser() -> MarkdownIt:
     """The parser with inline markdown; its inline tokens know their places."""
+    from app.chat.inline import PlacedInline
+
     dialect = _dialect()
     inline = PlacedInline()
     inline.ruler.before("escape", "math_inline", _inline_formula)
@@ -47,6 +49,8 @@ def blocks_only() -> MarkdownIt:
 
 
 def _dialect() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
     options = {"html": False, "maxNesting": MAX_NESTING}
     dialect = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     dialect.disable(["reference", "html_block", "html_inline"]).disable("text_join")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from markdown_it.token import Token
 from PySide6.QtGui import QFont, QTextCharFormat, QTextCursor
 
 from app.chat.dialect import parser
-from app.chat.inline import places
 from app.chat.lines import Placed
 from app.chat.maths import render, runs
 from app.chat.maths_layout import width
 from app.chat.regions import Property
 from app.chat.source_map import utf16_length
 from app.chat.styles import Look, link
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 _LONGEST = 6_000
 """Longer texts get no emphasis or links: their marks are shown as they are."""
@@ -42,6 +44,8 @@ class InlineWriter:
         self, cursor: QTextCursor, content: str, placed: Placed, style: QTextCharFormat, at: int = 0
     ) -> None:
         """Write `content` from character `at` on; `placed` tells where it stands in the source."""
+        from app.chat.inline import places
+
         text = content[at:]
         if len(text) > _LONGEST:
             self._put(cursor, text.replace("\n", LINE_SEPARATOR), style, placed, at, len(content))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from markdown_it.token import Token
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextBlockFormat, QTextCursor, QTextListFormat
 
@@ -19,6 +18,8 @@ from app.chat.styles import INDENT, QUOTE_INDENT, is_rtl
 from app.chat.table import rows_of
 
 if TYPE_CHECKING:
+    from markdown_it.token import Token
+
     from app.chat.writer import DocumentWriter
 
 _MAX_CELLS = 1_200

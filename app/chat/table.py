@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from markdown_it.token import Token
 from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QColor,
@@ -22,6 +22,9 @@ from app.chat.inline_writer import InlineWriter
 from app.chat.lines import Lines, Placed
 from app.chat.styles import Look, is_rtl
 from app.theme.theme import current
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 BELOW_TABLE = 14
 

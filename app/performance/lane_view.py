@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen, QPixmap, QPolygonF
@@ -11,12 +12,15 @@ from PySide6.QtWidgets import QWidget
 from app.performance import wording
 from app.performance.model import LaneModel
 from app.performance.painted_view import SIDE, PaintedView, blend, ground
-from app.performance.series import Floats, Series, decimate, unbroken
+from app.performance.series import Series, decimate, unbroken
 from app.performance.sight import Sight
 from app.performance.table import Table, of_lane
 from app.performance.timeline import Stretch
 from app.theme.theme import current
 from engine.language import number, tr
+
+if TYPE_CHECKING:
+    from app.performance.series import Floats
 
 _CHART = 40
 _GUTTER = 34

@@ -17,7 +17,6 @@ from app.performance.model import Part, PerformanceModel
 from app.performance.numbers_view import NumbersView
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight
-from app.performance.table_dialog import TableDialog
 from app.performance.timeline_view import TimelineView
 from app.theme.fonts import keep_sized, scaled
 from engine.events import Event
@@ -119,6 +118,8 @@ class PerformancePanel(QWidget):
 
     def show_table(self, view: PaintedView) -> None:
         """Open the numbers behind a picture."""
+        from app.performance.table_dialog import TableDialog
+
         TableDialog(view.table(), self).open()
 
     # -- what comes in ---------------------------------------------------------------------

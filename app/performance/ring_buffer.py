@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class RingBuffer:
@@ -17,8 +20,18 @@ class RingBuffer:
         if capacity < 1 or columns < 1:
             raise ValueError("a ring buffer needs room for at least one number")
         self._capacity = capacity
-        self._rows: NDArray[np.float64] = np.zeros((2 * capacity, columns))
+        self._columns = columns
+        self._kept: NDArray[np.float64] | None = None
         self._written = 0
+
+    @property
+    def _rows(self) -> NDArray[np.float64]:
+        """Made with the first row: only then is numpy needed."""
+        if self._kept is None:
+            import numpy as np
+
+            self._kept = np.zeros((2 * self._capacity, self._columns))
+        return self._kept
 
     def __len__(self) -> int:
         return min(self._written, self._capacity)
@@ -26,8 +39,8 @@ class RingBuffer:
     def append(self, *row: float) -> None:
         """Add a row; the oldest one falls out when the buffer is full."""
         slot = self._written % self._capacity
-        self._rows[slot] = row
-        self._rows[slot + self._capacity] = row
+        rows = self._rows
+        rows[slot] = rows[slot + self._capacity] = row
         self._written += 1
 
     def clear(self) -> None:

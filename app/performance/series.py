@@ -1,17 +1,23 @@
-"""Measured values over time: remembering, thinning out for the screen, and scales. No Qt."""
+"""Measured values over time: remembering, thinning out for the screen, and scales. No Qt.
+
+numpy is imported where something has been measured: the window comes up without it.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from app.performance.ring_buffer import RingBuffer
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
 _STEPS = (1.0, 2.0, 4.0, 6.0, 10.0)
 """Mantissas of a scale's end; each gives a middle that reads well."""
 
@@ -62,6 +68,8 @@ class Series:
 
     def since(self, start: float) -> tuple[Floats, Floats]:
         """Times and values from `start` on, with one sample before it where there is one."""
+        import numpy as np
+
         rows = self._samples.view()
         times, values = rows[:, 0], rows[:, 1]
         first = max(int(np.searchsorted(times, start)) - 1, 0)
@@ -69,12 +77,16 @@ class Series:
 
     def between(self, start: float, end: float) -> tuple[Floats, Floats]:
         """As `since`, up to `end`, with one sample after it where there is one."""
+        import numpy as np
+
         times, values = self.since(start)
         last = int(np.searchsorted(times, end, side="right")) + 1
         return times[:last], values[:last]
 
     def nearest(self, at: float) -> tuple[float, float] | None:
         """Time and value of the measurement closest to a moment."""
+        import numpy as np
+
         rows = self._samples.view()
         rows = rows[~np.isnan(rows[:, 1])]
         if not len(rows):
@@ -84,6 +96,8 @@ class Series:
 
     def neighbour(self, at: float, step: int) -> float | None:
         """When the next measurement before (-1) or after (1) a moment was taken."""
+        import numpy as np
+
         times, values = self.since(-math.inf)
         times = times[~np.isnan(values)]
         if step < 0:
@@ -94,6 +108,8 @@ class Series:
 
     def peak(self, start: float, end: float = math.inf) -> float:
         """The largest value from `start` on; 0 without one."""
+        import numpy as np
+
         values = self.between(start, end)[1]
         finite = values[~np.isnan(values)]
         return float(finite.max()) if len(finite) else 0.0
@@ -101,6 +117,8 @@ class Series:
 
 def unbroken(times: Floats, values: Floats) -> list[tuple[Floats, Floats]]:
     """The runs between breaks, in order."""
+    import numpy as np
+
     breaks = np.flatnonzero(np.isnan(values))
     edges = [-1, *breaks.tolist(), len(values)]
     return [(times[a + 1 : b], values[a + 1 : b]) for a, b in pairwise(edges) if b - a > 1]
@@ -112,6 +130,8 @@ def decimate(x: Floats, y: Floats, column: float = 1.0) -> tuple[Floats, Floats]
     `x` holds pixels, ascending. What a full line would have covered stays covered, so a single
     spike among thousands of samples is still seen.
     """
+    import numpy as np
+
     columns = np.floor(x / column)
     starts = np.flatnonzero(np.diff(columns, prepend=-np.inf))
     if 2 * len(starts) >= len(x):

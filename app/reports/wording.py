@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 from PySide6.QtCore import qVersion
 
 _TELLS_OF_CODE = (
@@ -40,7 +39,9 @@ def safe_traceback(error: BaseException) -> str:
 
 def header(title: str, when: str) -> str:
     """What Duotail, Python, Qt and the machine are."""
-    from app.version import version  # slow to import, and no start needs it
+    import psutil  # slow to import, like the version; no start needs them
+
+    from app.version import version
 
     memory = psutil.virtual_memory().total / 2**30
     return "\n".join(

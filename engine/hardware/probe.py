@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -22,6 +20,8 @@ class HostFacts:
 
 def probe_host() -> HostFacts:
     """Ask the system; swap never counts."""
+    import psutil  # the window counts cores before it needs more
+
     memory = psutil.virtual_memory()
     total, available = memory.total, memory.available
     limit = _cgroup_number("memory.max")

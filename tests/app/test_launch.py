@@ -49,13 +49,36 @@ def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [argv[0] for argv in seen] == list(app.launch.COMMANDS)
 
 
-def test_the_window_comes_up_without_torch() -> None:
+_NOT_AT_THE_START = """
+torch transformers tokenizers safetensors numpy markdown_it pygments psutil email ssl
+app.chat.inline app.performance.table_dialog app.reports.dialog app.settings.dialog
+app.settings.page app.settings.presets_dialog app.measure app.screenshots
+"""
+
+
+def test_a_start_imports_only_what_the_first_picture_needs(tmp_path: Path) -> None:
     code = (
-        "import sys, app.application, app.screenshots\n"
-        "heavy = {'torch', 'transformers', 'numpy', 'markdown_it.main_never'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from app.application import Assembly, make_application\n"
+        "from app.paths import Paths\n"
+        "from app.theme.theme import Theme\n"
+        "folder = Path(sys.argv[1])\n"
+        "application = make_application()\n"
+        "assembly = Assembly(Paths(folder, folder), Theme(application))\n"
+        "assembly.window.show()\n"
+        "assembly.window.grab()\n"
+        "early = set(sys.argv[2:]) & set(sys.modules)\n"
+        "assembly.close()\n"
+        "assert not early, early"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=_ROOT, check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), *_NOT_AT_THE_START.split()],
+        cwd=_ROOT,
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+        check=True,
+        timeout=60,
+    )
 
 
 def test_a_second_start_raises_the_first_window_and_a_killed_one_blocks_nothing(
