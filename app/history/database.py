@@ -95,6 +95,11 @@ def is_small(path: Path) -> bool:
     return not path.exists() or path.stat().st_size <= _SMALL
 
 
+def was_left_open(path: Path) -> bool:
+    """Whether the last process died with the file open: its journal is still there."""
+    return path.with_name(path.name + SIDE_FILES[0]).exists()
+
+
 def check(connection: sqlite3.Connection, path: Path) -> None:
     """Look over the whole file: about a second for 500 MB.
 

@@ -24,6 +24,8 @@ class HistoryFile:
         self.path = path
         self._connection = connection
         self._upkeep = upkeep
+        self._went_back: set[int] = set()
+        """Conversations whose branch may have been cut back."""
         self._new_words = False
 
     @contextmanager

@@ -22,6 +22,7 @@ from app.history.database import (
     refuse_newer,
     set_aside,
     translated,
+    was_left_open,
 )
 from app.history.lock import FileLock
 from app.history.records import Hit
@@ -37,12 +38,11 @@ _PURGE_S = 0.5
 
 _DOOMED = """
 SELECT id, text FROM message WHERE id IN (
-    SELECT id FROM message WHERE deleted_by IS NOT NULL
-    UNION
-    SELECT id FROM message
+    SELECT id FROM message INDEXED BY message_deleted WHERE deleted_by IS NOT NULL
+    UNION ALL
+    SELECT id FROM message INDEXED BY message_tree
     WHERE conversation_id IN (SELECT id FROM conversation WHERE deleted_at IS NOT NULL)
-    ORDER BY id DESC LIMIT ?
-) ORDER BY id DESC
+) ORDER BY id DESC LIMIT ?
 """
 
 
@@ -70,10 +70,11 @@ class HistoryStore(Trees):
         """
         lock = FileLock(lock_path(path))
         try:
-            checked = is_small(path)
+            checked, crashed = is_small(path), was_left_open(path)
             connection = connect(path)
             try:
-                return cls(path, connection, lock, Upkeep(path, damaged, checked=checked))
+                upkeep = Upkeep(path, damaged, checked=checked)
+                return cls(path, connection, lock, upkeep, crashed=crashed)
             except BaseException:
                 connection.close()
                 raise
@@ -126,14 +127,21 @@ class HistoryStore(Trees):
         return kept
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, lock: FileLock, upkeep: Upkeep
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        lock: FileLock,
+        upkeep: Upkeep,
+        *,
+        crashed: bool,
     ) -> None:
         super().__init__(path, connection, upkeep)
         self._lock = lock
         self._searcher: HistorySearch | None = None
         with self._writing():
             self._settle_interrupted()
-            self._settle_leaves()
+            if crashed:
+                self._settle_leaves()
         self._purge_deleted()
         upkeep.start()
 
@@ -163,6 +171,9 @@ class HistoryStore(Trees):
         if self._searcher is not None:
             self._searcher.close()
         try:
+            if self._went_back:
+                with self._writing():
+                    self._settle_leaves(self._went_back)
             self._purge_deleted()
         except (UserFixable, sqlite3.ProgrammingError):
             pass  # the next start purges; a closed connection has nothing to purge
