@@ -331,7 +331,8 @@ def test_translations_have_the_fields_of_their_texts(path: Path) -> None:
         texts = message.id if isinstance(message.id, tuple) else (message.id,)
         translations = message.string if isinstance(message.string, tuple) else (message.string,)
         for translation in filter(None, translations):
-            assert fields(translation) == fields(texts[-1]), (texts, translation)
+            # A singular may say "one" in words.
+            assert fields(translation) in [fields(text) for text in texts], (texts, translation)
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.parent.parent.name)
