@@ -22,6 +22,10 @@ _TEXT = " ".join(
 )
 
 
+_GRAPHS_MS = 1200
+"""Graphs are drawn less often than text."""
+
+
 def performance(stage: Stage, shoot: Shoot) -> None:
     """The performance panel, during an answer and after it."""
     window = stage.window
@@ -29,10 +33,11 @@ def performance(stage: Stage, shoot: Shoot) -> None:
     new_chat(stage)
     stage.assembly.session.send("Write something long.")
     stage.stream(_TEXT[:900])
-    rendered()
+    QTest.qWait(_GRAPHS_MS)
     shoot("performance-live")
     stage.finish(_TEXT[:900])
     answer(stage, "And more.", _TEXT)
+    QTest.qWait(_GRAPHS_MS)
     shoot("performance")
     window.performance.hide()
 
