@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from app.chat.messages.transcript import Transcript
 from app.chat.session import ChatSession
-from app.chat.transcript import Transcript
 
 if TYPE_CHECKING:  # it imports numpy, which the modules of the start do without
     from app.performance.panel import PerformancePanel

@@ -17,7 +17,7 @@ def warm_up(owner: QObject) -> None:
 
 
 def _import() -> None:
-    from app.chat.dialect import blocks_only, parser
+    from app.chat.text.dialect import blocks_only, parser
 
     parser()
     blocks_only()

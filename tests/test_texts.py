@@ -23,7 +23,7 @@ ALLOWED = {"Duotail", "Markdown", "JSON", "PNG", "CSV", "SVG", "Dovetail", "DuoD
 
 ENGLISH_FILES = {
     "app/chat/examples.py",  # asked of a model that knows English only
-    "app/chat/styles.py",  # names of fonts
+    "app/chat/text/styles.py",  # names of fonts
     "app/history/file.py",  # what SQLite says
     "app/measure/engine.py",  # what the model is asked
     "app/reports/wording.py",  # reports are read by us

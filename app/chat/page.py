@@ -18,21 +18,21 @@ from PySide6.QtWidgets import (
 
 from app.banner import BannerArea
 from app.bridge import EngineBridge
-from app.chat.composer import Composer
-from app.chat.composer_state import composer_state
-from app.chat.context_card import ContextCard
-from app.chat.context_full import ContextChoices
-from app.chat.counting import TokenCounter
+from app.chat.composer.composer import Composer
+from app.chat.composer.composer_state import composer_state
+from app.chat.composer.context_card import ContextCard
+from app.chat.composer.context_full import ContextChoices
+from app.chat.composer.counting import TokenCounter
+from app.chat.composer.left_out_note import LeftOutNote
+from app.chat.composer.message_field import local_files
+from app.chat.composer.outgoing import Outgoing
 from app.chat.greeting import Greeting
-from app.chat.left_out_note import LeftOutNote
-from app.chat.message_field import local_files
-from app.chat.message_view import AnswerMessage
-from app.chat.outgoing import Outgoing
+from app.chat.messages.message_view import AnswerMessage
+from app.chat.messages.transcript import Transcript
 from app.chat.session import ChatSession
-from app.chat.setup_control import SetupControl
-from app.chat.setup_panel import SetupPanel
+from app.chat.setup.setup_control import SetupControl
+from app.chat.setup.setup_panel import SetupPanel
 from app.chat.status_line import StatusLine
-from app.chat.transcript import Transcript
 from app.conversations.library import Deletion, shown_title
 from app.history import StoredMessage, UndoToken
 from app.settings import Settings, SettingsStore

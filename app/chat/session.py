@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from app.bridge import EngineBridge
 from app.chat.answer_writer import AnswerWriter, LiveAnswer
 from app.chat.branch import Branch
-from app.chat.drafts import Drafts
+from app.chat.composer.drafts import Drafts
 from app.chat.open_conversation import OpenConversation
 from app.chat.request import chat_request, unfinished
 from app.chat.titles import title_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from app.chat.attachments import without_attachments
+from app.chat.composer.attachments import without_attachments
 from engine.language import tr
 
 _WIDEST = 60

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
-from app.chat.message_view import AnswerMessage
+from app.chat.messages.message_view import AnswerMessage
 from app.chat.page import ChatPage
 from app.chat.session import ChatSession
 from app.status import Phase

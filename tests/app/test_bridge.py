@@ -10,7 +10,7 @@ from fake_engine import PLAN, FakeEngine, Script
 from pytestqt.qtbot import QtBot
 
 from app.bridge import EngineBridge, EngineLike
-from app.chat.composer_state import composer_state
+from app.chat.composer.composer_state import composer_state
 from app.status import EngineStatus, Phase
 from engine.commands import Generate, Load, Stop
 from engine.events import (

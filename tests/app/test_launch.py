@@ -51,7 +51,7 @@ def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _NOT_AT_THE_START = """
 torch transformers tokenizers safetensors numpy markdown_it pygments psutil email ssl
-app.chat.inline app.performance.table_dialog app.reports.dialog app.settings.dialog
+app.chat.text.inline app.performance.table_dialog app.reports.dialog app.settings.dialog
 app.settings.page app.settings.presets_dialog app.measure app.screenshots
 """
 

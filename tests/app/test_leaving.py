@@ -13,7 +13,7 @@ COPIES_AND_LEAVES = """
 import sys
 from PySide6.QtGui import QGuiApplication
 from app.application import Assembly, make_application
-from app.chat.text_view import TextView
+from app.chat.text.text_view import TextView
 from app.paths import find_paths
 from app.theme.theme import Theme
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.chat.attachments import Attachment, with_attachments
+from app.chat.composer.attachments import Attachment, with_attachments
 from app.chat.titles import title_of
 
 

@@ -7,8 +7,8 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.message_view import AnswerMessage, Bubble
-from app.chat.transcript import Transcript
+from app.chat.messages.message_view import AnswerMessage, Bubble
+from app.chat.messages.transcript import Transcript
 from app.history import StoredMessage
 from engine.request import Role
 

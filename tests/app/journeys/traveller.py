@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
-from app.chat.message_view import AnswerMessage
+from app.chat.messages.message_view import AnswerMessage
 from app.chat.page import ChatPage
 from app.chat.session import ChatSession
 from app.paths import Paths

@@ -1,0 +1,1 @@
+"""Where a message is written: text and files, counted, kept, checked and sent."""

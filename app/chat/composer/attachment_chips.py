@@ -1,0 +1,147 @@
+"""The files that will go along with a message, as small cards above the field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.composer.attachments import Attachment
+from app.chat.composer.flow import FlowLayout
+from app.theme.icons import IconButton, icon
+from app.theme.theme import current
+from engine.language import listed, tr, tr_count
+from engine.units import file_size
+
+_WIDEST_NAME = 200
+
+
+class AttachmentChip(QFrame):
+    """One file: its name, how large it is, a button that takes it away."""
+
+    removed = Signal()
+
+    def __init__(self, attachment: Attachment, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.attachment = attachment
+        self.setProperty("look", "chip")
+        self._icon = QLabel(self)
+        name = QLabel(self)
+        name.setText(self._shortened(name, attachment.name))
+        name.setToolTip(attachment.name)
+        self._about = QLabel(self)
+        self._about.setProperty("look", "small")
+        self._remove = IconButton("close", "", self)
+        self._remove.setToolTip(tr("Remove this file"))
+        self._remove.setAccessibleName(tr("Remove \u201c{name}\u201d").format(name=attachment.name))
+        self._remove.clicked.connect(self.removed)
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addWidget(name)
+        words.addWidget(self._about)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(10, 4, 4, 4)
+        row.setSpacing(8)
+        row.addWidget(self._icon)
+        row.addLayout(words)
+        row.addWidget(self._remove)
+        self.show_tokens(None)
+        self._recolour()
+
+    @property
+    def about(self) -> str:
+        """Size and tokens in words."""
+        return self._about.text()
+
+    def show_tokens(self, tokens: int | None) -> None:
+        """Say how many tokens it is, once that is known."""
+        parts = [file_size(self.attachment.size)]
+        if tokens is not None:
+            parts.append(tr_count("{n} token", "{n} tokens", tokens))
+        self._about.setText(" \u00b7 ".join(parts))
+        self.setAccessibleName(listed([self.attachment.name, *parts]))
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Recolour with the theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange and hasattr(self, "_remove"):
+            self._recolour()
+
+    def _recolour(self) -> None:
+        self._icon.setPixmap(icon("file", current().muted).pixmap(18, 18))
+
+    @staticmethod
+    def _shortened(label: QLabel, name: str) -> str:
+        """The middle gives way: the beginning and the suffix say most."""
+        return label.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, _WIDEST_NAME)
+
+
+class AttachmentChips(QScrollArea):
+    """All of them, in lines; many can be scrolled. Hidden when there are none."""
+
+    removed = Signal(object)
+    """The `Attachment` that shall not go along."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        inside = QWidget(self)
+        self._flow = FlowLayout(inside)
+        self.setWidget(inside)
+        inside.setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
+        self.chips: list[AttachmentChip] = []
+        self.hide()
+
+    def show_attachments(self, attachments: Sequence[Attachment]) -> None:
+        """Show these; chips that are there already stay as they are."""
+        kept = [chip for chip in self.chips if chip.attachment in attachments]
+        for chip in self.chips:
+            if chip not in kept:
+                self._flow.removeWidget(chip)
+                chip.hide()
+                chip.deleteLater()
+        self.chips = kept
+        shown = [chip.attachment for chip in kept]
+        for attachment in attachments:
+            if attachment not in shown:
+                self.chips.append(self._make(attachment))
+        self.setVisible(bool(self.chips))
+        self._fit()
+
+    def show_tokens(self, attachment: Attachment, tokens: int) -> None:
+        """Say how many tokens a file is, if it still goes along."""
+        for chip in self.chips:
+            if chip.attachment is attachment:
+                chip.show_tokens(tokens)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Narrower lines hold fewer."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """As high as the lines are, up to two and a bit."""
+        needed = self._flow.heightForWidth(self.viewport().width())
+        line = self.chips[0].sizeHint().height() if self.chips else 0
+        self.setFixedHeight(min(needed, line * 5 // 2))
+
+    def _make(self, attachment: Attachment) -> AttachmentChip:
+        chip = AttachmentChip(attachment, self.widget())
+        chip.removed.connect(lambda: self.removed.emit(attachment))
+        self._flow.addWidget(chip)
+        chip.show()
+        return chip

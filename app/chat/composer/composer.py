@@ -1,0 +1,194 @@
+"""Where the user writes: files that go along, a field that grows, the setup, the meter, send."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from app.chat.composer.attachment_chips import AttachmentChips
+from app.chat.composer.composer_state import ComposerState
+from app.chat.composer.context_meter import ContextMeter
+from app.chat.composer.message_field import MessageField
+from app.keys import key_words, with_keys
+from app.theme.elided import ElidedLabel
+from app.theme.icons import IconButton, icon
+from app.theme.theme import current
+from engine.language import tr
+
+_ROOM_FOR_WORDS = 480
+
+
+class Composer(QFrame):
+    """The card at the bottom of the chat."""
+
+    send_asked = Signal()
+    stop_asked = Signal()
+    setup_asked = Signal()
+    files_asked = Signal()
+    thinking_chosen = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("look", "card")
+        self.chips = AttachmentChips(self)
+        self.field = MessageField(self)
+        self.field.setAccessibleName(tr("Message"))
+        self.field.setPlaceholderText(tr("Ask something"))
+        self.attach_button = IconButton("clip", tr("Attach text files"), self, shortcut="Ctrl+O")
+        self.setup_button = self._quiet("sliders")
+        self.think_button = self._quiet("bulb")
+        self.think_button.setText(tr("Think"))
+        self.think_button.setCheckable(True)
+        self.think_button.setAccessibleName(tr("Think before answering"))
+        self.think_button.setToolTip(tr("The model thinks before it answers"))
+        self.think_button.hide()
+        self._hint = ElidedLabel(self)
+        self._hint.setProperty("look", "muted")
+        self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.meter = ContextMeter(self)
+        self.send_button = self._round("send", tr("Send the message"))
+        self.stop_button = self._round("stop", with_keys(tr("Stop the answer"), "Esc"))
+        self._state = ComposerState(True, False)
+        self._setup_words = ("", "")
+        self._arrange()
+        self.field.textChanged.connect(self._update_buttons)
+        self.field.submitted.connect(self.send)
+        self.field.focused.connect(self._show_focus)
+        self.send_button.clicked.connect(self.send)
+        self.stop_button.clicked.connect(self.stop_asked)
+        self.setup_button.clicked.connect(self.setup_asked)
+        self.attach_button.clicked.connect(self.files_asked)
+        self.think_button.clicked.connect(self.thinking_chosen)
+        self.show_setup("")
+        self._update_buttons()
+
+    def _quiet(self, icon_name: str) -> QToolButton:
+        button = QToolButton(self)
+        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        button.setProperty("look", "quiet")
+        button.setProperty("icon_name", icon_name)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.setCursor(Qt.CursorShape.PointingHandCursor)
+        button.setIconSize(QSize(16, 16))
+        return button
+
+    def _round(self, icon_name: str, name: str) -> IconButton:
+        button = IconButton(icon_name, name, self)
+        button.setProperty("look", "round")
+        button.setFixedSize(36, 36)
+        return button
+
+    def _arrange(self) -> None:
+        row = QHBoxLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        row.addWidget(self.attach_button)
+        row.addWidget(self.setup_button)
+        row.addWidget(self.think_button)
+        row.addWidget(self._hint, 1)
+        row.addWidget(self.meter)
+        row.addSpacing(4)
+        row.addWidget(self.send_button)
+        row.addWidget(self.stop_button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(14, 12, 10, 10)
+        layout.setSpacing(6)
+        layout.addWidget(self.chips)
+        layout.addWidget(self.field)
+        layout.addLayout(row)
+
+    def set_state(self, state: ComposerState) -> None:
+        """Allow what is possible and say the rest in words."""
+        self._state = state
+        self._update_buttons()
+
+    def show_setup(self, words: str, short: str = "") -> None:
+        """Say how answers are drawn; `short` is for narrow windows."""
+        self._setup_words = (words, short or words)
+        does = with_keys(tr("How answers are drawn"), "Ctrl+T")
+        self.setup_button.setToolTip(f"{words}\n{does}")
+        self.setup_button.setAccessibleName(
+            tr("How answers are drawn: {words}").format(words=words)
+        )
+        self._fit_words()
+
+    def show_thinking(self, *, possible: bool, on: bool) -> None:
+        """Offer the choice whether the model thinks first, where there is one."""
+        self.think_button.setVisible(possible)
+        self.think_button.setChecked(on)
+        self._colour_icons()
+
+    def set_text(self, text: str) -> None:
+        """Put `text` into the field, the cursor behind it."""
+        self.field.set_text(text)
+        self.field.setFocus()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Recolour icons with the theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange and hasattr(self, "_state"):
+            self._update_buttons()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """A narrow one has no room for words on its buttons."""
+        super().resizeEvent(event)
+        self._fit_words()
+
+    def send(self) -> None:
+        """Ask to send what is written, if that is possible now."""
+        if self._state.can_send and self.has_something:
+            self.send_asked.emit()
+
+    @property
+    def has_something(self) -> bool:
+        """Whether there is anything to send."""
+        return self.field.has_words or bool(self.chips.chips)
+
+    def refresh(self) -> None:
+        """Files were added or taken away."""
+        self._update_buttons()
+
+    def _update_buttons(self) -> None:
+        stopping = self._state.can_stop
+        ready = self._state.can_send and self.has_something
+        self.send_button.setVisible(not stopping)
+        self.stop_button.setVisible(stopping)
+        self.send_button.setEnabled(ready)
+        self.send_button.set_icon("send", "on_accent" if ready else "muted")
+        self.stop_button.set_icon("stop", "on_accent")
+        self._colour_icons()
+        why = self._state.reason if not self._state.can_send else ""
+        self.send_button.setToolTip(why or with_keys(tr("Send the message"), "Enter"))
+        self.send_button.setAccessibleDescription(why)
+        self._fit_words()
+
+    def _colour_icons(self) -> None:
+        tokens = current()
+        for button in (self.setup_button, self.think_button):
+            colour = tokens.accent if button.isChecked() else tokens.muted
+            button.setIcon(icon(str(button.property("icon_name")), colour))
+
+    def _fit_words(self) -> None:
+        """The hint is shown whole or not at all; what is wrong is always said."""
+        wide = self.width() >= _ROOM_FOR_WORDS
+        room = self.width() // 3 if wide else self.width() // 4
+        metrics = self.setup_button.fontMetrics()
+        self.setup_button.setText(
+            metrics.elidedText(self._setup_words[not wide], Qt.TextElideMode.ElideRight, room)
+        )
+        text_beside = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+        self.think_button.setToolButtonStyle(
+            text_beside if wide else Qt.ToolButtonStyle.ToolButtonIconOnly
+        )
+        hint = tr("{enter} sends, {shift_enter} makes a new line").format(
+            enter=key_words("Enter"), shift_enter=key_words("Shift+Enter")
+        )
+        fits = self._hint.fontMetrics().horizontalAdvance(hint) <= self._hint.width()
+        idle = "" if self._state.can_stop or not fits else hint
+        self._hint.setText(self._state.reason or idle)
+
+    def _show_focus(self, focused: bool) -> None:
+        self.setProperty("focused", "true" if focused else "false")
+        self.style().unpolish(self)
+        self.style().polish(self)

@@ -1,0 +1,140 @@
+"""The card that says that a conversation does not fit, and lets the user choose what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.chat.composer.flow import FlowLayout
+from app.theme.icons import icon
+from app.theme.theme import current
+from engine.language import number, tr, tr_count
+from engine.units import memory
+
+
+@dataclass(frozen=True, slots=True)
+class LargerContext:
+    """A context that would hold it, and the memory it takes on top."""
+
+    tokens: int
+    more_bytes: int
+
+
+class ContextCard(QFrame):
+    """A sentence and up to three ways on; nothing is chosen for the user."""
+
+    left_out = Signal()
+    enlarged = Signal(int)
+    dismissed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("look", "warning")
+        self._larger: LargerContext | None = None
+        self._icon = QLabel(self)
+        self._icon.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self._title = self._label("title")
+        self._text = self._label("")
+        self.leave_out_button = self._button()
+        self.leave_out_button.clicked.connect(self.left_out)
+        self.enlarge_button = self._button()
+        self.enlarge_button.clicked.connect(self._enlarge)
+        self.dismiss_button = self._button()
+        self.dismiss_button.clicked.connect(self.dismissed)
+        buttons = QWidget(self)
+        flow = FlowLayout(buttons, spacing=8)
+        for button in (self.leave_out_button, self.enlarge_button, self.dismiss_button):
+            flow.addWidget(button)
+        words = QVBoxLayout()
+        words.setSpacing(4)
+        words.addWidget(self._title)
+        words.addWidget(self._text)
+        words.addSpacing(4)
+        words.addWidget(buttons)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(14, 10, 12, 12)
+        row.setSpacing(10)
+        row.addWidget(self._icon)
+        row.addLayout(words, 1)
+        self._recolour()
+        self.hide()
+
+    def _label(self, look: str) -> QLabel:
+        label = QLabel(self)
+        label.setProperty("look", look)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setWordWrap(True)
+        return label
+
+    def _button(self) -> QPushButton:
+        button = QPushButton(self)
+        button.setAutoDefault(False)
+        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        return button
+
+    @property
+    def text(self) -> str:
+        """All that it says."""
+        return f"{self._title.text()} {self._text.text()}"
+
+    def open(self, title: str, text: str, dismiss: str) -> None:
+        """Say what is the matter; the ways on follow as they are found."""
+        self._title.setText(title)
+        self._text.setText(text)
+        self.setAccessibleName(f"{title} {text}")
+        self.dismiss_button.setText(dismiss)
+        self.leave_out_button.hide()
+        self.enlarge_button.hide()
+        self.show()
+        self.dismiss_button.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def counting(self) -> None:
+        """It is being counted how many messages have to be left out."""
+        self.leave_out_button.setText(tr("Counting\u2026"))
+        self.leave_out_button.setEnabled(False)
+        self.leave_out_button.show()
+
+    def offer_leaving_out(self, messages: int, *, more: bool = False) -> None:
+        """Offer to leave out the oldest messages (`more` of them); 0: that does not help."""
+        self.leave_out_button.setVisible(messages > 0)
+        self.leave_out_button.setEnabled(True)
+        self.leave_out_button.setText(
+            tr_count("Leave out one more message", "Leave out {n} more messages", messages)
+            if more
+            else tr_count(
+                "Leave out the oldest message", "Leave out the {n} oldest messages", messages
+            )
+        )
+        self.leave_out_button.setToolTip(
+            tr("The model no longer sees them. They stay here, and you can read them.")
+        )
+        if messages and self.dismiss_button.hasFocus():
+            self.leave_out_button.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def offer_larger(self, larger: LargerContext) -> None:
+        """Offer to load the model with a larger context."""
+        self._larger = larger
+        self.enlarge_button.setText(
+            tr("Use a context of {tokens} tokens (+{size})").format(
+                tokens=number(larger.tokens), size=memory(larger.more_bytes)
+            )
+        )
+        self.enlarge_button.setToolTip(
+            tr("The model is loaded anew with more memory. This takes a moment.")
+        )
+        self.enlarge_button.show()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Recolour with the theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange and hasattr(self, "_icon"):
+            self._recolour()
+
+    def _enlarge(self) -> None:
+        if self._larger is not None:
+            self.enlarged.emit(self._larger.tokens)
+
+    def _recolour(self) -> None:
+        self._icon.setPixmap(icon("warning", current().warning).pixmap(20, 20))

@@ -1,0 +1,263 @@
+"""What is about to be sent: text and files, kept as a draft, counted, checked, handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QFileDialog
+
+from app.background import in_background
+from app.bridge import EngineBridge
+from app.chat.composer.attachments import (
+    Attachment,
+    as_block,
+    pasted,
+    read_attachment,
+    with_attachments,
+)
+from app.chat.composer.composer import Composer
+from app.chat.composer.context_full import ContextChoices
+from app.chat.composer.context_meter import Fill
+from app.chat.composer.counting import TokenCounter
+from app.chat.composer.drafts import NOTHING, Draft, Drafts
+from app.chat.request import counted_request
+from app.chat.session import ChatSession
+from app.history import StoredMessage
+from app.status import EngineStatus
+from engine.errors import UserFixable
+from engine.events import RoundFinished
+from engine.language import tr
+from engine.request import Role
+
+_PAUSE_MS = 250
+_NAME = "conversation"
+_UNSENT = -1
+
+
+class Outgoing(QObject):
+    """Stands between the composer and the session."""
+
+    problem = Signal(object)
+    """A `UserFixable`."""
+    notice = Signal(str)
+
+    def __init__(
+        self,
+        composer: Composer,
+        session: ChatSession,
+        bridge: EngineBridge,
+        counter: TokenCounter,
+        drafts: Drafts,
+        choices: ContextChoices,
+    ) -> None:
+        super().__init__(composer)
+        self._composer = composer
+        self._session = session
+        self._bridge = bridge
+        self._counter = counter
+        self._drafts = drafts
+        self._choices = choices
+        self._key: int | None = None
+        self._attachments: list[Attachment] = []
+        self._pastes = 0
+        self._fill_is_current = False
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(_PAUSE_MS)
+        self._pause.timeout.connect(self._settle)
+        composer.field.textChanged.connect(self._typed)
+        composer.field.files_given.connect(self.attach)
+        composer.field.long_text_given.connect(self._attach_pasted)
+        composer.files_asked.connect(self.ask_for_files)
+        composer.chips.removed.connect(self._remove)
+        composer.send_asked.connect(self.send)
+        session.opened.connect(self._switched)
+        session.changed.connect(self._follow)
+        session.branch_changed.connect(lambda *_: self._stale())
+        bridge.status_changed.connect(self._status_changed)
+        bridge.subscribe_newest(RoundFinished, self._round_done)
+        self._plan = bridge.status.plan
+        self._restore(drafts.get(None))
+
+    # -- files -----------------------------------------------------------------------------
+
+    @property
+    def attachments(self) -> Sequence[Attachment]:
+        """The files that will go along."""
+        return self._attachments
+
+    def ask_for_files(self) -> None:
+        """Let the user choose files."""
+        dialog = QFileDialog(self._composer.window(), tr("Attach text files"))
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+        dialog.filesSelected.connect(lambda names: self.attach([Path(name) for name in names]))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def attach(self, paths: Sequence[Path]) -> None:
+        """Read files beside the window's thread; what is no text is refused in words."""
+        in_background(self, partial(_read_all, paths), partial(self._take, self._key), self._refuse)
+
+    def _take(self, key: int | None, read: Sequence[Attachment | UserFixable]) -> None:
+        for each in read:
+            if isinstance(each, Attachment):
+                self._attach(key, each)
+            else:
+                self.problem.emit(each)
+
+    def _attach(self, key: int | None, attachment: Attachment) -> None:
+        if attachment.notice:
+            self.notice.emit(attachment.notice)
+        if key != self._key:  # the user went on to another conversation meanwhile
+            held = self._drafts.get(key)
+            self._drafts.put(key, Draft(held.text, (*held.attachments, attachment)))
+        elif attachment not in self._attachments:
+            self._show([*self._attachments, attachment])
+
+    def _attach_pasted(self, text: str) -> None:
+        self._pastes += 1
+        read = partial(pasted, text, self._pastes)
+        in_background(self, read, partial(self._attach, self._key), self._refuse)
+
+    @staticmethod
+    def _refuse(error: Exception) -> None:
+        """Nothing that is foreseen."""
+        raise error
+
+    def _remove(self, attachment: Attachment) -> None:
+        self._show([each for each in self._attachments if each is not attachment])
+        self._composer.field.setFocus()
+
+    def _show(self, attachments: list[Attachment]) -> None:
+        self._attachments = attachments
+        self._composer.chips.show_attachments(attachments)
+        self._composer.refresh()
+        self._count_files()
+        self._typed()
+
+    # -- drafts ----------------------------------------------------------------------------
+
+    def _typed(self) -> None:
+        self._stale()
+
+    def _stale(self) -> None:
+        """Something changed: count and keep it after a pause."""
+        self._fill_is_current = False
+        self._pause.start()
+
+    def _settle(self) -> None:
+        self.keep()
+        self._count()
+
+    def keep(self) -> None:
+        """Keep what is unsent."""
+        text = self._composer.field.toPlainText()
+        self._drafts.put(self._key, Draft(text, tuple(self._attachments)))
+
+    def _switched(self, _messages: object) -> None:
+        current = self._session.current
+        key = None if current is None else current.id
+        self._choices.close()
+        if key != self._key:
+            self.keep()
+            self._key = key
+            self._restore(self._drafts.get(key))
+        self._stale()
+
+    def _follow(self) -> None:
+        """A chat that has just begun takes over what was typed before."""
+        key = None if self._session.current is None else self._session.current.id
+        if key != self._key:
+            self._drafts.put(self._key, NOTHING)
+            self._key = key
+        self._stale()
+
+    def _restore(self, draft: Draft) -> None:
+        self._composer.field.set_text(draft.text)
+        self._show(list(draft.attachments))
+
+    # -- sending ---------------------------------------------------------------------------
+
+    def send(self) -> None:
+        """Send what is there; where it is known not to fit the user is asked what to do."""
+        fill = self._composer.meter.fill
+        if fill is not None and self._fill_is_current and not fill.fits:
+            self._choices.open(fill.used, self._unsent(), self._send)
+        else:
+            self._send()
+
+    def _send(self) -> None:
+        text = self._composer.field.toPlainText().strip("\n")
+        if not self._session.send(with_attachments(self._attachments, text)):
+            return
+        self._choices.close()
+        self._pastes = 0
+        self._restore(NOTHING)
+        self.keep()
+
+    # -- counting --------------------------------------------------------------------------
+
+    def _unsent(self) -> list[StoredMessage]:
+        if not self._composer.has_something:
+            return []
+        text = self._composer.field.toPlainText()
+        return [StoredMessage(_UNSENT, Role.USER, with_attachments(self._attachments, text))]
+
+    def _count(self) -> None:
+        plan = self._bridge.status.plan
+        if plan is None:
+            self._counter.forget(_NAME)
+            self._composer.meter.show_fill(None)
+            return
+        if self._session.shows_live:
+            return  # every round says how long the conversation is
+        messages = [*self._session.messages, *self._unsent()]
+        if not messages:
+            self._counter.forget(_NAME)
+            self._show_fill(0)
+            return
+        build = partial(counted_request, messages, self._session.setup)
+        self._counter.ask(_NAME, build, self._show_fill)
+
+    def _show_fill(self, tokens: int) -> None:
+        plan = self._bridge.status.plan
+        if plan is not None:
+            self._fill_is_current = not self._pause.isActive()
+            self._composer.meter.show_fill(Fill(tokens, plan.context))
+
+    def _count_files(self) -> None:
+        setup = self._session.setup
+        chips = self._composer.chips
+        for attachment in self._attachments:
+            message = StoredMessage(_UNSENT, Role.USER, as_block(attachment))
+            build = partial(counted_request, [message], setup)
+            show = partial(chips.show_tokens, attachment)
+            self._counter.ask(f"file {id(attachment)}", build, show)
+
+    def _status_changed(self, status: EngineStatus) -> None:
+        """Another model counts in another way."""
+        if status.plan is not self._plan:
+            self._plan = status.plan
+            self._stale()
+            self._count_files()
+
+    def _round_done(self, event: RoundFinished) -> None:
+        live, plan = self._session.live, self._bridge.status.plan
+        if live is None or plan is None or live.request_id != event.request_id:
+            return
+        if self._session.shows_live and event.context_used:
+            self._composer.meter.follow(Fill(event.context_used, plan.context))
+
+
+def _read_all(paths: Sequence[Path]) -> list[Attachment | UserFixable]:
+    """What each file holds, or why it cannot go along; in their order."""
+    read: list[Attachment | UserFixable] = []
+    for path in paths:
+        try:
+            read.append(read_attachment(path))
+        except UserFixable as error:
+            read.append(error)
+    return read

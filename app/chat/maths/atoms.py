@@ -1,0 +1,105 @@
+"""Pieces of a formula put in line: spaces between them, brackets where they are needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.chat.maths.layout import Lines
+from app.chat.maths.scripts import plain
+from app.chat.maths.symbols import FRACTIONS, Kind
+
+_ONE = (Kind.ORDINARY, Kind.CLOSING, Kind.FRACTION)
+"""What a product or a sum may have on its left."""
+_LOOSE = {
+    Kind.BINARY,
+    Kind.RELATION,
+    Kind.PUNCTUATION,
+    Kind.FRACTION,
+    Kind.OPERATOR,
+    Kind.SPACE,
+}
+"""What makes brackets necessary around a sum or quotient."""
+_VALUE = re.compile(r"\w\([^()]*\)")
+_FACTORS = {Kind.ORDINARY, Kind.FRACTION, Kind.OPENING, Kind.OPERATOR}
+"""What makes a product with what is before it."""
+
+
+@dataclass(slots=True)
+class Atom:
+    """A piece of a formula that is spaced as one."""
+
+    text: str
+    kind: Kind = Kind.ORDINARY
+    lines: Lines | None = None
+    """Its form on several lines, for matrices and the like."""
+
+
+def fraction(over: list[Atom], under: list[Atom]) -> Atom:
+    """A fraction in line."""
+    known = FRACTIONS.get((joined(over).strip(), joined(under).strip()))
+    if known is not None:
+        return Atom(known)
+    below = enclosed_unless_one(under)
+    if not below.startswith("(") and not is_single(plain(below)):
+        below = f"({below})"
+    return Atom(f"{enclosed_unless_one(over)}/{below}", Kind.FRACTION)
+
+
+def is_single(text: str) -> bool:
+    """Whether text without signs is one factor: a number, a differential, a function's value."""
+    if _VALUE.fullmatch(text):
+        return True
+    factors = [each for each in text if each.isalpha() and not each.isnumeric()]
+    if text[:1] in {"d", "\u2202"} and len(factors) <= 2:
+        return True
+    return len(factors) <= 1 and not (factors and text[:1].isdigit())
+
+
+def enclosed_unless_one(atoms: list[Atom]) -> str:
+    """`atoms` as one factor, in brackets where they are a sum or the like."""
+    text = joined(atoms).strip()
+    depth = 0
+    for atom in atoms:
+        depth += {Kind.OPENING: 1, Kind.CLOSING: -1}.get(atom.kind, 0)
+        if not depth and atom.kind in _LOOSE:
+            return f"({text})"
+    return text
+
+
+def joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
+    """The atoms in line, with the spaces that belong between them."""
+    parts: list[str] = []
+    before: Atom | None = None
+    for index, atom in enumerate(atoms):
+        after = atoms[index + 1] if index + 1 < len(atoms) else None
+        text = atom.text
+        if atom.kind is Kind.FRACTION and not tight:
+            touching = after is not None and after.kind in _FACTORS
+            if touching or (before is not None and before.kind in _ONE):
+                text = f"({text})"
+        if not tight and before is not None and _apart(before, atom, parts):
+            parts.append(" ")
+        parts.append(text)
+        if not tight and after is not None and _is_infix(atom, before):
+            parts.append(" ")
+        before = atom
+    return re.sub(" (?= )", "", "".join(parts)) if not tight else "".join(parts)
+
+
+def _is_infix(atom: Atom, before: Atom | None) -> bool:
+    if atom.kind in {Kind.RELATION, Kind.PUNCTUATION}:
+        return True
+    return atom.kind is Kind.BINARY and before is not None and before.kind in _ONE
+
+
+def _apart(before: Atom, atom: Atom, parts: Sequence[str]) -> bool:
+    """Whether a space belongs between two neighbours."""
+    if parts[-1].endswith(" ") or atom.kind is Kind.SPACE:
+        return False
+    if atom.kind is Kind.RELATION or (atom.kind is Kind.BINARY and before.kind in _ONE):
+        return True
+    if atom.kind is Kind.OPERATOR:
+        return before.kind in {*_ONE, Kind.OPERATOR}
+    return before.kind is Kind.OPERATOR and atom.kind in {Kind.ORDINARY, Kind.FRACTION}

@@ -1,0 +1,183 @@
+"""The line below a message: numbers at the left, versions and actions at the right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QLabel, QToolButton, QWidget
+
+from app.chat.messages.message_actions import Act
+from app.theme.icons import IconButton
+from engine.language import tr
+
+FOOTER = 32
+_BUTTON = 30
+_APART = 2
+_INSET = 8
+"""Space around the words of a button, which the numbers do without at the left."""
+_CONFIRM_MS = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class FooterState:
+    """What the line shows."""
+
+    numbers: tuple[str, ...] = ()
+    """The most important first: those for which there is room are shown."""
+    details: str = ""
+    version: int = 1
+    versions: int = 1
+    acts: tuple[Act, ...] = ()
+    button: tuple[Act, str] | None = None
+    """An action that is always there, as a word."""
+
+
+class Footer(QWidget):
+    """Icons come up with the mouse or the focus; what is not shown is not even made."""
+
+    chosen = Signal(Act)
+    stops_changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = FooterState()
+        self._shown = False
+        self._numbers: QToolButton | None = None
+        self._versions: list[QWidget] = []
+        self._button: QToolButton | None = None
+        self._icons: list[IconButton] = []
+
+    @property
+    def stops(self) -> list[QWidget]:
+        """What Tab goes through, from left to right."""
+        return [each for each in self._parts() if isinstance(each, QToolButton)]
+
+    def set_state(self, state: FooterState) -> None:
+        """Show something else."""
+        if state == self._state:
+            return
+        for each in self._parts():
+            each.hide()
+            each.deleteLater()
+        self._numbers, self._versions, self._button, self._icons = None, [], None, []
+        self._state = state
+        if state.numbers:
+            self._numbers = self._word_button(Act.NUMBERS, "")
+            self._numbers.setToolTip(state.details)
+        if state.versions > 1:
+            self._make_versions()
+        if state.button is not None:
+            self._button = self._word_button(*state.button)
+        self._show_icons()
+
+    def reveal(self, *, shown: bool) -> None:
+        """Show or hide the icons."""
+        if shown is not self._shown:
+            self._shown = shown
+            self._show_icons()
+
+    def confirm(self, act: Act) -> None:
+        """Show for a moment that something was done."""
+        button = next((each for each in self._icons if each.property("act") == act.value), None)
+        if button is not None:
+            button.set_icon("check", "success")
+            QTimer.singleShot(_CONFIRM_MS, button, lambda: button.set_icon(act.value))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Everything keeps its end of the line."""
+        super().resizeEvent(event)
+        self._place()
+
+    def _parts(self) -> list[QWidget]:
+        first = [self._numbers] if self._numbers is not None else []
+        word = [self._button] if self._button is not None else []
+        return [*first, *self._versions, *word, *self._icons]
+
+    def _show_icons(self) -> None:
+        if self._shown and not self._icons:
+            self._icons = [self._icon_button(act) for act in self._state.acts]
+            self.stops_changed.emit()
+        for button in self._icons:
+            button.setVisible(self._shown)
+        self._place()
+
+    def _make_versions(self) -> None:
+        state = self._state
+        earlier, later = self._icon_button(Act.EARLIER), self._icon_button(Act.LATER)
+        earlier.setEnabled(state.version > 1)
+        later.setEnabled(state.version < state.versions)
+        number = QLabel(f"{state.version} / {state.versions}", self)
+        number.setProperty("look", "muted")
+        number.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        number.setToolTip(
+            tr("Version {version} of {versions}").format(
+                version=state.version, versions=state.versions
+            )
+        )
+        number.setAccessibleName(number.toolTip())
+        number.show()
+        self._versions = [earlier, number, later]
+        for button in (earlier, later):
+            button.show()
+
+    def _icon_button(self, act: Act) -> IconButton:
+        button = IconButton(act.value, act.words, self, shortcut=act.shortcut)
+        button.setProperty("act", act.value)
+        button.clicked.connect(lambda: self.chosen.emit(act))
+        return button
+
+    def _word_button(self, act: Act, word: str) -> QToolButton:
+        button = QToolButton(self)
+        button.setProperty("look", "quiet")
+        button.setText(word)
+        button.setAccessibleName(act.words)
+        button.setToolTip(act.words)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.setCursor(Qt.CursorShape.PointingHandCursor)
+        button.clicked.connect(lambda: self.chosen.emit(act))
+        button.show()
+        return button
+
+    def _place(self) -> None:
+        """Actions from the right, then as many of the numbers as there is room for."""
+        right = self.width()
+        icons = [button for button in self._icons if not button.isHidden()]
+        reserved = len(self._state.acts) * (_BUTTON + _APART)
+        for icon in reversed(icons):
+            right = self._put(icon, right, _BUTTON)
+        if self._button is not None:
+            right = self._put(self._button, right, self._button.sizeHint().width())
+        for part in reversed(self._versions):
+            wide = isinstance(part, QLabel)
+            right = self._put(part, right, part.sizeHint().width() + 4 if wide else _BUTTON)
+        if self._numbers is not None:
+            room = min(right, self.width() - reserved) - 2 * _INSET
+            self._numbers.setText(_fitting(self._numbers, self._state.numbers, room))
+            words = self._numbers.fontMetrics().horizontalAdvance(self._numbers.text())
+            width = words + 2 * _INSET if words else 0
+            self._numbers.setGeometry(self._mirrored(QRect(-_INSET, 1, width, _BUTTON)))
+
+    def _put(self, part: QWidget, right: int, width: int) -> int:
+        part.setGeometry(self._mirrored(QRect(right - width, 1, width, _BUTTON)))
+        return right - width - _APART
+
+    def _mirrored(self, area: QRect) -> QRect:
+        if self.isRightToLeft():
+            area.moveLeft(self.width() - area.right() - 1)
+        return area
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """One line."""
+        return QSize(200, FOOTER)
+
+
+def _fitting(button: QToolButton, parts: Sequence[str], room: int) -> str:
+    """As many of `parts` as fit, the first ones first."""
+    metrics = button.fontMetrics()
+    count = len(parts)
+    while count and metrics.horizontalAdvance(" · ".join(parts[:count])) + 2 * _INSET > room:
+        count -= 1
+    return " · ".join(parts[:count])

@@ -1,0 +1,241 @@
+"""What the rows of the transcript share: a text, the line below it, a menu, the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QEnterEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QTextCursor,
+)
+from PySide6.QtWidgets import QWidget
+
+from app.chat.messages.divider import Divider
+from app.chat.messages.message_actions import Act, Place, message_menu
+from app.chat.messages.message_footer import Footer
+from app.chat.messages.row import Mark, Row
+from app.chat.text.surface import selected_text
+from app.chat.text.text_view import TextView
+from app.chat.text.thinking import parts
+from app.history import StoredMessage
+
+BELOW = 4
+"""Space between the parts of a message."""
+GAP = 14
+"""Space below a message and its footer."""
+
+
+class MessageRow(Row):
+    """A message in the column. Signals carry the message's id."""
+
+    regenerate_asked = Signal(int)
+    edit_asked = Signal(int, str)
+    version_asked = Signal(int, int)
+    delete_asked = Signal(int)
+    continue_asked = Signal()
+
+    def __init__(self, message: StoredMessage, name: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.message = message
+        self.text = TextView(name, self.text_parent())
+        by_keyboard = Qt.TextInteractionFlag.TextSelectableByKeyboard
+        self.text.setTextInteractionFlags(self.text.textInteractionFlags() | by_keyboard)
+        self.text.setCursorWidth(0)
+        self.text.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.text.customContextMenuRequested.connect(self._open_text_menu)
+        self.text.resized.connect(self.grown)
+        self._focused = False
+        self._hovered = False
+        self._is_last = False
+        self.footer = Footer(self)
+        self.footer.chosen.connect(self.act)
+        self.divider: Divider | None = None
+        """What parts this message from those below it."""
+
+    def show_divider(self, words: str) -> None:
+        """Draw a line below this message, with words in it; none: no line."""
+        if words == ("" if self.divider is None else self.divider.words):
+            return
+        if self.divider is not None:
+            self.divider.hide()
+            self.divider.deleteLater()
+        self.divider = Divider(words, self) if words else None
+        if self.divider is not None:
+            self.divider.show()
+        self.grown.emit()
+
+    def above_divider(self, width: int, height: int) -> int:
+        """The height of the row, whose own parts end at `height`."""
+        if self.divider is None:
+            return height
+        self.divider.setGeometry(0, height, width, self.divider.needed)
+        return height + self.divider.needed + GAP
+
+    def text_parent(self) -> QWidget:
+        """What holds the text."""
+        return self
+
+    # -- the row in its column -----------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Rows that are selected in or have the focus stay."""
+        return self._focused or self.text.textCursor().hasSelection()
+
+    @property
+    def focus_chain(self) -> list[QWidget]:
+        """What Tab goes through, in order; copy buttons of code follow the text."""
+        return [self.text, *self.footer.stops]
+
+    def load(self, until: float) -> bool:
+        """Lay out more of the text."""
+        whole = self.text.work(until)
+        cursor = self.text.textCursor()
+        if whole and not self._focused and not cursor.hasSelection() and cursor.position():
+            cursor.setPosition(0)  # keys select from the beginning; writing has moved it along
+            self.text.setTextCursor(cursor)
+        return whole
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the text is laid out."""
+        return self.text.laid_out
+
+    def mark_at(self, y: int) -> Mark | None:
+        """The line of text at the height `y`."""
+        cursor = self.text.cursorForPosition(QPoint(0, y - self.text_top))
+        mark = Mark(cursor.position(), 0)
+        return Mark(mark.position, y - self.mark_y(mark))
+
+    def mark_y(self, mark: Mark) -> int:
+        """Where the line with the marked character is now."""
+        document = self.text.document()
+        cursor = QTextCursor(document)
+        cursor.setPosition(min(mark.position, document.characterCount() - 1))
+        return self.text_top + self.text.cursorRect(cursor).top()
+
+    @property
+    def text_top(self) -> int:
+        """Where the text begins in the row."""
+        return self.text.mapTo(self, QPoint(0, 0)).y()
+
+    def set_last(self, *, last: bool) -> None:
+        """The last message shows what can be done with it all the time."""
+        if last is not self._is_last:
+            self._is_last = last
+            self.update_parts()
+
+    def set_focused(self, *, focused: bool) -> None:
+        """The keyboard is in this message, or has left it."""
+        self._focused = focused
+        self._reveal()
+
+    def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802
+        """The mouse brings up the actions."""
+        super().enterEvent(event)
+        self._hovered = True
+        self._reveal()
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
+        """And takes them away."""
+        super().leaveEvent(event)
+        self._hovered = False
+        self._reveal()
+
+    def update_parts(self) -> None:
+        """Show what the message is now."""
+        self._reveal()
+        self.grown.emit()
+
+    @property
+    def always_shown(self) -> bool:
+        """Whether the actions are there without mouse or keyboard."""
+        return False
+
+    def _reveal(self) -> None:
+        self.footer.reveal(shown=self._hovered or self._focused or self.always_shown)
+
+    # -- what can be done ----------------------------------------------------------------------
+
+    def groups(self) -> Sequence[Sequence[Act]]:
+        """The actions of the menu."""
+        return ()
+
+    def versions(self) -> list[Act]:
+        """The versions that there are beside this one."""
+        message = self.message
+        earlier = [Act.EARLIER] if message.version > 1 else []
+        return [*earlier, *([Act.LATER] if message.version < message.versions else [])]
+
+    def act(self, act: Act) -> None:
+        """Do one of the actions."""
+        message = self.message
+        match act:
+            case Act.COPY:
+                self.copy()
+            case Act.PLAIN:
+                QGuiApplication.clipboard().setText(self.plain_text())
+                self.footer.confirm(Act.COPY)
+            case Act.AGAIN | Act.ANSWER:
+                self.regenerate_asked.emit(message.id)
+            case Act.CONTINUE:
+                self.continue_asked.emit()
+            case Act.DELETE:
+                self.delete_asked.emit(message.id)
+            case Act.EARLIER | Act.LATER:
+                if act in self.versions():
+                    self.version_asked.emit(message.id, -1 if act is Act.EARLIER else 1)
+            case Act.MORE:
+                self.open_menu(self.footer.mapToGlobal(QPoint(self.footer.width(), 0)), Place())
+            case _:
+                pass
+
+    def copy(self) -> None:
+        """Copy the message as it was written, without what was only thought."""
+        QGuiApplication.clipboard().setText(parts(self.whole_text())[1])
+        self.footer.confirm(Act.COPY)
+
+    def whole_text(self) -> str:
+        """All of the text, as written."""
+        return self.message.text
+
+    def plain_text(self) -> str:
+        """The text as it looks, without markdown."""
+        self.text.complete()
+        cursor = QTextCursor(self.text.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        return selected_text(cursor)
+
+    def open_menu(self, corner: QPoint, place: Place) -> None:
+        """Show the menu at a point of the screen."""
+        menu = message_menu(self.groups(), place, self.act, self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(corner)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
+        """The menu beside the text is the same."""
+        self.open_menu(event.globalPos(), Place())
+
+    def _open_text_menu(self, point: QPoint) -> None:
+        cursor = self.text.textCursor()
+        selection = selected_text(cursor) if cursor.hasSelection() else ""
+        self.open_menu(self.text.mapToGlobal(point), Place(selection, self.text.anchorAt(point)))
+
+    def handle_key(self, event: QKeyEvent) -> bool:
+        """Keys that do something with the message the focus is in; whether this was one."""
+        steps = {Qt.Key.Key_Left: Act.EARLIER, Qt.Key.Key_Right: Act.LATER}
+        if event.modifiers() & Qt.KeyboardModifier.AltModifier:
+            step = steps.get(Qt.Key(event.key()))
+            if step is not None:
+                self.act(step)
+                return True
+        return False
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Keys that the parts have no use for."""
+        if not self.handle_key(event):
+            super().keyPressEvent(event)

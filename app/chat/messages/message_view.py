@@ -1,0 +1,244 @@
+"""An answer: over the whole column, while it is written and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QLabel, QWidget
+
+from app.chat.messages.answer_details import AnswerDetails
+from app.chat.messages.message_actions import Act
+from app.chat.messages.message_footer import FOOTER, FooterState
+from app.chat.messages.message_row import BELOW, GAP, MessageRow
+from app.chat.messages.user_message import UserMessage
+from app.chat.messages.words import answer_details, answer_note, answer_numbers
+from app.history import AnswerState, StoredMessage
+from engine.events import TokenSpan
+from engine.language import tr
+
+_FRAME_MS = 33
+_SLOWEST_FRAME_MS = 250
+_DUTY = 16
+"""Rendering may take one part in so many of the time."""
+
+
+class AnswerMessage(MessageRow):
+    """An answer: its text, how it ended, its numbers, and what can be done with it."""
+
+    def __init__(self, message: StoredMessage, parent: QWidget) -> None:
+        super().__init__(message, tr("Answer"), parent)
+        self._pending: list[str] = []
+        self._live = False
+        self._tinted = False
+        self._late_spans: list[TokenSpan] = []
+        """Who wrote the text that came since `message` was taken in."""
+        self._waiting: QLabel | None = None
+        self._note: QLabel | None = None
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._flush)
+        self.text.prepare(message.text)
+        self.update_parts()
+
+    @property
+    def busy(self) -> bool:
+        """An answer that is being written stays too."""
+        return self._live or super().busy
+
+    @property
+    def note(self) -> str:
+        """How it ended, in words; empty when it simply ended."""
+        return "" if self._note is None else self._note.text()
+
+    @property
+    def always_shown(self) -> bool:
+        """The last answer shows what can be done with it."""
+        return self._is_last and not self._live
+
+    def arrange(self, width: int) -> int:
+        """Text, note and footer below each other."""
+        y = 0
+        if self._waiting is not None:
+            self._waiting.setGeometry(0, y, width, self._waiting.sizeHint().height())
+            y += self._waiting.height() + BELOW
+        if not self.text.isHidden():
+            self.text.setGeometry(0, y, width, self.text.height())
+            y += self.text.height() + BELOW
+        if self._note is not None:
+            self._note.setGeometry(0, y, width, self._note.heightForWidth(width))
+            y += self._note.height() + BELOW
+        # The footer keeps its room while the answer is written: the end does not jump when it ends.
+        self.footer.setGeometry(0, y, width, FOOTER)
+        return self.above_divider(width, y + FOOTER + GAP)
+
+    # -- an answer being written ---------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Text is about to come."""
+        self._live = True
+        self._late_spans.clear()
+        if self.message.text:  # a continued answer goes on in its last paragraph
+            self.text.reopen(self.message.text)
+        else:
+            self.say("")
+        self.show_tint(on=self._tinted)
+        self.update_parts()
+
+    def say(self, words: str) -> None:
+        """Say what is going on before the first words come."""
+        if not self._live or self.whole_text():
+            return
+        if self._waiting is None:
+            self._waiting = QLabel(self)
+            self._waiting.setProperty("look", "muted")
+            self._waiting.show()
+        self._waiting.setText(f"{words}\u2026")
+        self.grown.emit()
+
+    def append(self, text: str) -> None:
+        """More text has come; it is rendered with the next frame."""
+        self._pending.append(text)
+        if not self._timer.isActive():
+            self._timer.start(self._next_frame())
+
+    def add_spans(self, spans: Sequence[TokenSpan]) -> None:
+        """Who wrote the text that has just come."""
+        self._late_spans.extend(spans)
+        if self._tinted:
+            self.text.add_tint(spans)
+
+    def add_ghost(self, at: int, text: str) -> None:
+        """What the draft would have written at this place; shown along with the tint."""
+        if self._tinted:
+            self.text.add_ghost(at, text)
+
+    def show_tint(self, *, on: bool) -> None:
+        """Show, or no longer, which words the draft guessed."""
+        self._tinted = on
+        marks = self.message.marks
+        self.text.clear_ghosts()
+        self.text.set_tint([*(marks.spans() if marks else ()), *self._late_spans] if on else None)
+
+    def finish(self, message: StoredMessage) -> None:
+        """The answer is over; `message` is what was stored."""
+        self._flush()
+        self._timer.stop()
+        self._live = False
+        self._stop_waiting()
+        self.message = message
+        self._late_spans.clear()
+        if self.text.raw_text == message.text:
+            self.text.finish()
+        else:
+            self.text.show_markdown(message.text)
+        if self._tinted:
+            self.show_tint(on=True)
+        self.update_parts()
+
+    def whole_text(self) -> str:
+        """What has come so far."""
+        return self.text.raw_text + "".join(self._pending) if self._live else self.message.text
+
+    def _next_frame(self) -> int:
+        """Slow rendering (a long paragraph or table still open) is done less often."""
+        wanted = int(self.text.last_render_s * 1000 * _DUTY)
+        return min(max(_FRAME_MS, wanted), _SLOWEST_FRAME_MS)
+
+    def _flush(self) -> None:
+        """Render what has come; what the reader has selected stays selected."""
+        if not self._pending:
+            return
+        self._stop_waiting()
+        text = "".join(self._pending)
+        self._pending.clear()
+        before = self.text.textCursor()
+        anchor, position = before.anchor(), before.position()
+        self.text.append(text)
+        after = self.text.textCursor()
+        if anchor != position and (after.anchor(), after.position()) != (anchor, position):
+            end = self.text.document().characterCount() - 1
+            after.setPosition(min(anchor, end))
+            after.setPosition(min(position, end), QTextCursor.MoveMode.KeepAnchor)
+            self.text.setTextCursor(after)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.hide()
+            self._waiting.deleteLater()
+            self._waiting = None
+            self.grown.emit()
+
+    # -- the line below ------------------------------------------------------------------------
+
+    def update_parts(self) -> None:
+        """How the answer ended, its numbers, its versions, what can be done."""
+        message = self.message
+        self.text.setVisible(bool(message.text) or self._live)
+        self._show_note("" if self._live else answer_note(message))
+        if self._live:
+            self.footer.set_state(FooterState())
+        else:
+            stats = message.stats
+            self.footer.set_state(
+                FooterState(
+                    numbers=() if stats is None else answer_numbers(stats),
+                    details=answer_details(message),
+                    version=message.version,
+                    versions=message.versions,
+                    acts=tuple(self._icons()),
+                    button=self._button(),
+                )
+            )
+        super().update_parts()
+
+    def _icons(self) -> list[Act]:
+        text = [Act.COPY] if self.message.text else []
+        return [*text, Act.AGAIN, Act.DELETE, Act.MORE]
+
+    def _button(self) -> tuple[Act, str] | None:
+        """A half answer at the end offers to go on."""
+        state = self.message.state
+        if not self._is_last or state is AnswerState.COMPLETE:
+            return None
+        if state is AnswerState.FULL:
+            return Act.CONTINUE, tr("Make room")
+        return Act.CONTINUE, tr("Continue") if self.message.text else tr("Try again")
+
+    def groups(self) -> Sequence[Sequence[Act]]:
+        """The actions of the menu."""
+        if self._live:
+            return ((Act.COPY, Act.PLAIN),)
+        go_on = [Act.CONTINUE] if self._button() is not None else []
+        return (
+            (Act.COPY, Act.PLAIN),
+            (Act.AGAIN, *go_on, *self.versions()),
+            (Act.NUMBERS,),
+            (Act.DELETE,),
+        )
+
+    def act(self, act: Act) -> None:
+        """An answer can tell its numbers."""
+        if act is Act.NUMBERS:
+            AnswerDetails(self.message, self.window()).open()
+        else:
+            super().act(act)
+
+    def _show_note(self, words: str) -> None:
+        if not words:
+            if self._note is not None:
+                self._note.deleteLater()
+                self._note.hide()
+            self._note = None
+            return
+        if self._note is None:
+            self._note = QLabel(self)
+            self._note.setWordWrap(True)
+            self._note.show()
+        failed = self.message.state is AnswerState.FAILED
+        self._note.setProperty("look", "danger" if failed else "muted")
+        self._note.style().polish(self._note)
+        self._note.setText(words)
+
+
+Bubble = UserMessage | AnswerMessage

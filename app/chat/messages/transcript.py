@@ -1,0 +1,293 @@
+"""The messages of a conversation, as a column that stays where the reader is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QResizeEvent
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.chat.messages.column import TOP, Column
+from app.chat.messages.edge_scroll import EdgeScroll
+from app.chat.messages.message_focus import MessageFocus
+from app.chat.messages.message_footer import FOOTER
+from app.chat.messages.message_row import GAP
+from app.chat.messages.message_view import AnswerMessage, Bubble
+from app.chat.messages.user_message import BUBBLE_EDGE, UserMessage
+from app.history import StoredMessage
+from app.theme.icons import IconButton
+from app.theme.theme import current, ui_font
+from engine.language import tr
+from engine.request import Role
+
+_PLACEHOLDER_LINE = 26
+_HIT_BELOW = 80
+"""Pixels above a search hit that is scrolled to."""
+
+
+class Transcript(Column):
+    """Shows the messages of one conversation."""
+
+    continue_asked = Signal()
+    regenerate_asked = Signal(int)
+    edit_asked = Signal(int, str)
+    version_asked = Signal(int, int)
+    delete_asked = Signal(int)
+    link_clicked = Signal(str)
+    text_hovered = Signal(int, int)
+    """A message, and the place in its text that the mouse is on (UTF-16 units; -1: none)."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(tr("Conversation"))
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self._messages: list[StoredMessage] = []
+        self._marked: tuple[int, int, int] | None = None
+        self._searched: tuple[int, Sequence[str]] | None = None
+        self._tinted = self._thoughts_open = False
+        self._unseen: tuple[int, str] | None = None
+        self._hit_asked = False
+        """Whether the first hit is still to be scrolled to."""
+        self._edges = EdgeScroll(self)
+        self._focus = MessageFocus(self)
+        self._to_end = IconButton("down", tr("Jump to the end"), self, shortcut="Ctrl+End")
+        self._to_end.setProperty("look", "floating")
+        self._to_end.setFixedSize(QSize(36, 36))
+        self._to_end.clicked.connect(self.jump_to_end)
+        self._to_end.hide()
+        self.following_changed.connect(lambda following: self._to_end.setVisible(not following))
+
+    # -- messages ------------------------------------------------------------------------------
+
+    @property
+    def bubbles(self) -> Sequence[Bubble]:
+        """The messages that are widgets now, oldest first."""
+        return [cast("Bubble", row) for _, row in self.live_rows]
+
+    def bubble_at(self, index: int) -> Bubble:
+        """The widget of a message, made if there is none; from the end where negative."""
+        return cast("Bubble", self.row(index % len(self._messages)))
+
+    def show_messages(self, messages: Sequence[StoredMessage]) -> None:
+        """Show a conversation from its end."""
+        self._messages = list(messages)
+        self._marked = self._searched = None
+        self.reset_rows()
+
+    def replace_from(self, index: int, messages: Sequence[StoredMessage]) -> None:
+        """From message `index` on these are the messages now; the view stays where it is."""
+        old, self._messages = self._messages, list(messages)
+        focused = self.row_holding(QApplication.focusWidget())
+        while index < min(len(old), len(messages)) and self._same(old[index], messages[index]):
+            index += 1
+        if focused is not None and focused >= index:
+            self.setFocus()
+        self.replace_rows(index)
+        self._mark_last()
+        if focused is not None and index <= focused < len(messages):
+            self._focus.keep(focused)
+
+    def add(self, message: StoredMessage) -> Bubble:
+        """Append a message and go to it."""
+        self._messages.append(message)
+        self.add_rows()
+        self._mark_last()
+        self.jump_to_end()
+        return self.bubble_at(-1)
+
+    def last_answer(self) -> AnswerMessage | None:
+        """The answer at the end, if there is one."""
+        if not self._messages or self._messages[-1].role is not Role.ASSISTANT:
+            return None
+        bubble = self.bubble_at(-1)
+        return bubble if isinstance(bubble, AnswerMessage) else None
+
+    def reveal(self, message_id: int, words: Sequence[str] = ()) -> None:
+        """Scroll to a message, and to the first of `words` in it; all of them are highlighted."""
+        index = self._index(message_id)
+        if index is None:
+            return
+        self._unsearch()
+        self._searched, self._hit_asked = (message_id, tuple(words)), bool(words)
+        self.show_row(index, -TOP)
+        self._show_hits(index)
+
+    def set_reading(self, *, tinted: bool, thoughts_open: bool) -> None:
+        """Whether words that were guessed are tinted, and whether thoughts are shown."""
+        before = (self._tinted, self._thoughts_open)
+        self._tinted, self._thoughts_open = tinted, thoughts_open
+        for bubble in self.bubbles if before != (tinted, thoughts_open) else ():
+            self._apply_reading(bubble)
+
+    def _apply_reading(self, bubble: Bubble) -> None:
+        if isinstance(bubble, AnswerMessage):
+            bubble.show_tint(on=self._tinted)
+            bubble.text.set_thoughts_open(open_=self._thoughts_open)
+
+    def set_unseen(self, message_id: int | None, words: str = "") -> None:
+        """Draw a line with `words` below the last message that the model does not see."""
+        unseen = None if message_id is None else (message_id, words)
+        if unseen != self._unseen:
+            self._unseen = unseen
+            for bubble in self.bubbles:
+                bubble.show_divider(self._divider_below(bubble.message.id))
+
+    def _divider_below(self, message_id: int) -> str:
+        found = self._unseen is not None and self._unseen[0] == message_id
+        return self._unseen[1] if found and self._unseen is not None else ""
+
+    def mark_answer_range(self, message_id: int, start: int, end: int) -> None:
+        """Mark a stretch of a message's text, in UTF-16 units."""
+        self.clear_mark()
+        self._marked = (message_id, start, end)
+        bubble = self._live_bubble(message_id)
+        if bubble is not None:
+            bubble.text.mark_source(start, end)
+
+    def clear_mark(self) -> None:
+        """Take the mark away."""
+        bubble = None if self._marked is None else self._live_bubble(self._marked[0])
+        self._marked = None
+        if bubble is not None:
+            bubble.text.clear_mark()
+
+    def _same(self, old: StoredMessage, new: StoredMessage) -> bool:
+        """Whether a message is still the one that is shown; its row learns what is new."""
+        if (old.id, old.role, old.text, old.state) != (new.id, new.role, new.text, new.state):
+            return False
+        bubble = self._live_bubble(new.id)
+        if bubble is not None and old != new:
+            bubble.message = new
+            bubble.update_parts()
+        return True
+
+    def _index(self, message_id: int) -> int | None:
+        places = range(len(self._messages))
+        return next((i for i in reversed(places) if self._messages[i].id == message_id), None)
+
+    def _live_bubble(self, message_id: int) -> Bubble | None:
+        return next((each for each in self.bubbles if each.message.id == message_id), None)
+
+    # -- rows ----------------------------------------------------------------------------------
+
+    def make_row(self, index: int) -> Bubble:
+        """The widget of a message."""
+        message = self._messages[index]
+        kind = AnswerMessage if message.role is Role.ASSISTANT else UserMessage
+        bubble = kind(message, self.viewport())
+        bubble.set_last(last=index == len(self._messages) - 1)
+        bubble.continue_asked.connect(self.continue_asked)
+        bubble.regenerate_asked.connect(self.regenerate_asked)
+        bubble.edit_asked.connect(self.edit_asked)
+        bubble.version_asked.connect(self.version_asked)
+        bubble.delete_asked.connect(self.delete_asked)
+        text = bubble.text
+        text.link_clicked.connect(self.link_clicked)
+        text.hovered.connect(lambda at: self.text_hovered.emit(bubble.message.id, at))
+        text.selectionChanged.connect(lambda: self._selected_in(bubble))
+        self._edges.watch(text.viewport())
+        if self._tinted or self._thoughts_open:
+            self._apply_reading(bubble)
+        bubble.show_divider(self._divider_below(message.id))
+        return bubble
+
+    def row_ready(self, index: int) -> None:
+        """A message that is laid out gets the marks that were set meanwhile."""
+        bubble = self.bubble_at(index)
+        if self._marked is not None and self._marked[0] == bubble.message.id:
+            bubble.text.mark_source(*self._marked[1:])
+        self._show_hits(index)
+
+    def estimates(self, first: int, width: int) -> Iterable[int]:
+        """Heights by counting characters and lines."""
+        metrics = QFontMetricsF(ui_font())
+        per_line = max(int(width / metrics.averageCharWidth()), 8)
+        line = int(metrics.height() * 1.4)
+        around = FOOTER + max(GAP, 2 * BUBBLE_EDGE)
+        return [
+            around + line * (1 + len(message.text) // per_line + message.text.count("\n"))
+            for message in self._messages[first:]
+        ]
+
+    def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
+        """A bubble without words, or bars in place of lines."""
+        tokens = current()
+        painter.setPen(Qt.PenStyle.NoPen)
+        area.setHeight(area.height() - FOOTER)
+        if self._messages[index].role is not Role.ASSISTANT:
+            painter.setBrush(QColor(tokens.bubble))
+            area.setLeft(area.right() - area.width() // 2)
+            painter.drawRoundedRect(area, 14, 14)
+            return
+        painter.setBrush(QColor(tokens.hover))
+        visible = area.intersected(self.viewport().rect())
+        first = max(visible.top() - area.top(), 0) // _PLACEHOLDER_LINE
+        for number in range(first, first + visible.height() // _PLACEHOLDER_LINE + 1):
+            width = int(area.width() * (1.0, 0.94, 0.97, 0.6)[number % 4])
+            bar = QRect(area.left(), area.top() + _PLACEHOLDER_LINE * number + 6, width, 10)
+            if bar.bottom() < area.bottom():
+                painter.drawRoundedRect(bar, 5, 5)
+
+    def _mark_last(self) -> None:
+        for index, row in self.live_rows:
+            cast("Bubble", row).set_last(last=index == len(self._messages) - 1)
+
+    def _selected_in(self, bubble: Bubble) -> None:
+        """Text is selected in one message at a time."""
+        if not bubble.text.textCursor().hasSelection():
+            return
+        for other in self.bubbles:
+            cursor = other.text.textCursor()
+            if other is not bubble and cursor.hasSelection():
+                cursor.clearSelection()
+                other.text.setTextCursor(cursor)
+
+    def _show_hits(self, index: int) -> None:
+        """Highlight what was searched for, and scroll to the first hit when it is far down."""
+        if self._searched is None or self._messages[index].id != self._searched[0]:
+            return
+        if not self.is_ready(index):
+            return
+        bubble = self.bubble_at(index)
+        bubble.text.highlight_words(self._searched[1])
+        asked, self._hit_asked = self._hit_asked, False
+        hit = bubble.text.first_hit() if asked else None
+        if hit is not None and hit.bottom() + _HIT_BELOW > self.viewport().height():
+            self.show_row(index, bubble.text_top + int(hit.top()) - _HIT_BELOW)
+
+    def _unsearch(self) -> None:
+        bubble = None if self._searched is None else self._live_bubble(self._searched[0])
+        self._searched = None
+        if bubble is not None:
+            bubble.text.highlight_words(())
+
+    # -- keyboard ------------------------------------------------------------------------------
+
+    def row_made(self, index: int) -> None:
+        """The keyboard gets to a message that is a widget now."""
+        self._focus.take_in(self.bubble_at(index))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """The keys that the messages leave over."""
+        if not self._focus.moves(event):
+            super().keyPressEvent(event)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
+        """Tab goes through the messages in sight, then on; widgets out of sight are passed over."""
+        return self._focus.next_stop(forward=forward) or super().focusNextPrevChild(forward)
+
+    # -- events --------------------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The button floats above the end."""
+        super().resizeEvent(event)
+        x = (self.width() - self._to_end.width()) // 2
+        self._to_end.move(x, self.height() - self._to_end.height() - 12)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Texts write themselves anew when the font changes."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self.reflow()

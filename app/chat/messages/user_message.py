@@ -1,0 +1,131 @@
+"""A question: what the user said, in a bubble, to be changed in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from PySide6.QtGui import QFontMetricsF
+from PySide6.QtWidgets import QFrame, QWidget
+
+from app.chat.messages.message_actions import Act
+from app.chat.messages.message_editor import MessageEditor
+from app.chat.messages.message_footer import FOOTER, FooterState
+from app.chat.messages.message_row import BELOW, GAP, MessageRow
+from app.history import StoredMessage
+from engine.language import tr
+
+BUBBLE_SIDE, BUBBLE_EDGE = 16, 10
+"""Space between a bubble's border and its text."""
+_SHARE = 0.82
+"""A bubble is at most so much of the column wide."""
+
+
+class UserMessage(MessageRow):
+    """What the user said, as typed."""
+
+    def __init__(self, message: StoredMessage, parent: QWidget) -> None:
+        super().__init__(message, tr("Your message"), parent)
+        self.text.move(BUBBLE_SIDE, BUBBLE_EDGE)
+        self.text.prepare(message.text, markdown=False)
+        self._natural, self._natural_size = 0, 0.0
+        self.editor: MessageEditor | None = None
+        self.update_parts()
+
+    def text_parent(self) -> QWidget:
+        """The bubble."""
+        self._bubble = QFrame(self)
+        self._bubble.setProperty("look", "bubble")
+        return self._bubble
+
+    @property
+    def busy(self) -> bool:
+        """A message that is being changed stays too."""
+        return self.editor is not None or super().busy
+
+    @property
+    def focus_chain(self) -> list[QWidget]:
+        """The editor takes the place of the text."""
+        return super().focus_chain if self.editor is None else self.editor.stops
+
+    def arrange(self, width: int) -> int:
+        """The bubble is as wide as its text, at most most of the column."""
+        if self.editor is not None:
+            height = self.editor.arrange(width)
+            self.editor.setGeometry(0, 0, width, height)
+            return self.above_divider(width, height + GAP)
+        inner = max(40, min(self._text_width(), int(width * _SHARE) - 2 * BUBBLE_SIDE))
+        self.text.resize(inner, self.text.height())
+        outer = inner + 2 * BUBBLE_SIDE
+        left = 0 if self.isRightToLeft() else width - outer
+        height = self.text.height() + 2 * BUBBLE_EDGE
+        self._bubble.setGeometry(left, 0, outer, height)
+        self.footer.setGeometry(0, height + BELOW, width, FOOTER)
+        return self.above_divider(width, height + BELOW + FOOTER)
+
+    def update_parts(self) -> None:
+        """Versions and actions of a question."""
+        message = self.message
+        self.footer.set_state(
+            FooterState(
+                version=message.version,
+                versions=message.versions,
+                acts=(Act.COPY, Act.EDIT, Act.DELETE),
+                button=(Act.ANSWER, tr("Answer")) if self._is_last else None,
+            )
+        )
+        super().update_parts()
+
+    def groups(self) -> Sequence[Sequence[Act]]:
+        """The actions of the menu."""
+        answer = [Act.ANSWER] if self._is_last else []
+        return (Act.COPY, Act.PLAIN), (*answer, Act.EDIT, *self.versions()), (Act.DELETE,)
+
+    def act(self, act: Act) -> None:
+        """A question can be changed."""
+        if act is Act.EDIT:
+            self.edit()
+        else:
+            super().act(act)
+
+    def plain_text(self) -> str:
+        """What was typed is plain text."""
+        return self.message.text
+
+    def edit(self) -> None:
+        """Put a field with the text in the place of the bubble."""
+        if self.editor is not None:
+            return
+        self.editor = MessageEditor(self.message.text, self)
+        self.editor.sent.connect(self._send_edited)
+        self.editor.cancelled.connect(self._end_edit)
+        self.editor.grown.connect(self.grown)
+        self._bubble.hide()
+        self.footer.hide()
+        self.editor.show()
+        self.grown.emit()
+        self.editor.field.setFocus()
+
+    def _send_edited(self, text: str) -> None:
+        self._end_edit()
+        self.edit_asked.emit(self.message.id, text)
+
+    def _end_edit(self) -> None:
+        if self.editor is None:
+            return
+        editor, self.editor = self.editor, None
+        self._bubble.show()
+        self.footer.show()
+        self.text.setFocus()
+        editor.hide()
+        editor.deleteLater()
+        self.grown.emit()
+
+    def _text_width(self) -> int:
+        font = self.text.document().defaultFont()
+        if self._natural_size != font.pointSizeF():
+            self._natural_size = font.pointSizeF()
+            metrics = QFontMetricsF(font)
+            lines = self.message.text[:4_000].split("\n")
+            self._natural = ceil(max(metrics.horizontalAdvance(line[:400]) for line in lines)) + 1
+        return self._natural

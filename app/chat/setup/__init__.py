@@ -1,0 +1,1 @@
+"""How the answers of a conversation are drawn: presets, sampling, the system prompt."""

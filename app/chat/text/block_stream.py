@@ -1,0 +1,270 @@
+"""Splits markdown into blocks as it arrives, so that a finished block is never looked at again.
+
+Only the last block can still change when more text comes. Text that would be slow to parse or lay
+out (quotes nested a thousand deep, a list item of many pages) becomes plain blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from app.chat.text.dialect import MAX_NESTING, blocks_only
+from app.chat.text.markdown import FENCE, Block, BlockKind, Chain, clean, closes, plain
+
+_MAX_TAIL = 16_000
+"""Characters that an unfinished block may have before it is given up as plain text."""
+_SLICE = 8_000
+_SETTLED = 16
+"""After so many characters a paragraph's first line can no longer turn out to be a list item."""
+_KINDS = {
+    "fence": BlockKind.CODE,
+    "code_block": BlockKind.CODE,
+    "table_open": BlockKind.TABLE,
+    "paragraph_open": BlockKind.PROSE,
+}
+_ENDS_ITSELF = {"heading_open", "hr", "math_block"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An outermost block as the parser sees it, in lines of the source it was parsed from."""
+
+    token: str
+    start: int
+    end: int
+    """Line after the last one."""
+    too_deep: bool = False
+
+    @property
+    def kind(self) -> BlockKind:
+        return BlockKind.PLAIN if self.too_deep else _KINDS.get(self.token, BlockKind.PROSE)
+
+    @property
+    def splits(self) -> bool:
+        """Whether it may become a chain of blocks."""
+        return not self.too_deep and self.token in _KINDS
+
+
+def split(text: str) -> list[Block]:
+    """The blocks of a whole text."""
+    stream = BlockStream()
+    stream.feed(text)
+    stream.finish()
+    return stream.committed
+
+
+class BlockStream:
+    """Blocks of a text that is still being written.
+
+    `committed` only ever grows; `tail` holds what may still change.
+    """
+
+    def __init__(self) -> None:
+        self.committed: list[Block] = []
+        self.tail: tuple[Block, ...] = ()
+        self._fed = 0
+        self._begin("", 0)
+
+    def _begin(self, source: str, start: int) -> None:
+        """Go on with `source`, whose first character is number `start` of the text."""
+        self._source = source
+        self._start = start
+        self._head = ""  # repeated in front of the source, so that it can be parsed
+        self._continues = self._in_line = False
+        self._fence = ""
+        self._scanned = 0
+        self._plain = False
+
+    def feed(self, text: str) -> None:
+        """Take in the next piece of text."""
+        text = clean(text)
+        for start in range(0, len(text), _SLICE):
+            piece = text[start : start + _SLICE]
+            self._source += piece
+            self._fed += len(piece)
+            self._advance()
+
+    def finish(self) -> None:
+        """Commit what is left: no more text comes."""
+        if self._plain:
+            self._commit_plain(self._source)
+        else:
+            source = self._source
+            self.committed.extend(self._blocks(source, _parse(source)))
+        self.tail = ()
+        self._begin("", self._fed)
+
+    def divide(self, block: Block) -> None:
+        """Commit what is left, then `block`; text may come after it."""
+        self.finish()
+        self.committed.append(block)
+
+    def _advance(self) -> None:
+        if self._plain:
+            self._advance_plain()
+            if self._plain:
+                return
+        if self._fence and not self._fence_closed():
+            self._show_tail(_Piece("fence", 0, 0))
+            return
+        pieces = _parse(self._source)
+        final = _final(pieces, self._source)
+        lines = self._source.split("\n")
+        cut = pieces[final].start if final < len(pieces) else len(lines) - 1
+        if cut:
+            head, rest = "\n".join(lines[:cut]), "\n".join(lines[cut:])
+            self.committed.extend(self._blocks(head, pieces[:final]))
+            self._begin(rest, self._start + len(head) + 1)
+            pieces = _parse(rest)
+        if len(pieces) == 1 and pieces[0].splits:
+            self._show_tail(pieces[0])
+        else:
+            self.tail = tuple(self._blocks(self._source, pieces, ended=False))
+        if len(self._source) > _MAX_TAIL:
+            self._begin_plain()
+
+    def _begin_plain(self) -> None:
+        hidden = len(self._head) + 1 if self._head else 0
+        self._begin(self._source[hidden:], self._start + hidden)
+        self._plain = True
+        self._advance_plain()
+
+    def _chain(self, piece: _Piece, text: str, at: int) -> Chain:
+        """A piece whose `text` begins at character `at` of the source."""
+        if at or not self._continues:
+            return Chain(piece.kind, text, self._start + at)
+        hidden = len(self._head) + 1 if self._head else 0
+        start = self._start + hidden
+        return Chain(piece.kind, text[hidden:], start, self._head, True, self._in_line)
+
+    def _show_tail(self, piece: _Piece) -> None:
+        """Commit the full links of the only block in the source; the last one may still change."""
+        chain = self._chain(piece, self._source, 0)
+        scanned = self._scanned - len(self._source)
+        for block in chain.split():
+            self.committed.append(block)
+        if chain.continues:
+            fence, head = self._fence, chain.head + "\n" if chain.head else ""
+            self._begin(head + chain.text, chain.start - len(head))
+            self._head, self._continues, self._in_line = chain.head, True, chain.in_line
+            self._fence, self._scanned = fence, scanned + len(self._source)
+        is_open = piece.token == "fence" and not _is_closed(self._source)
+        block = _last(chain, is_open=is_open)
+        self.tail = () if block.empty else (block,)
+        match = FENCE.match(self._source)
+        if is_open and match is not None and not self._fence and "\n" in self._source:
+            self._fence = match[2]
+            self._scanned = self._source.index("\n") + 1
+
+    def _fence_closed(self) -> bool:
+        """Whether the open code block has ended; every line is read once."""
+        while (end := self._source.find("\n", self._scanned)) >= 0:
+            line = self._source[self._scanned : end]
+            self._scanned = end + 1
+            if closes(line, self._fence):
+                self._fence = ""
+                return True
+        return False
+
+    def _blocks(self, source: str, pieces: Sequence[_Piece], *, ended: bool = True) -> list[Block]:
+        """`pieces` cut out of `source`; `ended` when no more text belongs to the last one."""
+        lines = source.split("\n")
+        starts = [0]
+        for line in lines:
+            starts.append(starts[-1] + len(line) + 1)
+        blocks: list[Block] = []
+        for index, piece in enumerate(pieces):
+            last = index == len(pieces) - 1
+            stop = len(lines) if last else pieces[index + 1].start
+            text = "\n".join(lines[piece.start : stop])
+            chain = self._chain(piece, text, starts[piece.start])
+            if piece.splits:
+                blocks.extend(chain.split())
+            is_open = piece.token == "fence" and last and not ended and not _is_closed(text)
+            block = _last(chain, is_open=is_open)
+            if not block.empty:
+                blocks.append(block)
+        return blocks
+
+    def _advance_plain(self) -> None:
+        """Commit plain text in chunks; a blank line leads back to markdown."""
+        end = self._source.find("\n\n")
+        if end >= 0:
+            rest, start = self._source[end + 2 :], self._start + end + 2
+            self._commit_plain(self._source[:end])
+            self._begin(rest, start)
+            self.tail = ()
+            return
+        *whole, last = plain(self._source, self._start) or [Block(BlockKind.PLAIN, "")]
+        if whole:
+            self._commit_plain("".join(block.source for block in whole))
+        self.tail = (replace(last, continues=self._in_line, in_line=self._in_line),)
+
+    def _commit_plain(self, text: str) -> None:
+        for block in plain(text, self._start):
+            in_line = self._in_line
+            self.committed.append(replace(block, continues=in_line, in_line=in_line))
+            self._in_line = True
+        self._source = self._source[len(text) :]
+        self._start += len(text)
+
+
+def _parse(source: str) -> list[_Piece]:
+    """The outermost blocks, with lists taken apart into items."""
+    pieces: list[_Piece] = []
+    for token in blocks_only().parse(source):
+        item = token.level == 1 and token.type == "list_item_open"
+        outer = token.level == 0 and not token.type.endswith("list_open")
+        if token.map is not None and (item or outer):
+            pieces.append(_Piece(token.type, token.map[0], token.map[1]))
+        elif pieces and token.level >= MAX_NESTING - 2:
+            pieces[-1] = replace(pieces[-1], too_deep=True)
+    return pieces
+
+
+def _last(chain: Chain, *, is_open: bool) -> Block:
+    """The last block of a chain, without blank space at its end unless it is open code."""
+    block = chain.block(closed=not is_open)
+    return block if is_open else replace(block, source=chain.text.rstrip())
+
+
+def _final(pieces: Sequence[_Piece], source: str) -> int:
+    """How many of the first pieces no further text can change."""
+    if not pieces:
+        return 0
+    lines = source.split("\n")
+    complete = len(lines) - 1  # how many lines have had their line break
+    *before, last = pieces
+    if last.start < complete:
+        return len(pieces) if _ends_by_itself(last, lines, complete) else len(before)
+    settled = _starts_paragraph(last, lines)
+    if before and not settled and not _ends_by_itself(before[-1], lines, last.start):
+        return len(before) - 1
+    return len(before)
+
+
+def _starts_paragraph(piece: _Piece, lines: Sequence[str]) -> bool:
+    """Whether a piece on the line being written is, for good, no part of the one before."""
+    after_blank = piece.start > 0 and not lines[piece.start - 1].strip()
+    text = lines[piece.start]
+    plain_text = piece.token == "paragraph_open" and text[:1].isalnum()
+    return after_blank and plain_text and len(text) >= _SETTLED
+
+
+def _ends_by_itself(piece: _Piece, lines: Sequence[str], border: int) -> bool:
+    """Whether `piece` ends before line `border`, whatever comes after that line."""
+    if piece.end > border:
+        return False
+    if piece.token in _ENDS_ITSELF:
+        return True
+    if piece.token == "fence":
+        return _is_closed("\n".join(lines[piece.start : piece.end]))
+    blank_follows = piece.end < border and not lines[piece.end].strip()
+    return blank_follows and piece.token in {"paragraph_open", "table_open"}
+
+
+def _is_closed(fence: str) -> bool:
+    match = FENCE.match(fence)
+    lines = fence.rstrip("\n").split("\n")
+    return match is not None and len(lines) > 1 and closes(lines[-1], match[2])

@@ -1,0 +1,140 @@
+"""The markdown that is understood: CommonMark, tables, strike-through and formulas.
+
+Raw HTML and link definitions are plain text: an answer never hides a line. Formulas stand in
+`$...$`, `\\(...\\)`, `$$...$$`, `\\[...\\]` or a LaTeX environment of their own. Dollars are money
+unless what is between two of them touches both and looks like a formula.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # imported with the first text: the window comes up without it
+    from markdown_it import MarkdownIt
+    from markdown_it.ruler import RuleOptionsType
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+
+MAX_NESTING = 24
+_LONGEST_FORMULA = 2_000
+_WORDS = re.compile(r"[^\W\d_]{3,}\s+[^\W\d_]{2,}")
+_MATHS = re.compile(r"[\\^_=]")
+_ENVIRONMENT = re.compile(
+    r"\\begin\{((?:align|aligned|alignat|equation|gather|gathered|multline|eqnarray|split|cases"
+    r"|array|[pbvBV]?matrix)\*?)\}"
+)
+_FENCES = {"$$": "$$", "\\[": "\\]"}
+_AFTER = ".,;:"
+
+
+@cache
+def parser() -> MarkdownIt:
+    """The parser with inline markdown; its inline tokens know their places."""
+    from app.chat.text.inline import PlacedInline
+
+    dialect = _dialect()
+    inline = PlacedInline()
+    inline.ruler.before("escape", "math_inline", _inline_formula)
+    inline.ruler.disable(["html_inline", "linkify"])
+    dialect.inline = inline
+    return dialect
+
+
+@cache
+def blocks_only() -> MarkdownIt:
+    """The parser that only finds blocks."""
+    return _dialect().disable(["inline", "text_join"])
+
+
+def _dialect() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    options = {"html": False, "maxNesting": MAX_NESTING}
+    dialect = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    dialect.disable(["reference", "html_block", "html_inline"]).disable("text_join")
+    interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    dialect.block.ruler.before("fence", "math_block", _formula_block, interrupts)
+    return dialect
+
+
+def _inline_formula(state: StateInline, silent: bool) -> bool:
+    """A formula within a line."""
+    source, at = state.src, state.pos
+    opening = source[at : at + 2]
+    if opening == "$$" or opening in {"\\(", "\\["}:
+        closing = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}[opening]
+        start = at + 2
+    elif source[at] == "$":
+        closing, start = "$", at + 1
+    else:
+        return False
+    end = source.find(closing, start, min(state.posMax, start + _LONGEST_FORMULA))
+    content = source[start:end]
+    if end < 0 or not content.strip():
+        return False
+    after = end + len(closing)
+    before, following = source[at - 1 : at], source[after : after + 1]
+    if closing == "$" and (before.isalnum() or not _is_formula(content, following)):
+        return False
+    if not silent:
+        token = state.push("math_inline", "", 0)
+        token.content, token.markup = content, source[at:after]
+    state.pos = after
+    return True
+
+
+def _is_formula(content: str, following: str) -> bool:
+    """Whether `content` between two dollars is one, rather than what stands between two prices."""
+    if content[0].isspace() or content[-1].isspace() or content[-1] == "\\":
+        return False
+    if following.isalnum():
+        return False
+    return bool(_MATHS.search(content)) or not _WORDS.search(content)
+
+
+def _formula_block(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """A formula on lines of its own; it ends before the next blank line or not at all."""
+    if state.is_code_block(first):
+        return False
+    start = state.bMarks[first] + state.tShift[first]
+    line = state.src[start : state.eMarks[first]]
+    environment = _ENVIRONMENT.match(line)
+    if environment is not None:
+        closing, body = f"\\end{{{environment[1]}}}", ""
+    elif line[:2] in _FENCES:
+        closing, body = _FENCES[line[:2]], line[2:]
+    else:
+        return False
+    last = first
+    body = line if environment is not None else body
+    while not (found := _closed(body, closing)):
+        last += 1
+        if last >= end or state.isEmpty(last) or state.sCount[last] < state.blkIndent:
+            return False
+        body += "\n" + state.getLines(last, last + 1, state.blkIndent, False)
+        if len(body) > _LONGEST_FORMULA * 2:
+            return False
+    if silent:
+        return True
+    content = "".join(found)
+    if environment is not None:
+        content = found[0] + closing + found[1]
+    token = state.push("math_block", "", 0)
+    token.content, token.map, token.block = content.strip(), [first, last + 1], True
+    state.line = last + 1
+    return True
+
+
+def _closed(body: str, closing: str) -> tuple[str, str] | None:
+    """The formula and the mark after it, when `closing` ends the `body`."""
+    stripped = body.rstrip()
+    mark = stripped[-1:] if stripped[-1:] in _AFTER else ""
+    stripped = stripped.removesuffix(mark) if mark else stripped
+    if not stripped.endswith(closing):
+        return None
+    formula = stripped[: -len(closing)]
+    if closing == "$$" and "$$" in formula:
+        return None
+    return (formula, mark) if formula.strip() else None

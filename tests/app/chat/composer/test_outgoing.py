@@ -1,0 +1,413 @@
+"""What is about to be sent: drafts, files, the meter, and what happens when it does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from desk import Desk
+from fake_engine import Script
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+
+from app.chat.composer.attachments import without_attachments
+from app.chat.composer.message_field import LONG_PASTE
+from app.chat.request import counted_request
+from app.history import AnswerState, ChatSetup, StoredMessage
+from engine.commands import Count, Load
+from engine.events import Failed, FailureKind, FinishReason
+from engine.request import Role
+
+OpenDesk = Callable[[Script | None], Desk]
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.chat.composer.outgoing._PAUSE_MS", 20)
+    monkeypatch.setattr("app.chat.composer.drafts._SAVE_AFTER_MS", 20)
+
+
+def words(count: int) -> str:
+    return "word " * (count - 1) + "word"
+
+
+def attach(desk: Desk, path: Path) -> None:
+    before = len(desk.chat.outgoing.attachments)
+    desk.chat.outgoing.attach([path])
+    desk.bot.waitUntil(lambda: len(desk.chat.outgoing.attachments) == before + 1)
+
+
+def paste(desk: Desk, text: str) -> None:
+    data = QMimeData()
+    data.setText(text)
+    desk.chat.composer.field.insertFromMimeData(data)
+
+
+def fills(desk: Desk, tokens: int) -> None:
+    """Wait until the meter says so many."""
+
+    def shown() -> bool:
+        fill = desk.chat.composer.meter.fill
+        return fill is not None and fill.used == tokens
+
+    desk.bot.waitUntil(shown)
+
+
+def small(context: int, limit: int = 0) -> Script:
+    script = Script()
+    script.plan = replace(script.plan, context=context, context_limit=limit)
+    return script
+
+
+def opened(open_desk: OpenDesk, script: Script) -> Desk:
+    desk = open_desk(script)
+    desk.ready()
+    return desk
+
+
+def three_turns(desk: Desk) -> None:
+    """Six messages of five tokens each."""
+    desk.script.answer = words(5)
+    for _ in range(3):
+        desk.type_and_send(words(5))
+        desk.answered()
+
+
+# -- drafts ------------------------------------------------------------------------------------
+
+
+def test_what_was_typed_waits_in_its_conversation(desk: Desk, tmp_path: Path) -> None:
+    desk.type_and_send("Question")
+    desk.answered()
+    first = desk.session.current
+    field = desk.chat.composer.field
+    (tmp_path / "notes.txt").write_text("some notes")
+    field.setPlainText("for the first chat")
+    attach(desk, tmp_path / "notes.txt")
+    desk.session.open(None)
+    assert field.toPlainText() == ""
+    assert desk.chat.outgoing.attachments == []
+    field.setPlainText("for the new chat")
+    desk.session.open(first)
+    assert field.toPlainText() == "for the first chat"
+    assert [each.name for each in desk.chat.outgoing.attachments] == ["notes.txt"]
+    desk.session.open(None)
+    assert field.toPlainText() == "for the new chat"
+
+
+def test_what_was_typed_is_there_after_a_crash(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, Script())
+    desk.chat.composer.field.setPlainText("half a thou")
+    folder = desk.assembly.store.path.parent / "drafts"
+    desk.bot.waitUntil((folder / "new.json").exists)
+    desk.assembly.store.close()  # as after a kill: nobody says good-bye
+    again = open_desk(None)
+    assert again.chat.composer.field.toPlainText() == "half a thou"
+    again.type_and_send("sent")
+    again.answered()
+    again.assembly.close()
+    assert list(folder.glob("*.json")) == []
+
+
+def test_what_was_typed_stays_when_an_example_is_sent(desk: Desk) -> None:
+    desk.chat.composer.field.setPlainText("my own words")
+    desk.chat.greeting.examples[0].click()
+    desk.answered()
+    assert desk.chat.composer.field.toPlainText() == "my own words"
+    desk.session.open(None)
+    assert desk.chat.composer.field.toPlainText() == ""
+
+
+def test_a_drop_on_the_chat_attaches_the_file(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("some notes")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path / "notes.txt"))])
+    place, copy = QPoint(200, 100), Qt.DropAction.CopyAction
+    state = (copy, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    enter = QDragEnterEvent(place, *state)
+    desk.chat.dragEnterEvent(enter)
+    assert enter.isAccepted()
+    desk.chat.dropEvent(QDropEvent(QPointF(place), *state))
+    desk.bot.waitUntil(lambda: len(desk.chat.outgoing.attachments) == 1)
+
+
+def test_drafts_of_deleted_conversations_go(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, Script())
+    desk.type_and_send("Question")
+    desk.answered()
+    conversation = desk.session.current
+    assert conversation is not None
+    desk.chat.composer.field.setPlainText("unsent")
+    desk.session.open(None)
+    desk.session.conversations.delete([conversation.id])
+    desk.assembly.close()
+    folder = desk.assembly.store.path.parent / "drafts"
+    assert (folder / f"{conversation.id}.json").exists()
+    open_desk(None)
+    assert not (folder / f"{conversation.id}.json").exists()
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def test_files_go_along_with_their_names(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print(1)\n")
+    (tmp_path / "b.txt").write_text("hello")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path / name)) for name in ("a.py", "b.txt")])
+    desk.chat.composer.field.insertFromMimeData(data)
+    desk.bot.waitUntil(lambda: len(desk.chat.composer.chips.chips) == 2)
+    chip = desk.chat.composer.chips.chips[0]
+    desk.bot.waitUntil(lambda: "token" in chip.about)
+    assert chip.about.startswith("9 bytes")
+    desk.type_and_send("What is in them?")
+    desk.answered()
+    (sent,) = desk.script.requests[0].messages
+    assert without_attachments(sent.text) == ("What is in them?", ["a.py", "b.txt"])
+    assert "```py\nprint(1)\n```" in sent.text
+    assert desk.chat.composer.chips.chips == []
+    assert desk.session.current is not None
+    assert desk.session.current.title == "What is in them?"
+
+
+def test_a_file_can_be_sent_alone_and_taken_away_before(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("alpha")
+    (tmp_path / "b.txt").write_text("beta")
+    attach(desk, tmp_path / "a.txt")
+    attach(desk, tmp_path / "b.txt")
+    desk.chat.composer.chips.chips[0].removed.emit()
+    assert [each.name for each in desk.chat.outgoing.attachments] == ["b.txt"]
+    assert desk.chat.composer.send_button.isEnabled()
+    desk.chat.composer.send()
+    desk.answered()
+    assert "alpha" not in desk.script.requests[0].messages[0].text
+    assert "beta" in desk.script.requests[0].messages[0].text
+
+
+def test_what_is_no_text_is_refused_in_words(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    desk.chat.outgoing.attach([tmp_path / "photo.png"])
+    desk.bot.waitUntil(lambda: bool(desk.chat.banners.texts))
+    assert desk.chat.banners.texts == ["\u201cphoto.png\u201d is not a text file."]
+
+
+def test_a_long_text_from_the_clipboard_goes_beside_the_message(desk: Desk) -> None:
+    paste(desk, "short")
+    paste(desk, "x" * (LONG_PASTE + 1))
+    desk.bot.waitUntil(lambda: len(desk.chat.outgoing.attachments) == 1)
+    assert desk.chat.composer.field.toPlainText() == "short"
+    assert desk.chat.outgoing.attachments[0].name == "Pasted text 1"
+
+
+# -- the meter ---------------------------------------------------------------------------------
+
+
+def test_the_meter_counts_the_conversation_and_what_is_typed(desk: Desk) -> None:
+    fills(desk, 0)
+    desk.chat.composer.field.setPlainText(words(30))
+    fills(desk, 30)
+    assert desk.chat.composer.meter.text == "30 of 1,024 tokens"
+    desk.script.answer = words(12)
+    desk.chat.composer.send()
+    desk.answered()
+    fills(desk, 42)
+    desk.session.open(None)
+    fills(desk, 0)
+
+
+def test_typing_asks_once_per_pause(desk: Desk) -> None:
+    fills(desk, 0)
+    before = sum(isinstance(each, Count) for each in desk.script.commands)
+    for number in range(1, 20):
+        desk.chat.composer.field.setPlainText(words(number))
+    fills(desk, 19)
+    assert sum(isinstance(each, Count) for each in desk.script.commands) == before + 1
+
+
+def test_while_an_answer_is_written_the_meter_follows_its_rounds(desk: Desk) -> None:
+    desk.script.answer, desk.script.hold_after = words(9), 2
+    desk.type_and_send("Go on")
+    desk.streaming(words(6))
+    meter = desk.chat.composer.meter
+    desk.bot.waitUntil(lambda: meter.fill is not None and meter.fill.used > 6)
+    desk.script.gate.set()
+    desk.answered()
+
+
+def test_another_model_counts_anew(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=100, limit=400))
+    desk.chat.composer.field.setPlainText(words(30))
+    fills(desk, 30)
+    desk.assembly.bridge.submit(Load(Path("model"), context=200))
+    desk.bot.waitUntil(lambda: desk.chat.composer.meter.text == "30 of 200 tokens")
+
+
+def test_of_one_name_only_the_newest_question_is_answered(desk: Desk) -> None:
+    counter, told = desk.chat.outgoing._counter, []
+    for number in range(1, 5):
+        message = StoredMessage(-1, Role.USER, words(number))
+        build = partial(counted_request, [message], ChatSetup())
+        counter.ask("the same", build, told.append)
+    desk.bot.waitUntil(lambda: bool(told))
+    fills(desk, 0)
+    assert told == [4]
+
+
+# -- the context is full -----------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_not_sent_and_the_oldest_can_be_left_out(
+    open_desk: OpenDesk,
+) -> None:
+    desk = opened(open_desk, small(context=40))
+    three_turns(desk)
+    desk.chat.composer.field.setPlainText(words(14))
+    fills(desk, 44)
+    desk.chat.composer.send()
+    card = desk.chat.context_card
+    assert card.isVisible()
+    assert "44 tokens" in card.text
+    assert "holds 40" in card.text
+    assert len(desk.script.requests) == 3
+    desk.bot.waitUntil(card.leave_out_button.isEnabled)
+    assert card.leave_out_button.text() == "Leave out the 4 oldest messages"
+    assert card.enlarge_button.isHidden(), "the model handles no more than that"
+    card.leave_out_button.click()
+    desk.answered()
+    assert not card.isVisible()
+    assert len(desk.script.requests[-1].messages) == 3
+    assert len(desk.session.messages) == 8, "nothing is deleted"
+    assert "4 oldest messages" in desk.chat.left_out.text
+    assert [bool(each.divider) for each in desk.chat.transcript.bubbles] == [
+        *(False, False, False, True),
+        *(False, False, False, False),
+    ]
+    desk.chat.left_out.undo_button.click()
+    assert not desk.chat.left_out.isVisible()
+    assert not any(each.divider for each in desk.chat.transcript.bubbles)
+    fills(desk, 49)
+
+
+def test_no_more_is_left_out_than_has_to_be(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40))
+    store = desk.assembly.store
+    conversation = store.create_conversation("Long")
+    for _ in range(16):
+        store.add_user_message(conversation.id, words(5))
+    desk.session.open(conversation)
+    desk.chat.composer.field.setPlainText(words(10))
+    fills(desk, 90)
+    desk.chat.composer.send()
+    card = desk.chat.context_card
+    desk.bot.waitUntil(card.leave_out_button.isEnabled)
+    assert card.leave_out_button.text() == "Leave out the 12 oldest messages"
+
+
+def test_the_system_prompt_is_never_left_out(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40))
+    desk.session.set_setup(replace(desk.session.setup, system_prompt="Be brief."))
+    three_turns(desk)
+    desk.chat.composer.field.setPlainText(words(14))
+    fills(desk, 46)
+    desk.chat.composer.send()
+    desk.bot.waitUntil(desk.chat.context_card.leave_out_button.isEnabled)
+    desk.chat.context_card.leave_out_button.click()
+    desk.answered()
+    assert desk.script.requests[-1].messages[0].text == "Be brief."
+
+
+def test_what_is_left_out_stays_left_out_after_a_restart(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40))
+    three_turns(desk)
+    third = desk.session.messages[3].id
+    desk.session.set_setup(replace(desk.session.setup, seen_after=third))
+    desk.assembly.close()
+    again = opened(open_desk, small(context=40))
+    assert again.chat.left_out.isVisible()
+    again.type_and_send("More")
+    again.answered()
+    assert len(again.script.requests[-1].messages) == 3
+
+
+def test_a_message_too_long_by_itself_can_be_shortened(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40))
+    desk.script.answer = words(5)
+    desk.type_and_send(words(5))
+    desk.answered()
+    desk.chat.composer.field.setPlainText(words(60))
+    fills(desk, 70)
+    desk.chat.composer.send()
+    card = desk.chat.context_card
+    desk.bot.waitUntil(card.leave_out_button.isHidden)
+    card.dismiss_button.click()
+    assert not card.isVisible()
+    assert desk.chat.composer.field.toPlainText() == words(60)
+    assert len(desk.script.requests) == 1
+
+
+def test_a_larger_context_is_loaded_and_the_message_sent(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40, limit=3000))
+    desk.chat.composer.field.setPlainText(words(60))
+    fills(desk, 60)
+    desk.chat.composer.send()
+    card = desk.chat.context_card
+    assert card.enlarge_button.text().startswith("Use a context of 1,024 tokens (+")
+    card.enlarge_button.click()
+    desk.bot.waitUntil(lambda: bool(desk.script.requests))
+    desk.answered()
+    loads = [each.context for each in desk.script.commands if isinstance(each, Load)]
+    assert loads == [None, 1024]
+    assert desk.chat.composer.field.toPlainText() == ""
+
+
+def test_when_the_engine_finds_no_room_the_answer_can_still_be_had(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40))
+    three_turns(desk)
+    desk.script.fail_answer = Failed(
+        0, None, "It is full.", "Shorten it.", kind=FailureKind.CONTEXT_FULL, needed=44
+    )
+    desk.session.send(words(14))
+    desk.answered()
+    card = desk.chat.context_card
+    assert card.isVisible()
+    assert desk.chat.banners.texts == []
+    desk.script.fail_answer = None
+    desk.bot.waitUntil(card.leave_out_button.isEnabled)
+    card.leave_out_button.click()
+    assert desk.answered().text.raw_text == desk.script.answer
+    assert len(desk.session.messages) == 8
+    assert len(desk.script.requests[-1].messages) == 3
+
+
+def test_an_answer_that_fills_the_context_can_go_on(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40))
+    three_turns(desk)
+    desk.script.answer, desk.script.reason = words(8), FinishReason.CONTEXT
+    desk.type_and_send(words(5))
+    desk.answered()
+    card = desk.chat.context_card
+    assert card.isVisible()
+    assert "answer ends here" in card.text
+    assert desk.session.messages[-1].state is AnswerState.FULL
+    desk.script.answer, desk.script.reason = words(12), FinishReason.STOP
+    desk.bot.waitUntil(card.leave_out_button.isEnabled)
+    card.leave_out_button.click()
+    assert desk.answered().text.raw_text == words(12)
+    last = desk.script.requests[-1].messages
+    assert last[-1].text == words(8), "it goes on from what was written"
+    assert len(last) < 8
+
+
+def test_the_card_goes_when_another_conversation_is_opened(open_desk: OpenDesk) -> None:
+    desk = opened(open_desk, small(context=40))
+    desk.type_and_send("Question")
+    desk.answered()
+    desk.chat.composer.field.setPlainText(words(60))
+    fills(desk, 69)
+    desk.chat.composer.send()
+    assert desk.chat.context_card.isVisible()
+    desk.session.open(None)
+    assert not desk.chat.context_card.isVisible()

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.chat.text.block_stream import BlockStream, split
+from app.chat.text.markdown import Block, BlockKind, plain
+
+_LINES = st.sampled_from(
+    (
+        "||text|some longer line of words|# Heading|#tag|---|***bold** x|===|- item|- |-|* star"
+        "|1. one|2. two|12|  continued|    code|\tcode|> quote|>|```|```python|``|~~~|print(1)"
+        "|/ a / b /|/---/---/|/ 1 / 2 /|[a]: http://x|<b>html</b>|   - nested|  |+ plus"
+        "|----------------|a/b"
+    )
+    .replace("/", "\0")
+    .split("|")
+).map(lambda line: line.replace("\0", "|").replace("http:||", "http://"))
+_TEXTS = st.lists(_LINES, max_size=12).map("\n".join)
+
+
+def _streamed(text: str, cuts: list[int]) -> list[Block]:
+    stream = BlockStream()
+    seen: list[Block] = []
+    edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
+    for start, end in pairwise(edges):
+        stream.feed(text[start:end])
+        assert stream.committed[: len(seen)] == seen, "a finished block changed"
+        seen = list(stream.committed)
+    stream.finish()
+    assert stream.committed[: len(seen)] == seen
+    return stream.committed
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_TEXTS, st.lists(st.integers(0, 400), max_size=8))
+def test_streaming_in_any_pieces_gives_the_blocks_of_the_whole(text: str, cuts: list[int]) -> None:
+    assert _streamed(text, cuts) == _streamed(text, [])
+
+
+@settings(max_examples=80, deadline=None)
+@given(_TEXTS)
+def test_streaming_by_character_gives_the_blocks_of_the_whole(text: str) -> None:
+    assert _streamed(text, list(range(len(text)))) == split(text)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_is_taken(text: str) -> None:
+    blocks = _streamed(text, list(range(0, len(text), 3)))
+    assert bool(blocks) or not text.strip()
+
+
+def test_kinds_and_sources() -> None:
+    blocks = split(
+        "# Title\n\nPara one\nsame.\n\n- a\n- b\n  - c\n\n```python title=x\nprint(1)\n\nx\n```\n\n"
+        "| a | b |\n|---|---|\n| 1 | 2 |\n\n> quote\n\nend"
+    )
+    assert [(block.kind.value, block.source.split("\n")[0]) for block in blocks] == [
+        ("prose", "# Title"),
+        ("prose", "Para one"),
+        ("prose", "- a"),
+        ("prose", "- b"),
+        ("code", "```python title=x"),
+        ("table", "| a | b |"),
+        ("prose", "> quote"),
+        ("prose", "end"),
+    ]
+    code = blocks[4]
+    assert (code.language, code.code, code.closed) == ("python", "print(1)\n\nx", True)
+
+
+def test_an_open_code_block_is_known_as_such() -> None:
+    stream = BlockStream()
+    stream.feed("Look:\n\n```c\nint x;")
+    assert [block.source for block in stream.committed] == ["Look:"]
+    (tail,) = stream.tail
+    assert (tail.kind, tail.closed, tail.code) == (BlockKind.CODE, False, "int x;")
+    stream.feed("\nint y;\n``")
+    assert stream.tail[0].code == "int x;\nint y;\n``"
+    stream.feed("`\n")
+    assert stream.tail == ()
+    assert stream.committed[-1].code == "int x;\nint y;"
+
+
+def test_a_finished_code_block_is_not_held_up_by_the_line_after_it() -> None:
+    stream = BlockStream()
+    stream.feed("```\nx\n```\nHalf a li")
+    assert [block.kind for block in stream.committed] == [BlockKind.CODE]
+    assert [block.source for block in stream.tail] == ["Half a li"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1_000_000,
+        "word " * 200_000,
+        "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 5_000,
+        "> " * 1_000 + "deep",
+        "\n".join("  " * depth + "- item" for depth in range(1_000)),
+        "[" * 50_000,
+        "*" * 50_000,
+        "`" * 50_000,
+        "\n" * 100_000,
+    ],
+    ids=["line", "words", "table", "quotes", "list", "brackets", "stars", "ticks", "blank"],
+)
+def test_degenerate_text_becomes_plain_and_quick(text: str) -> None:
+    started = time.process_time()
+    blocks = split(text)
+    assert time.process_time() - started < 4
+    assert all(len(block.source) <= 16_500 for block in blocks)
+    kept = sum(len(block.source.replace("\n", "")) for block in blocks)
+    # Blocks are cut out with the blank space around them dropped, never with words lost.
+    assert kept >= len(text.replace("\n", "")) - 4 * len(blocks) or not text.strip()
+
+
+def test_plain_text_keeps_every_character_of_a_giant_line() -> None:
+    text = ("ab cd " * 100_000).rstrip()
+    assert "".join(block.source for block in split(text)) == text
+
+
+_CODE = "".join(f"    line {number}\n" for number in range(150))
+_ROWS = "".join(f"| {number} | b |\n" for number in range(150))
+_PROSE = " ".join(f"This is **sentence** number {number}." for number in range(400))
+_CHAINS = {
+    "code": f"```py\n{_CODE}```\n\nend",
+    "open": f"~~~\n{_CODE}",
+    "giant": "```\n" + "x" * 20_000 + "\ny\n```",
+    "table": f"| a | b |\n|---|---|\n{_ROWS}\nend",
+    "prose": f"{_PROSE}\n\nend",
+    "indented": f"{_CODE}\nend",
+}
+
+
+@pytest.mark.parametrize("text", _CHAINS.values(), ids=_CHAINS)
+def test_what_is_long_becomes_a_chain_of_short_blocks(text: str) -> None:
+    blocks = split(text)
+    assert len(blocks) > 4
+    for block in blocks:
+        assert len(block.source) <= 4_200
+        assert block.source.count("\n") <= 60
+        assert text[block.start : block.start + len(block.source)] == block.source
+    for size in (7, 130, 3_000):
+        assert _streamed(text, list(range(0, len(text), size))) == blocks
+
+
+def test_the_code_of_a_chain_is_the_code() -> None:
+    blocks = [block for block in split(_CHAINS["code"]) if block.kind is BlockKind.CODE]
+    assert "\n".join(block.code for block in blocks) == _CODE.removesuffix("\n")
+    assert {block.language for block in blocks} == {"py"}
+    giant = [block for block in split(_CHAINS["giant"]) if block.kind is BlockKind.CODE]
+    joined = "".join(("" if block.in_line else "\n") + block.code for block in giant)
+    assert joined == "\n" + "x" * 20_000 + "\ny"
+
+
+def test_chains_are_never_cut_within_a_character() -> None:
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    text = "a" + (family + "\U0001f1e9\U0001f1ea" + "e\u0301") * 2_000
+    for blocks in (split(text), plain(text)):
+        assert len(blocks) > 3
+        for block in blocks[1:]:
+            assert block.source[0] not in "\u200d\u0301"
+            assert (
+                block.source[0] == "\U0001f468"
+                or block.source[0] == "e"
+                or (block.source.startswith("\U0001f1e9"))
+            )
+
+
+def test_markdown_goes_on_after_a_giant_line() -> None:
+    blocks = split("x" * 50_000 + "\n\n# After\n")
+    assert blocks[-1] == Block(BlockKind.PROSE, "# After")
+
+
+def test_characters_that_mean_something_to_qt_are_replaced() -> None:
+    (block,) = split("a\0b\ufdd0c\ufffcd\r")
+    assert block.source == "a\ufffdb\ufffdc\ufffdd"

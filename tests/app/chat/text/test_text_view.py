@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QTextCursor, QTextDocument
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.text.highlight import load_lexer
+from app.chat.text.regions import RegionKind
+from app.chat.text.surface import selected_text
+from app.chat.text.text_view import TextView
+from app.theme.theme import Theme, ThemeChoice
+
+MIXED = """\
+# Title
+
+Some *words* with `code` and a [link](https://example.org).
+
+1. one
+2. two
+   - nested
+
+> quoted
+
+```python
+def f(x):
+    return x  # done
+```
+
+| a | b |
+|---|--:|
+| 1 | 2 |
+
+---
+
+- [ ] open
+- last
+"""
+
+
+_LINES = [
+    *("text", "# H", "- a", "  - b", "1. x", "> q", "```", "```c", "int x;", "---", ""),
+    *("/ a / b /", "/---/---/", "/ 1 / 2 /"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _lexers() -> None:
+    for language in ("python", "c"):
+        load_lexer(language, wait=True)
+
+
+@pytest.fixture
+def host(theme: Theme, qtbot: QtBot) -> QWidget:
+    theme.apply(ThemeChoice.LIGHT)
+    result = QWidget()
+    qtbot.addWidget(result)
+    result.resize(700, 400)
+    result.show()
+    return result
+
+
+@pytest.fixture
+def view(host: QWidget) -> TextView:
+    return _text_view(host)
+
+
+def _text_view(host: QWidget) -> TextView:
+    result = TextView("Answer", host)
+    result.resize(700, 100)
+    result.show()
+    return result
+
+
+def _everything(view: TextView) -> str:
+    cursor = QTextCursor(view.document())
+    cursor.select(QTextCursor.SelectionType.Document)
+    return selected_text(cursor)
+
+
+def _looks(view: TextView) -> list[tuple[object, ...]]:
+    """Every text block with what decides its look."""
+    looks: list[tuple[object, ...]] = []
+    block = view.document().begin()
+    while block.isValid():
+        style = block.blockFormat()
+        in_list = block.textList() is not None
+        colours = [(span.start, span.length) for span in block.layout().formats()]
+        look = (block.text(), style.leftMargin(), style.topMargin(), in_list, tuple(colours))
+        looks.append(look)
+        block = block.next()
+    return looks
+
+
+def test_streamed_looks_like_shown_at_once(view: TextView, host: QWidget) -> None:
+    other = _text_view(host)
+    other.show_markdown(MIXED)
+    for start in range(0, len(MIXED), 3):
+        view.append(MIXED[start : start + 3])
+    view.finish()
+    assert _looks(view) == _looks(other)
+    assert view.writer.regions == other.writer.regions
+
+
+def test_finished_blocks_are_never_touched_again(view: TextView) -> None:
+    touched: list[tuple[int, int]] = []
+    document = view.document()
+    document.contentsChange.connect(
+        lambda position, _removed, _added: touched.append((position, view.writer.committed_end))
+    )
+    for start in range(0, len(MIXED), 5):
+        view.append(MIXED[start : start + 5])
+    view.finish()
+    assert len(touched) > 20
+    # `committed_end` is still the one from before the change when Qt reports it; Qt may count the
+    # invisible mark that closes a table just above.
+    assert all(position >= border - 1 for position, border in touched)
+
+
+def test_an_open_code_block_only_grows(view: TextView) -> None:
+    view.append("```python\nx = 1\n")
+    removed: list[int] = []
+    view.document().contentsChange.connect(lambda _at, gone, _new: removed.append(gone))
+    for number in range(50):
+        view.append(f"y{number} = 2\n")
+    assert len(removed) >= 50
+    assert max(removed) <= 1
+    view.append("```\n")
+    (region,) = view.writer.regions
+    assert region.code.count("\n") == 50
+
+
+def test_code_is_coloured_once_it_is_closed(view: TextView) -> None:
+    view.append("```python\nreturn 1\n")
+    assert not view.document().begin().layout().formats()
+    view.append("```\n")
+    assert view.document().begin().layout().formats()
+
+
+def test_an_empty_item_outlives_the_paragraph_below_it(view: TextView) -> None:
+    view.append("*\nw")
+    view.append("ord")
+    view.finish()
+    streamed = _looks(view)
+    view.show_markdown("*\nword")
+    assert _looks(view) == streamed
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    st.lists(
+        st.sampled_from(_LINES).map(lambda line: line.replace("/", "|")),
+        max_size=10,
+    ).map("\n".join),
+    st.lists(st.integers(0, 100), max_size=6),
+)
+def test_any_stream_ends_as_the_whole_would_look(
+    view: TextView, text: str, cuts: list[int]
+) -> None:
+    view.show_markdown(text)
+    whole = _looks(view)
+    view.reopen("")
+    edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
+    for start, end in pairwise(edges):
+        view.append(text[start:end])
+    view.finish()
+    assert _looks(view) == whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1_000_000,
+        "| a | b | c |\n|---|---|---|\n" + "| 1 | 2 | 3 |\n" * 5_000,
+        "> " * 1_000 + "deep",
+        "\n".join("  " * depth + "- item" for depth in range(1_000)),
+        "[" * 15_000,
+        "```python\n" + "x = f(1)  # c\n" * 12_000 + "```",
+        "*a **b " * 2_000,
+    ],
+    ids=["line", "table", "quotes", "list", "brackets", "code", "stars"],
+)
+def test_degenerate_text_is_shown_quickly(view: TextView, text: str) -> None:
+    started = time.process_time()
+    view.show_markdown(text)
+    view.complete()
+    QApplication.processEvents()
+    assert time.process_time() - started < 8
+    assert view.raw_text == text
+    assert view.document().characterCount() > 100
+
+
+def test_what_is_too_long_to_show_is_said_and_copied_whole(view: TextView) -> None:
+    view.show_markdown("word " * 60_000)
+    view.complete()
+    assert "100,000 more characters are not shown" in _everything(view)
+    assert len(view.raw_text) == 300_000
+
+
+def test_html_is_text(view: TextView) -> None:
+    hostile = '<img src="file:///etc/passwd"> <script>x</script> <b>bold</b>'
+    view.show_markdown(hostile + "\n\n<div>\nblock\n</div>")
+    assert hostile in _everything(view)
+    assert "<div>" in _everything(view)
+
+
+def test_nothing_is_loaded(view: TextView, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(
+        TextView, "loadResource", lambda _self, _kind, name: asked.append(str(name))
+    )
+    view.show_markdown("![photo](https://example.org/x.png) ![local](file:///etc/passwd)")
+    QApplication.processEvents()
+    assert asked == []
+    assert "photo" in _everything(view)
+    monkeypatch.undo()
+    kind = QTextDocument.ResourceType.ImageResource.value
+    assert view.loadResource(kind, QUrl("file:///etc/passwd")) is None
+
+
+def test_copied_text_keeps_list_markers_and_lines(view: TextView) -> None:
+    view.show_markdown("1. one\n2. two\n   - in\n\nEnd\nline")
+    assert _everything(view) == "1. one\n2. two\n  - in\nEnd\nline"
+
+
+def test_a_giant_line_is_copied_in_one_piece(view: TextView) -> None:
+    line = ("ab " * 10_000).rstrip()
+    view.show_markdown(line)
+    view.complete()
+    assert _everything(view) == line
+
+
+def test_the_copy_button_copies_the_code(view: TextView) -> None:
+    view.show_markdown("```c\nint x;\n```\n\ntext\n\n```\nsecond\n\nend\n```")
+    assert [region.kind for region in view.writer.regions] == [RegionKind.CODE, RegionKind.CODE]
+    view.copy_code(1)
+    assert QApplication.clipboard().text() == "second\n\nend"
+
+
+def test_colours_follow_the_theme(view: TextView, theme: Theme, qtbot: QtBot) -> None:
+    view.show_markdown("```python\nreturn 1\n```\n")
+
+    def colour() -> str:
+        formats = view.document().begin().layout().formats()
+        return formats[0].format.foreground().color().name() if formats else ""
+
+    light = colour()
+    theme.apply(ThemeChoice.DARK)
+    qtbot.waitUntil(lambda: colour() not in {"", light})
+    theme.apply(ThemeChoice.LIGHT)
+    qtbot.waitUntil(lambda: colour() == light)
+
+
+def test_larger_letters_are_laid_out_anew(view: TextView, theme: Theme, qtbot: QtBot) -> None:
+    view.show_markdown("Some words.\n\n<think>x</think>\n\n- and a list")
+    before, text = view.height(), _everything(view)
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.5)
+    qtbot.waitUntil(lambda: view.height() > before + 10)
+    assert _everything(view) == text
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.0)
+    qtbot.waitUntil(lambda: view.height() == before)
+
+
+def test_long_texts_follow_in_slices(view: TextView, qtbot: QtBot) -> None:
+    text = "\n\n".join(f"Paragraph {number} of many **words**." for number in range(600))
+    with qtbot.waitSignal(view.settled):
+        view.show_markdown(text)
+        assert view.document().blockCount() < 500
+    assert view.document().blockCount() == 600
+    assert view.raw_text == text
+
+
+def test_paragraphs_take_the_direction_of_their_letters(view: TextView) -> None:
+    view.show_markdown(
+        "\u05e9\u05dc\u05d5\u05dd\n\n> \u05e9\u05dc\u05d5\u05dd\n\nabc\n\n```\n\u05e9\n```"
+    )
+    block, directions = view.document().begin(), []
+    while block.isValid():
+        directions.append(block.textDirection())
+        block = block.next()
+    rtl, ltr = Qt.LayoutDirection.RightToLeft, Qt.LayoutDirection.LeftToRight
+    assert directions == [rtl, rtl, ltr, ltr]
+
+
+def test_what_is_selected_of_a_formula_copies_its_source(view: TextView) -> None:
+    text = "So $x^2$ and\n\n$$\n\\frac{a}{b}\n$$\n\nend"
+    view.show_markdown(text)
+    assert "x\u00b2" in view.toPlainText()
+    assert _everything(view) == text.replace("\n\n", "\n")
+
+
+def test_code_that_wraps_is_marked_and_copied_whole(view: TextView) -> None:
+    line = "x = " + " + ".join(f"value_{number}" for number in range(40))
+    view.show_markdown(f"```py\n{line}\n```")
+    assert view.document().begin().layout().lineCount() > 3
+    assert _everything(view) == line
+    view.copy_code(0)
+    assert QApplication.clipboard().text() == line
+
+
+def test_text_outside_the_basic_plane(view: TextView) -> None:
+    view.show_markdown('```python\nx = "\U0001f600"  # \U0001f600 comment\n```')
+    formats = view.document().begin().layout().formats()
+    comment = view.document().begin().text().index("#") + 1  # one surrogate pair before it
+    assert any(span.start == comment for span in formats)
+    cursor = QTextCursor(view.document())
+    cursor.setPosition(5)
+    cursor.setPosition(7, QTextCursor.MoveMode.KeepAnchor)
+    assert selected_text(cursor) == "\U0001f600"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| a | b |\n|---|--:|\n" + "".join(f"| *{n}* | x{n} |\n" for n in range(70)) + "\nend",
+        "```python\n" + "".join(f"x{n} = {n}\n\n" for n in range(60)) + "```\n\nend",
+        "Sentence one is here. " * 200 + "\n\nend",
+        "x" * 9_000 + "\n\nend",
+    ],
+    ids=["table", "code", "prose", "line"],
+)
+def test_a_streamed_chain_looks_like_one_shown_at_once(
+    view: TextView, host: QWidget, text: str
+) -> None:
+    other = _text_view(host)
+    other.show_markdown(text)
+    other.complete()
+    for start in range(0, len(text), 29):
+        view.append(text[start : start + 29])
+    view.finish()
+    view.complete()
+    assert _looks(view) == _looks(other)
+    assert view.writer.regions == other.writer.regions
+    assert _everything(view) == _everything(other)
