@@ -84,3 +84,13 @@ def test_texts_travel_as_plain_texts_do() -> None:
     text = tr("Stop")
     assert pickle.loads(pickle.dumps(text)) == "Stop"  # noqa: S301 - our own
     assert json.dumps({text: text}) == '{"Stop": "Stop"}'
+
+
+def test_lists_and_sentences_are_joined_as_the_language_does() -> None:
+    assert language.listed(["one", "two"]) == "one, two"
+    assert language.sentences("One.", "", "Two.") == "One. Two."
+    language.use("zh_CN")
+    assert language.listed(["一", "二"]) == "一、二"
+    assert language.sentences("一。", "二。") == "一。二。"
+    language.use("de")
+    assert language.listed(["eins", "zwei"]) == "eins, zwei"
