@@ -10,7 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.banner import Action, BannerArea
-from app.history import HistoryStore, set_aside
+from app.history import HistoryInUse, HistoryStore, set_aside
 from engine.errors import UserFixable
 from engine.language import sentences, tr, tr_count
 
@@ -44,7 +44,7 @@ class OpenHistory(QObject):
         except UserFixable as error:
             _log.warning("history not usable: %s (%s)", error, error.details)
             self.trouble = error
-        if self._path.exists():
+        if self._path.exists() and not isinstance(self.trouble, HistoryInUse):
             try:
                 return HistoryStore.open_read_only(self._path)
             except UserFixable as error:
@@ -71,7 +71,7 @@ class OpenHistory(QObject):
             yield tr("Until then conversations are not kept.")
 
     def _ways_out(self) -> list[Action]:
-        if not self._path.exists():
+        if not self._path.exists() or isinstance(self.trouble, HistoryInUse):
             return []
         ways: list[Action] = []
         if self.store.read_only:

@@ -41,7 +41,9 @@ FIRST = ((0,), frozenset[str]())
 CAUSE_AND_REMEDY = ((0, 1), frozenset({"cause", "remedy"}))
 ANY = (tuple(range(6)), frozenset[str]())
 SINKS: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {
-    **dict.fromkeys(("UserFixable", "Absent", "NotPossible", "OutOfMemory"), CAUSE_AND_REMEDY),
+    **dict.fromkeys(
+        ("UserFixable", "Absent", "HistoryInUse", "NotPossible", "OutOfMemory"), CAUSE_AND_REMEDY
+    ),
     "ContextFull": CAUSE_AND_REMEDY,
     "Failed": ((2, 3), frozenset({"cause", "remedy"})),
     "LoadProgress": ((1,), frozenset({"stage"})),

@@ -6,6 +6,7 @@ Import from here; the modules below are its rooms. No Qt, no torch.
 from __future__ import annotations
 
 from app.history.database import set_aside
+from app.history.lock import HistoryInUse
 from app.history.message import StoredMessage
 from app.history.records import (
     AnswerState,
@@ -25,6 +26,7 @@ __all__ = [
     "ChatSetup",
     "Conversation",
     "Folder",
+    "HistoryInUse",
     "HistorySearch",
     "HistoryStore",
     "Hit",

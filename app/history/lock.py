@@ -12,6 +12,10 @@ from engine.errors import UserFixable
 from engine.language import tr
 
 
+class HistoryInUse(UserFixable):
+    """Another process works with this history: nothing is wrong with it."""
+
+
 class FileLock:
     """An exclusive lock on a sidecar file, held from creation to `release`.
 
@@ -19,7 +23,8 @@ class FileLock:
     nothing that blocks the next one.
 
     Raises:
-        UserFixable: another process holds it, or the place cannot be written or locked.
+        HistoryInUse: another process holds it.
+        UserFixable: the place cannot be written or locked.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,7 +33,7 @@ class FileLock:
             _lock(self._file)
         except (BlockingIOError, PermissionError) as error:
             self._file.close()
-            raise UserFixable(
+            raise HistoryInUse(
                 tr("Another Duotail window is already using your conversations."),
                 tr("Use that window, or close it and start again."),
                 f"{path}: {error}",
