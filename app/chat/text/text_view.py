@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt, QTimer, Signal
@@ -28,7 +28,7 @@ from app.chat.text.markdown import Block, BlockKind
 from app.chat.text.message_source import MessageSource
 from app.chat.text.overlay import OverlayPainter
 from app.chat.text.regions import Region, RegionKind
-from app.chat.text.styles import CODE_PADDING, prose_size
+from app.chat.text.styles import CODE_HEADER, CODE_PADDING, prose_size
 from app.chat.text.surface import TextSurface, changes_look
 from app.chat.text.thought_view import QUIET, ThoughtView
 from app.chat.text.tint import Ghost, Marks
@@ -47,6 +47,8 @@ _COLOUR_S = 0.003
 _PIECE = 500
 """Characters that are taken in or written between two looks at the clock."""
 _FRAME_MS = 16
+_AROUND = CODE_HEADER + CODE_PADDING
+"""What is painted behind text reaches so far above and below it."""
 _FOREVER = float("inf")
 
 
@@ -77,6 +79,7 @@ class TextView(TextSurface):
         self._thought_seconds: float | None = None
         self._thoughts_open = False
         self._buttons: list[IconButton] = []
+        self._placed_width = 0
         self._waiting: deque[str] = deque()
         self._beyond: list[str] = []
         self._length = self._shown = self._restarts = 0
@@ -421,15 +424,35 @@ class TextView(TextSurface):
     def _box(self, region: Region) -> QRectF:
         return region_box(self.document(), region, self.viewport().width())
 
+    def _regions_in(self, visible: QRectF) -> Iterator[tuple[Region, QRectF]]:
+        """The regions in sight, and where they are: asking that of all of them would take long."""
+        first = self._block_at(visible.top() - _AROUND)
+        last = self._block_at(visible.bottom() + _AROUND)
+        for region in self._writer.regions:
+            if region.first <= last and first <= region.last:
+                box = self._box(region)
+                if box.intersects(visible):
+                    yield region, box
+
+    def _block_at(self, y: float) -> int:
+        """The number of the text block at, or nearest to, the height `y`."""
+        layout = self.document().documentLayout()
+        place = layout.hitTest(QPointF(0, y), Qt.HitTestAccuracy.FuzzyHit)
+        return self.document().findBlock(place).blockNumber()
+
     def _place_buttons(self) -> None:
-        """A copy button on every code block."""
+        """A copy button on every code block; where text is only added those before it stay."""
         regions = [each for each in self._writer.regions if each.kind is RegionKind.CODE]
+        width = self.viewport().width()
+        only_grows = self._live and not self._thoughts and width == self._placed_width
+        first = max(min(len(self._buttons), len(regions)) - 1, 0) if only_grows else 0
+        self._placed_width = width
         while len(self._buttons) < len(regions):
             button = IconButton("copy", tr("Copy code"), self.viewport())
             button.clicked.connect(partial(self.copy_code, len(self._buttons)))
             QWidget.setTabOrder(self._buttons[-1] if self._buttons else self, button)
             self._buttons.append(button)
-        for index, button in enumerate(self._buttons):
+        for index, button in enumerate(self._buttons[first:], first):
             button.setVisible(index < len(regions))
             if index < len(regions):
                 box = self._box(regions[index])
@@ -449,10 +472,8 @@ class TextView(TextSurface):
         visible = QRectF(event.rect())
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for region in self._writer.regions:
-            box = self._box(region)
-            if box.intersects(visible):
-                paint_region(painter, self.document(), region, box, visible)
+        for region, box in self._regions_in(visible):
+            paint_region(painter, self.document(), region, box, visible)
         painter.end()
         super().paintEvent(event)
         if self._marks.any:

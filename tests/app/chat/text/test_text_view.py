@@ -15,6 +15,7 @@ from app.chat.text.highlight import load_lexer
 from app.chat.text.regions import RegionKind
 from app.chat.text.surface import selected_text
 from app.chat.text.text_view import TextView
+from app.theme.icons import IconButton
 from app.theme.theme import Theme, ThemeChoice
 
 MIXED = """\
@@ -342,3 +343,24 @@ def test_a_streamed_chain_looks_like_one_shown_at_once(
     assert _looks(view) == _looks(other)
     assert view.writer.regions == other.writer.regions
     assert _everything(view) == _everything(other)
+
+
+def test_an_answer_looks_the_same_written_piece_by_piece(host: QWidget) -> None:
+    text = (MIXED + "\n> a quote\n> with more\n\n") * 4
+    whole, pieces = _text_view(host), _text_view(host)
+    whole.show_markdown(text)
+    whole.complete()
+    for start in range(0, len(text), 7):
+        pieces.append(text[start : start + 7])
+    pieces.finish()
+    pieces.complete()
+    places = [[each.pos() for each in _copy_buttons(view)] for view in (whole, pieces)]
+    assert len(places[0]) == 4
+    assert places[1] == places[0]
+    for button in _copy_buttons(whole) + _copy_buttons(pieces):
+        button.hide()  # one of them has the focus, or the mouse over it
+    assert pieces.grab().toImage() == whole.grab().toImage()
+
+
+def _copy_buttons(view: TextView) -> list[IconButton]:
+    return [each for each in view.findChildren(IconButton) if not each.isHidden()]
