@@ -165,6 +165,10 @@ class HistoryStore(Trees):
             self._searcher = HistorySearch(self.path)
         return self._searcher.search(query, limit)
 
+    def wait_until_indexed(self) -> bool:
+        """Wait until every message is in the search index, some 100 s at most; for measurements."""
+        return self._upkeep.wait_until_idle()
+
     def close(self) -> None:
         """Purge what was deleted and give the file free. Closing twice is harmless."""
         self._upkeep.stop()

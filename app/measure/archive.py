@@ -17,9 +17,9 @@ question quiet rain reason river school season silver simple station summer tabl
 thread together travel under village water weather window winter
 """.split()  # noqa: SIM905
 RARE = "quokka"
-"""Stands in one message of a hundred thousand letters."""
-_MESSAGE = 10_000
-_PER_CONVERSATION = 50
+"""Stands in one message of a thousand."""
+_MESSAGE = 2_000
+_PER_CONVERSATION = 100
 
 
 def write_conversation(store: HistoryStore, messages: int) -> Conversation:
@@ -33,21 +33,41 @@ def write_conversation(store: HistoryStore, messages: int) -> Conversation:
 
 
 def fill(store: HistoryStore, letters: int) -> None:
-    """Conversations of so many letters in all."""
+    """Conversations of so many letters in all, in English that somebody wrote: Python's own help.
+
+    What words and groups of letters are common decides how fast a search can be; made-up text would
+    decide it wrongly.
+    """
+    from pydoc_data.topics import topics
+
     chance = random.Random(2)  # noqa: S311
+    english = "\n".join(topics.values())
     conversation: Conversation | None = None
-    for number in range(letters // _MESSAGE):
+    number = written = 0
+    while written < letters:
+        length = chance.randrange(200, 2 * _MESSAGE)
+        start = chance.randrange(len(english) - length)
+        text = english[start : start + length]
         if conversation is None or number % _PER_CONVERSATION == 0:
-            conversation = store.create_conversation(_prose(chance, 4))
-        text = _prose(chance, _MESSAGE // 7)
-        if number % 10 == 0:
+            conversation = store.create_conversation(text[:40])
+        if number % 1000 == 0:
             text += f" {RARE}"
         store.add_user_message(conversation.id, text)
+        number, written = number + 1, written + length
 
 
 def queries() -> Iterator[str]:
-    """What people look for: a rare word, a common one, two, the beginning of one, none at all."""
-    yield from (RARE, "river", "mountain harbour", "quo", "nowhere")
+    """What people look for: rare words, common ones, several, beginnings, short ones, none."""
+    yield from (
+        RARE,
+        "function",
+        "the",
+        "class object",
+        "iterat",
+        "quo",
+        "io",
+        "nowhere to be found",
+    )
 
 
 def _answer(store: HistoryStore, conversation: Conversation, text: str) -> None:

@@ -187,6 +187,8 @@ class Measurement:
         """Searches of the kinds that people do."""
         store = self._assembly.store
         fill(store, megabytes * 1_000_000)
+        while not store.wait_until_indexed():
+            pass
         times = []
         for query in queries():
             began = time.perf_counter()
