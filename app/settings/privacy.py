@@ -160,7 +160,7 @@ class PrivacyPage(QWidget):
         confirm(
             self,
             tr("Delete all conversations?"),
-            tr("They are gone for good, from the disk too. Settings and models stay."),
+            tr("Closing Duotail erases them, from the disk too. Settings and models stay."),
             tr("Delete all"),
             self.delete_conversations_asked.emit,
         )
