@@ -78,7 +78,6 @@ class SetupPanel(QFrame):
         self._number.lineEdit().setAccessibleName(tr("Temperature, as a number"))
         self._number.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         self._seed.setAccessibleName(tr("Seed"))
-        self._seed.setPlaceholderText(tr("A new seed each time"))
         self._seed.setMaxLength(len(str(LARGEST_SEED)))
         self.prompt.setAccessibleName(tr("System prompt"))
         self.prompt.setPlaceholderText(tr("For example: Answer briefly, in plain words."))
