@@ -235,11 +235,6 @@ class ChatSession(QObject):
         return self.live is None and bool(self.messages) and unfinished(self.messages[-1])
 
     @property
-    def can_regenerate(self) -> bool:
-        """Whether the last message shown can be answered (again)."""
-        return self.live is None and bool(self.messages)
-
-    @property
     def is_full(self) -> bool:
         """Whether the last answer shown ended because the context was full."""
         return bool(self.messages) and self.messages[-1].state is AnswerState.FULL

@@ -227,12 +227,6 @@ class PaintedView(QWidget):
         painter.setPen(QColor(current().text))
         painter.drawText(line, _RIGHT, value)
 
-    def paint_empty(self, painter: QPainter, area: QRectF, text: str) -> None:
-        """Say why there is nothing to see."""
-        painter.setFont(self.small)
-        painter.setPen(QColor(current().muted))
-        painter.drawText(area, Align.AlignCenter | Qt.TextFlag.TextWordWrap, text)
-
 
 def blend(colour: str, background: str, share: float) -> QColor:
     """`share` of `colour` over `background`, opaque."""

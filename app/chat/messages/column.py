@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from PySide6.QtCore import QPoint, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
@@ -443,8 +443,3 @@ class Column(QAbstractScrollArea):
         while widget is not None and widget.parentWidget() is not self.viewport():
             widget = widget.parentWidget()
         return next((index for index, row in self._rows.items() if row is widget), None)
-
-    def row_under(self, point: QPoint) -> int | None:
-        """The row at a point of the view."""
-        y = point.y() + self._wanted_y() - TOP
-        return self._heights.row_at(y) if self.row_count and 0 <= y < self._heights.total else None

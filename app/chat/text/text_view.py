@@ -115,11 +115,6 @@ class TextView(TextSurface):
         """The whole text as it came, also what is too long to show."""
         return "".join([self._source.text, *self._waiting, *self._beyond])
 
-    def show_plain(self, text: str) -> None:
-        """Show text as it is, without markdown."""
-        self.prepare(text, markdown=False)
-        self._begin_work(len(text))
-
     def show_markdown(self, text: str) -> None:
         """Show a whole, finished text; the rest of a long one follows in slices."""
         self.prepare(text)
