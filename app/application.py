@@ -117,7 +117,7 @@ class Assembly:
         self.bridge.close()
         self.session.shut_down()
         self.settings.flush()
-        self.store.close()
+        self.history.close()
         _hand_over_clipboard()
 
     def _look(self, settings: Settings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ class OpenHistory(QObject):
         self._restart: Callable[[], None] = lambda: None
         self.trouble: UserFixable | None = None
         self._found_damaged.connect(self._tell)
+        self._folder: Path | None = None
+        """Of a history that is not kept."""
         self.store = self._open()
 
     def tell(self, banners: BannerArea, restart: Callable[[], None]) -> None:
@@ -37,6 +40,12 @@ class OpenHistory(QObject):
         self._banners, self._restart = banners, restart
         if self.trouble is not None:
             self._tell(self.trouble)
+
+    def close(self) -> None:
+        """Close the history; one that is not kept leaves nothing on the disk."""
+        self.store.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _open(self) -> HistoryStore:
         try:
@@ -49,8 +58,8 @@ class OpenHistory(QObject):
                 return HistoryStore.open_read_only(self._path)
             except UserFixable as error:
                 _log.warning("nothing of the history can be read: %s", error)
-        folder = Path(tempfile.mkdtemp(prefix="duotail-"))
-        return HistoryStore.open(folder / self._path.name)
+        self._folder = Path(tempfile.mkdtemp(prefix="duotail-"))
+        return HistoryStore.open(self._folder / self._path.name)
 
     def _tell(self, trouble: UserFixable) -> None:
         if self._banners is None:

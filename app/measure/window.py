@@ -22,6 +22,8 @@ from engine.commands import DraftChoice, Load, Mode
 from engine.events import Finished, TextDelta
 
 CONTEXT = 1024
+_INDEX_TRIES = 6
+"""Of some 100 s each."""
 _POLL_MS = 5
 _PATIENCE_S = 120.0
 _QUIET_S = 1.0
@@ -187,8 +189,8 @@ class Measurement:
         """Searches of the kinds that people do."""
         store = self._assembly.store
         fill(store, megabytes * 1_000_000)
-        while not store.wait_until_indexed():
-            pass
+        if not any(store.wait_until_indexed() for _ in range(_INDEX_TRIES)):
+            raise TimeoutError("the search index does not get on")
         times = []
         for query in queries():
             began = time.perf_counter()

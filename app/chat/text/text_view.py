@@ -76,7 +76,6 @@ class TextView(TextSurface):
         self._colours = CodeColours(self.document())
         self._overlay = OverlayPainter(self.document(), self._marks)
         self._thoughts: list[ThoughtView] = []
-        self._thought_seconds: float | None = None
         self._thoughts_open = False
         self._buttons: list[IconButton] = []
         self._placed_width = 0
@@ -236,12 +235,6 @@ class TextView(TextSurface):
         """The refused text that is painted at `point`, in full; empty: none."""
         return self._overlay.tip_at(point)
 
-    def set_thought_seconds(self, seconds: float | None) -> None:
-        """How long the answer was thought about, for its header; None: not known."""
-        self._thought_seconds = seconds
-        if self._thoughts:
-            self._thoughts[0].set_seconds(seconds)
-
     def set_thoughts_open(self, *, open_: bool) -> None:
         """Whether thoughts are shown opened."""
         self._thoughts_open = open_
@@ -345,7 +338,6 @@ class TextView(TextSurface):
                 view.resized.connect(self._place_thoughts)
                 view.text.link_clicked.connect(self.link_clicked)
                 view.text.hovered.connect(self.hovered)
-                view.set_seconds(None if index else self._thought_seconds)
                 view.set_opened(self._thoughts_open)
                 view.show()
                 if self._live and not thought.over:

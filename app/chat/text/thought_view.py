@@ -100,11 +100,6 @@ class ThoughtView(QWidget):
         self._show_text()
         self._say()
 
-    def set_seconds(self, seconds: float | None) -> None:
-        """How long it took; None: not known."""
-        self._seconds = seconds
-        self._say()
-
     def heading(self) -> str:
         """What the header says."""
         if self._live and self._began is not None:

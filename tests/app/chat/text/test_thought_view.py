@@ -97,8 +97,13 @@ def test_it_is_timed_while_it_is_written(view: TextView, clock: Clock) -> None:
     assert thought.heading() == "Thought for 4 s"
     view.finish()
     assert thought.heading() == "Thought for 4 s"
-    view.set_thought_seconds(75)
-    assert thought.heading() == "Thought for 1 min 15 s"
+
+
+def test_long_thoughts_are_timed_in_minutes(view: TextView, clock: Clock) -> None:
+    view.append("<think>Hm")
+    clock.now += 75
+    view.append(".</think>\nYes.")
+    assert _thought(view).heading() == "Thought for 1 min 15 s"
 
 
 def test_an_opened_thought_grows_while_it_is_written(view: TextView) -> None:
