@@ -1,0 +1,159 @@
+/* Attention of a forward: keys and values to their places, and every row over its own path. */
+#include "forward.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { QUERIES = 8 }; /* that attend together */
+
+static void rotate(const float *x, const float *cosine, const float *sine, int32_t dim, float scale,
+                   float *y)
+{
+    const int32_t half = dim / 2;
+    for (int32_t i = 0; i < half; i++) {
+        const float a = x[i], b = x[i + half];
+        y[i] = (a * cosine[i] - b * sine[i]) * scale;
+        y[i + half] = (b * cosine[i] + a * sine[i]) * scale;
+    }
+}
+
+/* Rotates queries and keys of a row and stores its keys and values. */
+static void place_row(void *context, int32_t row)
+{
+    forward *f = context;
+    const dt_segment *s = f->segment;
+    const int32_t dim = s->head_dim, padded = f->dim, position = f->step->positions[f->start + row];
+    const int32_t slot = f->step->first_slot + f->start + row;
+    const float *cosine = s->rope_cos + (int64_t)position * (dim / 2);
+    const float *sine = s->rope_sin + (int64_t)position * (dim / 2);
+    const float *in = f->qkv + (int64_t)row * f->qkv_cols;
+    float *query = f->query + (int64_t)row * s->heads * padded;
+    const float scale = 1.0f / sqrtf((float)dim);
+    for (int32_t h = 0; h < s->heads; h++, in += dim)
+        rotate(in, cosine, sine, dim, scale, query + h * padded);
+    float rotated[MOST_DIM] = {0};
+    uint16_t half[MOST_DIM];
+    for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
+        rotate(in, cosine, sine, dim, 1.0f, rotated);
+        f->kernels->to_half(rotated, padded, half);
+        uint16_t *keys = dt_keys(f->cache, f->block_index, h, slot / DT_CHUNK) + slot % DT_CHUNK;
+        for (int32_t d = 0; d < padded; d++) keys[d * DT_CHUNK] = half[d];
+    }
+    for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
+        memcpy(rotated, in, sizeof(float) * (size_t)dim);
+        f->kernels->to_half(rotated, padded, half);
+        memcpy(dt_values(f->cache, f->block_index, h, slot / DT_CHUNK) + slot % DT_CHUNK * padded, half,
+               sizeof(uint16_t) * (size_t)padded);
+    }
+}
+
+/* The keys and values of one chunk of a tree path, by position. */
+static void gather(const forward *f, int32_t head, const int32_t *slots, uint16_t *keys, uint16_t *values)
+{
+    const int32_t dim = f->dim;
+    for (int32_t k = 0; k < DT_CHUNK; k++) {
+        const int32_t slot = slots[k];
+        const uint16_t *key = dt_keys(f->cache, f->block_index, head, slot / DT_CHUNK) + slot % DT_CHUNK;
+        const uint16_t *value =
+            dt_values(f->cache, f->block_index, head, slot / DT_CHUNK) + slot % DT_CHUNK * dim;
+        for (int32_t d = 0; d < dim; d++) keys[d * DT_CHUNK + k] = key[d * DT_CHUNK];
+        memcpy(values + k * dim, value, sizeof(uint16_t) * (size_t)dim);
+    }
+}
+
+/* One batch of queries that share a key/value head and a path. */
+typedef struct {
+    const float *query[QUERIES];
+    float *mixed[QUERIES];
+    int32_t position[QUERIES], count;
+    float peak[QUERIES], total[QUERIES];
+} batch;
+
+static void attend_batch_chunk(const forward *f, batch *b, int32_t chunk, const uint16_t *keys,
+                               const uint16_t *values)
+{
+    const float *query[QUERIES];
+    float *mixed[QUERIES], peak[QUERIES], total[QUERIES];
+    int32_t visible[QUERIES], who[QUERIES], rows = 0;
+    for (int32_t m = 0; m < b->count; m++) {
+        const int32_t ahead = b->position[m] + 1 - chunk * DT_CHUNK;
+        if (ahead < 1) continue;
+        visible[rows] = ahead < DT_CHUNK ? ahead : DT_CHUNK;
+        query[rows] = b->query[m], mixed[rows] = b->mixed[m];
+        peak[rows] = b->peak[m], total[rows] = b->total[m];
+        who[rows++] = m;
+    }
+    if (!rows) return;
+    f->kernels->attend_chunk(keys, values, f->dim, query, visible, rows, peak, total, mixed);
+    for (int32_t m = 0; m < rows; m++) b->peak[who[m]] = peak[m], b->total[who[m]] = total[m];
+}
+
+static void attend_group(void *context, int32_t index)
+{
+    forward *f = context;
+    const dt_segment *s = f->segment;
+    const dt_step *step = f->step;
+    const group *rows = &f->groups[index / s->kv_heads];
+    const int32_t head = index % s->kv_heads, per_kv = s->heads / s->kv_heads, dim = f->dim;
+    const int32_t queries = rows->count * per_kv;
+    float mixed[QUERIES][MOST_DIM];
+    uint16_t keys[DT_CHUNK * MOST_DIM], values[DT_CHUNK * MOST_DIM];
+    for (int32_t first = 0; first < queries; first += QUERIES) {
+        batch b = {.count = queries - first < QUERIES ? queries - first : QUERIES};
+        int32_t furthest = 0;
+        for (int32_t m = 0; m < b.count; m++) {
+            const int32_t row = f->order[rows->first + (first + m) / per_kv];
+            const int32_t h = head * per_kv + (first + m) % per_kv;
+            b.query[m] = f->query + ((int64_t)row * s->heads + h) * dim;
+            b.mixed[m] = memset(mixed[m], 0, sizeof(float) * (size_t)dim);
+            b.position[m] = step->positions[f->start + row];
+            b.peak[m] = -INFINITY, b.total[m] = 0;
+            furthest = b.position[m] > furthest ? b.position[m] : furthest;
+        }
+        const int32_t *slots = step->paths ? step->path_slots + (int64_t)rows->path * step->path_width : 0;
+        for (int32_t chunk = 0; chunk * DT_CHUNK <= furthest; chunk++) {
+            const int32_t behind = chunk * DT_CHUNK - step->path_base;
+            if (slots && behind >= 0) {
+                gather(f, head, slots + behind, keys, values);
+                attend_batch_chunk(f, &b, chunk, keys, values);
+            } else {
+                attend_batch_chunk(f, &b, chunk, dt_keys(f->cache, f->block_index, head, chunk),
+                                   dt_values(f->cache, f->block_index, head, chunk));
+            }
+        }
+        for (int32_t m = 0; m < b.count; m++) {
+            const int32_t row = f->order[rows->first + (first + m) / per_kv];
+            const int32_t h = head * per_kv + (first + m) % per_kv;
+            float *out = f->mixed + (int64_t)row * f->mixed_cols + h * s->head_dim;
+            for (int32_t d = 0; d < s->head_dim; d++) out[d] = mixed[m][d] / b.total[m];
+        }
+    }
+}
+
+/* Groups the slice's rows: by path in a tree, else so that there is work for every thread. */
+void dt_group_rows(forward *f)
+{
+    const int32_t per_kv = f->segment->heads / f->segment->kv_heads;
+    const int32_t together = per_kv >= QUERIES ? 1 : QUERIES / per_kv;
+    const int32_t paths = f->step->paths ? f->step->paths : 1;
+    int32_t placed = 0;
+    f->group_count = 0;
+    for (int32_t path = 0; path < paths; path++) {
+        group *open = NULL;
+        for (int32_t row = 0; row < f->rows; row++) {
+            if (f->step->paths && f->step->row_path[f->start + row] != path) continue;
+            if (!open || open->count == together) {
+                open = &f->groups[f->group_count++];
+                *open = (group){path, placed, 0};
+            }
+            f->order[placed++] = row;
+            open->count++;
+        }
+    }
+}
+
+void dt_attend(forward *f)
+{
+    dt_run(f->pool, place_row, f, f->rows);
+    dt_run(f->pool, attend_group, f, f->group_count * f->segment->kv_heads);
+}
