@@ -29,8 +29,9 @@ from engine.language import tr
 from engine.model.chat_template import ChatTemplate
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
+from engine.model.tensors import EMBEDDING, HEAD
 from engine.model.tokenizer import Tokenizer
-from engine.model.weights import EMBEDDING, HEAD, SafetensorsFolder
+from engine.model.weights import SafetensorsFolder
 from engine.plan.footprint import footprint, weight_count
 from engine.plan.planner import KV_SHARE, ModelFacts, Wish, plan
 
@@ -267,6 +268,9 @@ class _SameVocabulary:
         shape = self._weights.shape(name)
         return (self._rows, *shape[1:]) if self._differs(name) else shape
 
+    def kind(self, name: str) -> str:
+        return "F32" if self._differs(name) else self._weights.kind(name)
+
     def stretches(self, name: str) -> Iterator[Stretch]:
         if self._differs(name):
             yield self.float32(name)
@@ -298,6 +302,9 @@ class _ProgressingWeights:
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self._weights.shape(name)
+
+    def kind(self, name: str) -> str:
+        return self._weights.kind(name)
 
     def stretches(self, name: str) -> Iterator[Stretch]:
         for part in self._weights.stretches(name):

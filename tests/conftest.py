@@ -48,6 +48,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Vocabularies and checkpoints that are too large for the repository.
+
+    DUOTAIL_TEST_DATA names the folder; without it, it is looked for beside the repository.
+    """
+    chosen = os.environ.get("DUOTAIL_TEST_DATA")
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(chosen) if chosen else beside
+    if not folder.is_dir():
+        pytest.skip("no test data: DUOTAIL_TEST_DATA names no folder")
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def _own_user_dirs(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,11 @@ class Weights(Protocol):
 
 
 Stretch = NDArray[Any]
-"""Rows of a matrix in float32, float16, or uint16 for the bits of bf16; C-contiguous."""
+"""Rows of a matrix as they are stored, C-contiguous.
+
+[rows, cols] in float32, float16, or uint16 for the bits of bf16; uint8 [rows, bytes per row] where
+they are quantised, in ggml's blocks.
+"""
 
 
 @runtime_checkable
@@ -33,6 +37,10 @@ class Readable(Weights, Protocol):
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor."""
+        ...
+
+    def kind(self, name: str) -> str:
+        """How a tensor is stored, in ggml's words: F32, F16, BF16, Q4_0, Q4_K, MXFP4, ..."""
         ...
 
     def stretches(self, name: str) -> Iterator[Stretch]:

@@ -14,7 +14,7 @@ from engine.backend.segment import Floats
 from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.config import ModelConfig
-from engine.model.weights import expected_tensors
+from engine.model.tensors import expected_tensors
 
 STRETCH = 61
 """Different groups of 16 rows in random weights."""

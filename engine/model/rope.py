@@ -9,18 +9,17 @@ from numpy.typing import NDArray
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.model.config import ModelConfig, RopeConfig
+from engine.model.config import RopeConfig
 
 Float32s = NDArray[np.float32]
 
 
-def rope_frequencies(config: ModelConfig) -> tuple[Float32s, float]:
-    """Radians per position, float32[head_dim / 2], and the factor on cos and sin.
+def rope_frequencies(rope: RopeConfig) -> tuple[Float32s, float]:
+    """Radians per position, float32[rope.dim / 2], and the factor on cos and sin.
 
     Raises `UserFixable` for "dynamic" stretching: its frequencies change with the length of the
     text, so keys already in the cache would no longer be those the model expects.
     """
-    rope = config.rope
     if rope.kind == "dynamic":
         raise UserFixable(
             tr(
@@ -31,8 +30,12 @@ def rope_frequencies(config: ModelConfig) -> tuple[Float32s, float]:
             tr("Choose a model without it, or one that uses linear, Llama 3 or YaRN scaling."),
         )
     if rope.kind == "yarn":
-        return _yarn(rope, config.head_dim), _yarn_attention_factor(rope)
-    frequencies = np.float32(1) / _wavelength_powers(rope, config.head_dim)
+        return _yarn(rope, rope.dim), _yarn_attention_factor(rope)
+    powers = _wavelength_powers(rope, rope.dim)
+    if rope.kind == "longrope":
+        factors = np.array(rope.long_factors if rope.long else rope.short_factors, np.float32)
+        return np.float32(1) / (factors * powers), _longrope_attention_factor(rope)
+    frequencies = np.float32(1) / powers
     if rope.kind == "linear":
         frequencies = frequencies / np.float32(rope.factor)
     elif rope.kind == "llama3":
@@ -40,9 +43,9 @@ def rope_frequencies(config: ModelConfig) -> tuple[Float32s, float]:
     return frequencies, 1.0
 
 
-def rotations(config: ModelConfig, positions: int) -> tuple[Float32s, Float32s]:
-    """cos and sin of every position below `positions`, [positions, head_dim / 2]."""
-    frequencies, scaling = rope_frequencies(config)
+def rotations(rope: RopeConfig, positions: int) -> tuple[Float32s, Float32s]:
+    """cos and sin of every position below `positions`, [positions, rope.dim / 2]."""
+    frequencies, scaling = rope_frequencies(rope)
     angles = np.outer(np.arange(positions, dtype=np.float32), frequencies)
     cos = np.ascontiguousarray(np.cos(angles) * scaling, dtype=np.float32)
     sin = np.ascontiguousarray(np.sin(angles) * scaling, dtype=np.float32)
@@ -105,3 +108,12 @@ def _yarn_attention_factor(rope: RopeConfig) -> float:
     if rope.mscale and rope.mscale_all_dim:
         return temperature(rope.mscale) / temperature(rope.mscale_all_dim)
     return temperature(1.0)
+
+
+def _longrope_attention_factor(rope: RopeConfig) -> float:
+    """By how much more text there is than the model was trained on."""
+    if rope.attention_factor is not None:
+        return rope.attention_factor
+    if rope.factor <= 1:
+        return 1.0
+    return math.sqrt(1 + math.log(rope.factor) / math.log(rope.original_max_positions))

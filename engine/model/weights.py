@@ -16,15 +16,13 @@ from engine.language import listed, tr
 from engine.model.config import ModelConfig
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.safetensors_file import StoredTensor, damaged, read_header
+from engine.model.tensors import EMBEDDING, HEAD, expected_tensors
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 _STORED = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 READABLE = tuple(_STORED)
 STRETCH_BYTES = 8 << 20
-EMBEDDING = "model.embed_tokens.weight"
-FINAL_NORM = "model.norm.weight"
-HEAD = "lm_head.weight"
 
 
 class SafetensorsFolder:
@@ -76,6 +74,10 @@ class SafetensorsFolder:
 
     def dtype(self, name: str) -> str:
         """Stored type in safetensors' spelling, such as "BF16"."""
+        return self._tensors[name].dtype
+
+    def kind(self, name: str) -> str:
+        """How a tensor is stored: "F32", "F16" or "BF16"."""
         return self._tensors[name].dtype
 
     def float32(self, name: str, *, check_finite: bool = False) -> NDArray[np.float32]:
@@ -277,42 +279,6 @@ def _no_weights(folder: Path) -> UserFixable:
         tr("Choose the folder that holds the model's files, or download it again."),
         str(folder),
     )
-
-
-def expected_tensors(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Name -> shape, in Hugging Face's names; `lm_head.weight` only when it is not tied."""
-    tensors: dict[str, tuple[int, ...]] = {EMBEDDING: (config.vocab_size, config.hidden_size)}
-    for layer in range(config.num_layers):
-        block = _block_tensors(config).items()
-        tensors.update((f"model.layers.{layer}.{name}", shape) for name, shape in block)
-    tensors[FINAL_NORM] = (config.hidden_size,)
-    if not config.tie_word_embeddings:
-        tensors[HEAD] = (config.vocab_size, config.hidden_size)
-    return tensors
-
-
-def _block_tensors(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    hidden, wide = config.hidden_size, config.intermediate_size
-    queries = config.num_heads * config.head_dim
-    keys = config.num_kv_heads * config.head_dim
-    linears = (
-        ("self_attn.q_proj", queries, hidden, config.qkv_bias),
-        ("self_attn.k_proj", keys, hidden, config.qkv_bias),
-        ("self_attn.v_proj", keys, hidden, config.qkv_bias),
-        ("self_attn.o_proj", hidden, queries, config.attention_out_bias),
-        ("mlp.gate_proj", wide, hidden, config.mlp_bias),
-        ("mlp.up_proj", wide, hidden, config.mlp_bias),
-        ("mlp.down_proj", hidden, wide, config.mlp_bias),
-    )
-    tensors: dict[str, tuple[int, ...]] = {
-        "input_layernorm.weight": (hidden,),
-        "post_attention_layernorm.weight": (hidden,),
-    }
-    for name, rows, columns, bias in linears:
-        tensors[f"{name}.weight"] = (rows, columns)
-        if bias:
-            tensors[f"{name}.bias"] = (rows,)
-    return tensors
 
 
 def check_tensors(config: ModelConfig, folder: SafetensorsFolder) -> None:

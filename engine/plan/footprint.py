@@ -8,7 +8,7 @@ from math import prod
 from engine.commands import WeightFormat
 from engine.language import later
 from engine.model.config import ModelConfig
-from engine.model.weights import expected_tensors
+from engine.model.tensors import expected_tensors
 
 BYTES_PER_WEIGHT = {
     WeightFormat.Q4: 18 / 32,

@@ -22,7 +22,7 @@ from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloade
 from engine.hub.local import bundled_models_root, bundled_target
 from engine.loading import check
 from engine.model.config import ModelConfig
-from engine.model.weights import expected_tensors
+from engine.model.tensors import expected_tensors
 from engine.request import SamplingParams
 
 PLENTY = 64 << 30

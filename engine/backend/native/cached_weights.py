@@ -95,6 +95,10 @@ class CachedWeights:
         """Shape of a tensor."""
         return self._weights.shape(name)
 
+    def kind(self, name: str) -> str:
+        """How a tensor is stored."""
+        return self._weights.kind(name)
+
     def stretches(self, name: str) -> Iterator[Stretch]:
         """A matrix in stretches, each hashed while it is packed if it is to be kept."""
         if self._new is None:

@@ -214,7 +214,7 @@ class NativeSegment:
     def new_cache(self, slots: int) -> NativeCache:
         """An empty cache with room for `slots` tokens."""
         if self._rope is None or slots > len(self._rope[0]):
-            self._rope = rotations(self._config, slots)
+            self._rope = rotations(self._config.rope, slots)
             self._struct.positions = slots
             self._struct.rope_cos, self._struct.rope_sin = map(pointer, self._rope)
         return NativeCache(self._struct, slots)

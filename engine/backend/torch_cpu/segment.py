@@ -165,7 +165,7 @@ class TorchSegment:
 
 def _rotations(config: ModelConfig, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
     """cos and sin [positions, head dim]; the first half of sin is negated (see `_rotate`)."""
-    cos, sin = rotations(config, positions)
+    cos, sin = rotations(config.rope, positions)
     both = torch.from_numpy(np.concatenate((cos, cos), axis=1))
     signed = torch.from_numpy(np.concatenate((-sin, sin), axis=1))
     return both, signed

@@ -54,7 +54,11 @@ class Peer:
     ) -> Result:
         """A GGUF file of tensors whose bytes come next on stdin."""
         writer = gguf.GGUFWriter(path, architecture)
-        add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}
+        add: dict[type, Callable[..., None]] = {
+            str: writer.add_string,
+            int: writer.add_uint32,
+            float: writer.add_float32,
+        }
         for key, value in metadata.items():
             add[type(value)](key, value)
         for name, shape, kind, size in tensors:

@@ -161,7 +161,7 @@ def _llama3_factors(config: ModelConfig) -> Tensor:
 
     def read() -> Rows:
         exponents = np.arange(0, config.head_dim, 2) / config.head_dim
-        factors = config.rope.theta**-exponents / rope_frequencies(config)[0]
+        factors = config.rope.theta**-exponents / rope_frequencies(config.rope)[0]
         return factors.astype(np.float32)
 
     return Tensor("rope_freqs.weight", (config.head_dim // 2,), "F32", 2 * config.head_dim, read)

@@ -13,7 +13,7 @@ from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Floats
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.weights import expected_tensors
+from engine.model.tensors import expected_tensors
 
 
 def small_config(family: str, **changes: object) -> ModelConfig:

@@ -94,7 +94,7 @@ def test_stretched_positions() -> None:
     found, _decoder = tensors(config)
     plain = 5e5 ** -(np.arange(0, config.head_dim, 2) / config.head_dim)
     stretched = plain / found["rope_freqs.weight"]
-    assert np.allclose(stretched, rope_frequencies(config)[0], rtol=1e-5)
+    assert np.allclose(stretched, rope_frequencies(config.rope)[0], rtol=1e-5)
     assert found["rope_freqs.weight"].max() == pytest.approx(8)
 
 

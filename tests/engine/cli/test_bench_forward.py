@@ -13,7 +13,7 @@ from engine.bench.shapes import SHAPES, RandomWeights, draft_shape, shape
 from engine.cli import main
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
-from engine.model.weights import expected_tensors
+from engine.model.tensors import expected_tensors
 from engine.plan.footprint import footprint, weight_count
 
 

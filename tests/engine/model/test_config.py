@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UserFixable
-from engine.model.config import ModelConfig, RopeConfig
+from engine.model.config import BlockConfig, ModelConfig, RopeConfig
 
 LLAMA: dict[str, object] = {
     "architectures": ["LlamaForCausalLM"],
@@ -43,7 +43,6 @@ def test_reads_a_llama() -> None:
         vocab_size=100,
         hidden_size=32,
         intermediate_size=64,
-        num_layers=2,
         num_heads=4,
         num_kv_heads=2,
         head_dim=8,
@@ -53,7 +52,8 @@ def test_reads_a_llama() -> None:
         qkv_bias=False,
         attention_out_bias=False,
         mlp_bias=False,
-        rope=RopeConfig(theta=5000.0),
+        blocks=(BlockConfig(RopeConfig(8, theta=5000.0)),) * 2,
+        attention_scale=8**-0.5,
         bos_token_id=1,
         eos_token_ids=(2, 3),
     )
@@ -85,12 +85,12 @@ def test_both_rope_layouts_agree(kind_key: str) -> None:
     new_data = {**QWEN, "rope_parameters": {**scaling, "rope_theta": 5000.0}}
     del new_data["rope_theta"]
     assert old == ModelConfig.from_json(new_data)
-    assert old.rope == RopeConfig(5000.0, "yarn", 4.0, original_max_positions=64)
+    assert old.rope == RopeConfig(8, 5000.0, "yarn", 4.0, original_max_positions=64)
 
 
 def test_new_layout_without_stretching() -> None:
     data = {**LLAMA, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
-    assert ModelConfig.from_json(data).rope == RopeConfig(theta=1e6)
+    assert ModelConfig.from_json(data).rope == RopeConfig(8, theta=1e6)
 
 
 def test_windows_that_no_block_uses_are_fine() -> None:
@@ -108,7 +108,7 @@ def test_windows_that_no_block_uses_are_fine() -> None:
         ({"hidden_act": "gelu"}, "gelu"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised"),
         ({"partial_rotary_factor": 0.5}, "rotated"),
-        ({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}}, "longrope"),
+        ({"rope_scaling": {"rope_type": "xpos", "factor": 2.0}}, "longrope"),
         ({"rope_parameters": {"full_attention": {"rope_theta": 1.0}}}, "different ways"),
     ],
 )

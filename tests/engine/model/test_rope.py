@@ -86,7 +86,7 @@ def test_equal_to_transformers(change: dict[str, Any]) -> None:
     data = {**BASE, **change}
     embedding = LlamaRotaryEmbedding(LlamaConfig(**data))
     theirs = embedding.inv_freq.numpy()
-    frequencies, scaling = rope_frequencies(ModelConfig.from_json(data))
+    frequencies, scaling = rope_frequencies(ModelConfig.from_json(data).rope)
 
     assert frequencies.dtype == np.float32
     assert frequencies.shape == theirs.shape
@@ -95,11 +95,13 @@ def test_equal_to_transformers(change: dict[str, Any]) -> None:
 
 
 def test_stretchings_differ() -> None:
-    tables = [rope_frequencies(ModelConfig.from_json({**BASE, **s}))[0] for s in STRETCHED[2:6]]
+    tables = [
+        rope_frequencies(ModelConfig.from_json({**BASE, **s}).rope)[0] for s in STRETCHED[2:6]
+    ]
     assert all(np.any(a[:32] != b[:32]) for a in tables for b in tables if a is not b)
 
 
 def test_dynamic_stretching_is_refused() -> None:
     data = {**BASE, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
     with pytest.raises(UserFixable, match="dynamic"):
-        rope_frequencies(ModelConfig.from_json(data))
+        rope_frequencies(ModelConfig.from_json(data).rope)

@@ -14,7 +14,8 @@ from safetensors.torch import save_file
 
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
-from engine.model.weights import SafetensorsFolder, check_tensors, expected_tensors
+from engine.model.tensors import expected_tensors
+from engine.model.weights import SafetensorsFolder, check_tensors
 
 CONFIG: dict[str, object] = {
     "model_type": "llama",

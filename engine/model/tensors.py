@@ -1,0 +1,69 @@
+"""The tensors of a model by their canonical names: what backends ask for, whatever a file has.
+
+The names are those of Hugging Face's Llama. Norm weights are the factors themselves, also where a
+family stores them less one.
+"""
+
+from __future__ import annotations
+
+from engine.model.config import BlockConfig, ModelConfig
+
+EMBEDDING = "model.embed_tokens.weight"
+FINAL_NORM = "model.norm.weight"
+HEAD = "lm_head.weight"
+
+Shape = tuple[int, ...]
+
+
+def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
+    """Name -> shape; `lm_head.weight` only when it is not tied."""
+    tensors: dict[str, Shape] = {EMBEDDING: (config.vocab_size, config.hidden_size)}
+    for index, block in enumerate(config.blocks):
+        prefix = f"model.layers.{index}."
+        for name, shape in (_attention(config) | _feed_forward(config, block)).items():
+            tensors[prefix + name] = shape
+    tensors[FINAL_NORM] = (config.hidden_size,)
+    if not config.tie_word_embeddings:
+        tensors[HEAD] = (config.vocab_size, config.hidden_size)
+    return tensors
+
+
+def _attention(config: ModelConfig) -> dict[str, Shape]:
+    """Attention and the norms around it."""
+    hidden, dim = config.hidden_size, config.head_dim
+    queries, keys = config.num_heads * dim, config.num_kv_heads * dim
+    norms = ["input_layernorm", "post_attention_layernorm"]
+    if config.output_norms:
+        norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
+    tensors: dict[str, Shape] = {f"{name}.weight": (hidden,) for name in norms}
+    if config.qk_norm:
+        tensors |= {f"self_attn.{name}_norm.weight": (dim,) for name in "qk"}
+    if config.sinks:
+        tensors["self_attn.sinks"] = (config.num_heads,)
+    for name, rows in (("q", queries), ("k", keys), ("v", keys)):
+        tensors |= _linear(f"self_attn.{name}_proj", rows, hidden, config.qkv_bias)
+    return tensors | _linear("self_attn.o_proj", hidden, queries, config.attention_out_bias)
+
+
+def _feed_forward(config: ModelConfig, block: BlockConfig) -> dict[str, Shape]:
+    hidden, experts = config.hidden_size, block.experts
+    if experts is None:
+        return _gated("mlp", hidden, config.intermediate_size, config.mlp_bias)
+    tensors = _linear("mlp.router", experts.count, hidden, experts.bias)
+    for expert in range(experts.count):
+        prefix = f"mlp.experts.{expert}"
+        tensors |= _gated(prefix, hidden, experts.intermediate_size, experts.bias)
+    return tensors
+
+
+def _gated(prefix: str, hidden: int, inner: int, bias: bool) -> dict[str, Shape]:
+    return (
+        _linear(f"{prefix}.gate_proj", inner, hidden, bias)
+        | _linear(f"{prefix}.up_proj", inner, hidden, bias)
+        | _linear(f"{prefix}.down_proj", hidden, inner, bias)
+    )
+
+
+def _linear(name: str, rows: int, columns: int, bias: bool) -> dict[str, Shape]:
+    weight: dict[str, Shape] = {f"{name}.weight": (rows, columns)}
+    return weight | {f"{name}.bias": (rows,)} if bias else weight
