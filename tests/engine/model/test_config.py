@@ -108,7 +108,7 @@ def test_windows_that_no_block_uses_are_fine() -> None:
         ({"hidden_act": "gelu"}, "gelu"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised"),
         ({"partial_rotary_factor": 0.5}, "rotated"),
-        ({"rope_scaling": {"rope_type": "xpos", "factor": 2.0}}, "longrope"),
+        ({"rope_scaling": {"rope_type": "xpos", "factor": 2.0}}, "xpos"),
         ({"rope_parameters": {"full_attention": {"rope_theta": 1.0}}}, "different ways"),
     ],
 )
