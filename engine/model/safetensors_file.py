@@ -6,13 +6,13 @@ import json
 import math
 import os
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
+from engine.model.stored import StoredTensor, cannot_be_read, damaged, incomplete
 
 MAX_HEADER_BYTES = 100 << 20
 MAX_DIMENSIONS = 8
@@ -24,36 +24,6 @@ ITEM_BYTES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTensor:
-    """Where a tensor lies: `begin` counts bytes from the start of `file`."""
-
-    file: Path
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    nbytes: int
-
-
-def damaged(file: Path, what: str) -> UserFixable:
-    """The error for a file whose contents contradict themselves."""
-    return UserFixable(
-        tr("{file} is damaged: {what}.").format(file=file.name, what=what),
-        tr(DOWNLOAD_AGAIN),
-        str(file),
-    )
-
-
-def _incomplete(file: Path, size: int, expected: int) -> UserFixable:
-    return UserFixable(
-        tr("{file} is incomplete: {size} of {expected} bytes.").format(
-            file=file.name, size=size, expected=expected
-        ),
-        tr("Finish or repeat the download."),
-        str(file),
-    )
-
-
 def read_header(file: Path) -> dict[str, StoredTensor]:
     """Name -> place of every tensor of a file; `UserFixable` for any defect of the file."""
     try:
@@ -61,11 +31,7 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
             size = os.fstat(stream.fileno()).st_size
             header, data_start = _parse_header(file, stream, size)
     except OSError as error:
-        raise UserFixable(
-            tr("{file} cannot be read.").format(file=file.name),
-            tr("Check the file's permissions."),
-            str(error),
-        ) from error
+        raise cannot_be_read(file, error) from error
     header.pop("__metadata__", None)
     tensors = {name: _parse_tensor(file, name, entry, data_start) for name, entry in header.items()}
     _check_layout(file, size, data_start, tensors)
@@ -75,12 +41,12 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
 def _parse_header(file: Path, stream: BinaryIO, size: int) -> tuple[dict[str, object], int]:
     """The header's members, and the byte at which the tensors start."""
     if size < 8:
-        raise _incomplete(file, size, 8)
+        raise incomplete(file, size, 8)
     length = int.from_bytes(stream.read(8), "little")
     if not 2 <= length <= MAX_HEADER_BYTES:
         raise damaged(file, tr("it is not a safetensors file"))
     if size < 8 + length:
-        raise _incomplete(file, size, 8 + length)
+        raise incomplete(file, size, 8 + length)
     try:
         header = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
@@ -147,7 +113,7 @@ def _check_layout(file: Path, size: int, data_start: int, tensors: dict[str, Sto
             )
         position += tensor.nbytes
     if size < position:
-        raise _incomplete(file, size, position)
+        raise incomplete(file, size, position)
     if size > position:
         raise damaged(
             file,

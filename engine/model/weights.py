@@ -15,7 +15,8 @@ from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.config import ModelConfig
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
-from engine.model.safetensors_file import StoredTensor, damaged, read_header
+from engine.model.safetensors_file import read_header
+from engine.model.stored import StoredTensor, damaged
 from engine.model.tensors import EMBEDDING, HEAD, expected_tensors
 
 SINGLE_FILE = "model.safetensors"
@@ -72,13 +73,9 @@ class SafetensorsFolder:
         """Bytes of a tensor in its file."""
         return self._tensors[name].nbytes
 
-    def dtype(self, name: str) -> str:
-        """Stored type in safetensors' spelling, such as "BF16"."""
-        return self._tensors[name].dtype
-
     def kind(self, name: str) -> str:
-        """How a tensor is stored: "F32", "F16" or "BF16"."""
-        return self._tensors[name].dtype
+        """Type of the stored numbers, such as "BF16"."""
+        return self._tensors[name].kind
 
     def float32(self, name: str, *, check_finite: bool = False) -> NDArray[np.float32]:
         """A C-contiguous float32 copy of a tensor stored as F32, F16 or BF16.
@@ -86,15 +83,15 @@ class SafetensorsFolder:
         `check_finite` refuses NaN and infinity with a `UserFixable`.
         """
         tensor = self._tensors[name]
-        if tensor.dtype not in READABLE:
+        if tensor.kind not in READABLE:
             raise UserFixable(
                 tr("The weights are stored as {dtype}, which Duotail cannot read.").format(
-                    dtype=tensor.dtype
+                    dtype=tensor.kind
                 ),
                 tr("Choose a version of the model in BF16, F16 or F32."),
                 name,
             )
-        values = _widen(_read_bytes(tensor), tensor.dtype).reshape(tensor.shape)
+        values = _widen(_read_bytes(tensor), tensor.kind).reshape(tensor.shape)
         if check_finite and not np.isfinite(values).all():
             raise not_finite(f"{name} in {tensor.file}")
         return values
@@ -114,12 +111,12 @@ class SafetensorsFolder:
             for first in range(0, rows, most):
                 part = room[: min(most, rows - first) * row_bytes]
                 _fill(part, stream, tensor)
-                yield part.view(_STORED[tensor.dtype]).reshape(-1, cols)
+                yield part.view(_STORED[tensor.kind]).reshape(-1, cols)
 
     def same_bytes(self, first: str, second: str) -> bool:
         """Whether two tensors agree in type, shape and every stored byte."""
         a, b = self._tensors[first], self._tensors[second]
-        if (a.dtype, a.shape) != (b.dtype, b.shape):
+        if (a.kind, a.shape) != (b.kind, b.shape):
             return False
         step = 1 << 24
         with a.file.open("rb") as left, b.file.open("rb") as right:
@@ -304,10 +301,10 @@ def check_tensors(config: ModelConfig, folder: SafetensorsFolder) -> None:
                 name=name, size=_size(folder.shape(name)), wanted=_size(shape)
             )
             raise _mismatch(sizes, folder)
-        if folder.dtype(name) not in READABLE:
+        if folder.kind(name) not in READABLE:
             raise UserFixable(
                 tr("The weights are stored as {dtype}, which Duotail cannot read.").format(
-                    dtype=folder.dtype(name)
+                    dtype=folder.kind(name)
                 ),
                 tr("Choose a version of the model in BF16, F16 or F32."),
                 name,

@@ -84,7 +84,7 @@ def test_float32_is_exact_for_every_stored_bit(tmp_path: Path, dtype: torch.dtyp
 def test_float32_of_other_types_is_refused(tmp_path: Path) -> None:
     save_file({"w": torch.zeros(3, dtype=torch.int8)}, tmp_path / "model.safetensors")
     folder = SafetensorsFolder.open(tmp_path)
-    assert folder.dtype("w") == "I8"
+    assert folder.kind("w") == "I8"
     with pytest.raises(UserFixable, match="I8"):
         folder.float32("w")
 

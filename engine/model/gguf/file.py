@@ -1,0 +1,122 @@
+"""A model in GGUF: one file, or the parts that a large one was split into."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.language import listed, tr
+from engine.model.gguf.header import Header, read_header
+from engine.model.gguf.metadata import Metadata
+from engine.model.stored import StoredTensor, damaged
+
+_PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
+_MAX_PARTS = 1000
+_COUNT, _NUMBER, _TENSORS = "split.count", "split.no", "split.tensors.count"
+_ARCHITECTURE = "general.architecture"
+
+
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """The tables of contents of a model: its metadata, and where each tensor lies.
+
+    `files` are its parts in order; the metadata are those of the first.
+    """
+
+    files: tuple[Path, ...]
+    metadata: Metadata
+    tensors: Mapping[str, StoredTensor]
+
+
+def open_gguf(path: Path) -> GgufFile:
+    """Read and check a model's headers; any part of a split model stands for all of them.
+
+    Raises `UserFixable` for any defect, with the names of parts that are not there.
+    """
+    header = read_header(path)
+    metadata = Metadata(header.values, path.name)
+    count = metadata.integer(_COUNT, 0, _MAX_PARTS, default=0)
+    if count <= 1:
+        return GgufFile((path,), metadata, header.tensors)
+    files = _part_files(path, count, metadata.integer(_NUMBER, 0, count - 1))
+    headers = [header if file == path else read_header(file) for file in files]
+    tensors: dict[str, StoredTensor] = {}
+    for number, (file, part) in enumerate(zip(files, headers, strict=True)):
+        _check_part(file, Metadata(part.values, file.name), number, headers[0])
+        for name, tensor in part.tensors.items():
+            if name in tensors:
+                raise damaged(
+                    file,
+                    tr("“{tensor_name}” is also in another weight file").format(
+                        tensor_name=name[:100]
+                    ),
+                )
+            tensors[name] = tensor
+    first = Metadata(headers[0].values, files[0].name)
+    if len(tensors) != first.integer(_TENSORS, 0, 1 << 31, default=len(tensors)):
+        raise _other_model(files[0])
+    return GgufFile(tuple(files), first, tensors)
+
+
+def part_names(path: Path) -> tuple[str, ...]:
+    """The names of all parts of the split model that a file's name says it belongs to."""
+    match = _PART.fullmatch(path.name)
+    count = int(match["count"]) if match else 0
+    if match is None or not 1 <= int(match["number"]) <= count <= _MAX_PARTS:
+        return ()
+    return tuple(_part_name(match["name"], number, count) for number in range(1, count + 1))
+
+
+def _part_name(name: str, number: int, count: int) -> str:
+    return f"{name}-{number:05}-of-{count:05}.gguf"
+
+
+def _part_files(path: Path, count: int, number: int) -> list[Path]:
+    """All parts, beside this one."""
+    names = part_names(path)
+    if len(names) != count or names[number] != path.name:
+        raise UserFixable(
+            tr("{file} is part {number} of {count} of a model, but is not named as such.").format(
+                file=path.name, number=number + 1, count=count
+            ),
+            tr("Give it back the name it was downloaded with, ending in “{ending}”.").format(
+                ending=_part_name("", number + 1, count)
+            ),
+            str(path),
+        )
+    files = [path.with_name(name) for name in names]
+    missing = [file.name for file in files if not file.exists()]
+    if missing:
+        raise UserFixable(
+            tr(
+                "The model is incomplete: {missing} of {total} weight files are missing ({names})."
+            ).format(
+                missing=len(missing),
+                total=count,
+                names=listed([*missing[:3], *["..."] * (len(missing) > 3)]),
+            ),
+            tr("Finish or repeat the download."),
+            str(path.parent),
+        )
+    return files
+
+
+def _check_part(file: Path, part: Metadata, number: int, first: Header) -> None:
+    """A part says which one it is; the first one's description, if repeated, is the same."""
+    count = first.values.get(_COUNT)
+    if part.values.get(_COUNT) != count or part.values.get(_NUMBER) != number:
+        raise _other_model(file)
+    architecture = part.values.get(_ARCHITECTURE)
+    if architecture is not None and architecture != first.values.get(_ARCHITECTURE):
+        raise _other_model(file)
+
+
+def _other_model(file: Path) -> UserFixable:
+    return UserFixable(
+        tr("{file} and the files beside it are parts of different models.").format(file=file.name),
+        tr("Download all parts of the model again, from the same source."),
+        str(file),
+    )

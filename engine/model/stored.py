@@ -1,0 +1,54 @@
+"""Tensors as they lie in files, whatever the format, and the ways such files are broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.language import tr
+from engine.model.json_object import DOWNLOAD_AGAIN
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """Where a tensor lies: `begin` counts bytes from the start of `file`.
+
+    `kind` is the type of its numbers, "F32", "F16", "BF16" or whatever the file's format has;
+    `shape` counts rows first.
+    """
+
+    file: Path
+    kind: str
+    shape: tuple[int, ...]
+    begin: int
+    nbytes: int
+
+
+def damaged(file: Path, what: str) -> UserFixable:
+    """The error for a file whose contents contradict themselves."""
+    return UserFixable(
+        tr("{file} is damaged: {what}.").format(file=file.name, what=what),
+        tr(DOWNLOAD_AGAIN),
+        str(file),
+    )
+
+
+def incomplete(file: Path, size: int, expected: int) -> UserFixable:
+    """The error for a file that ends before its contents do."""
+    return UserFixable(
+        tr("{file} is incomplete: {size} of {expected} bytes.").format(
+            file=file.name, size=size, expected=expected
+        ),
+        tr("Finish or repeat the download."),
+        str(file),
+    )
+
+
+def cannot_be_read(file: Path, error: OSError) -> UserFixable:
+    """The error for a file that the system does not let us read."""
+    return UserFixable(
+        tr("{file} cannot be read.").format(file=file.name),
+        tr("Check the file's permissions."),
+        str(error),
+    )
