@@ -9,7 +9,8 @@ from itertools import cycle
 from pathlib import Path
 
 from engine.bench.forward import decoder_for
-from engine.bench.shapes import RandomWeights, shape
+from engine.bench.random_weights import RandomWeights
+from engine.bench.shapes import shape
 from engine.commands import Load, Mode, WeightFormat
 from engine.decode.controller import Controller
 from engine.events import PlanSummary

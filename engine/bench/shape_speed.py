@@ -17,8 +17,9 @@ from engine.bench.forward import (
 )
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
+from engine.bench.random_weights import RandomWeights
 from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
-from engine.bench.shapes import RandomWeights, draft_shape
+from engine.bench.shapes import draft_shape
 from engine.commands import Mode, WeightFormat
 from engine.decode.controller import Controller
 from engine.decode.decoding import Decoding, Round

@@ -1,71 +1,180 @@
-"""Published model shapes with random weights: speed depends on the shape, not on the values."""
+"""Published model shapes: what their config.json files say that matters to speed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
-from engine.backend.native.library import Format
-from engine.backend.native.matrix import LANES, Packed, empty, pack_rows
-from engine.backend.native.pool import ThreadPool
-from engine.backend.segment import Floats
 from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.config import ModelConfig
-from engine.model.tensors import expected_tensors
 
-STRETCH = 61
-"""Different groups of 16 rows in random weights."""
+Described = dict[str, object]
+"""The members of a config.json."""
 
 
-def _shape(
+def _described(
     family: str,
-    layers: int,
+    blocks: int,
     hidden: int,
     inner: int,
     heads: tuple[int, int],
     vocab: int,
-    *,
-    theta: float = 10_000.0,
-    tied: bool = False,
-    positions: int = 4096,
-) -> ModelConfig:
-    return ModelConfig.from_json(
-        {
-            "model_type": family,
-            "architectures": ["LlamaForCausalLM" if family == "llama" else "Qwen2ForCausalLM"],
-            "num_hidden_layers": layers,
-            "hidden_size": hidden,
-            "intermediate_size": inner,
-            "num_attention_heads": heads[0],
-            "num_key_value_heads": heads[1],
-            "vocab_size": vocab,
-            "max_position_embeddings": positions,
-            "rms_norm_eps": 1e-6,
-            "rope_theta": theta,
-            "tie_word_embeddings": tied,
-            "hidden_act": "silu",
-        }
-    )
+    **others: object,
+) -> Described:
+    """A dense model; `heads` are those of queries and those of keys and values."""
+    return {
+        "model_type": family,
+        "num_hidden_layers": blocks,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_attention_heads": heads[0],
+        "num_key_value_heads": heads[1],
+        "vocab_size": vocab,
+        "max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-6,
+        "tie_word_embeddings": False,
+        "hidden_act": "silu",
+        **others,
+    }
 
 
-def _qwen(
-    layers: int, hidden: int, inner: int, heads: tuple[int, int], *, tied: bool, vocab: int = 151936
-) -> ModelConfig:
-    return _shape(
-        "qwen2", layers, hidden, inner, heads, vocab, theta=1e6, tied=tied, positions=32768
-    )
+def _qwen2(
+    blocks: int, hidden: int, inner: int, heads: tuple[int, int], **others: object
+) -> Described:
+    usual: Described = {
+        "rope_theta": 1e6,
+        "max_position_embeddings": 32768,
+        "tie_word_embeddings": True,
+    }
+    return _described("qwen2", blocks, hidden, inner, heads, 151936, **usual | others)
 
 
-SHAPES: dict[str, ModelConfig] = {
-    "qwen2.5-0.5b": _qwen(24, 896, 4864, (14, 2), tied=True),
-    "qwen2.5-1.5b": _qwen(28, 1536, 8960, (12, 2), tied=True),
-    "qwen2.5-3b": _qwen(36, 2048, 11008, (16, 2), tied=True),
-    "qwen2.5-7b": _qwen(28, 3584, 18944, (28, 4), tied=False, vocab=152064),
-    "llama2-7b": _shape("llama", 32, 4096, 11008, (32, 32), 32000),
-    "llama2-13b": _shape("llama", 40, 5120, 13824, (40, 40), 32000),
+def _qwen3(
+    blocks: int, hidden: int, inner: int, heads: tuple[int, int], **others: object
+) -> Described:
+    usual: Described = {
+        "model_type": "qwen3",
+        "head_dim": 128,
+        "max_position_embeddings": 40960,
+    }
+    return _qwen2(blocks, hidden, inner, heads, **usual | others)
+
+
+def _llama3(
+    blocks: int, hidden: int, inner: int, heads: tuple[int, int], stretch: float, **others: object
+) -> Described:
+    usual: Described = {
+        "rope_theta": 5e5,
+        "max_position_embeddings": 131072,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": stretch,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192,
+        },
+        "tie_word_embeddings": True,
+        "rms_norm_eps": 1e-5,
+    }
+    return _described("llama", blocks, hidden, inner, heads, 128256, **usual | others)
+
+
+def _gemma3(
+    blocks: int, hidden: int, inner: int, heads: tuple[int, int], window: int, **others: object
+) -> Described:
+    usual: Described = {
+        "head_dim": 256,
+        "query_pre_attn_scalar": 256,
+        "sliding_window": window,
+        "sliding_window_pattern": 6,
+        "rope_theta": 1e6,
+        "rope_local_base_freq": 1e4,
+        "max_position_embeddings": 32768,
+        "tie_word_embeddings": True,
+        "hidden_activation": "gelu_pytorch_tanh",
+    }
+    return _described("gemma3_text", blocks, hidden, inner, heads, 262144, **usual | others)
+
+
+_PHI4_MINI = _described(
+    *("phi3", 32, 3072, 8192, (24, 8), 200064),
+    max_position_embeddings=131072,
+    original_max_position_embeddings=4096,
+    partial_rotary_factor=0.75,
+    rope_scaling={
+        "type": "longrope",
+        # The published divisors of frequencies would cost the same.
+        "short_factor": [1.0] * 48,
+        "long_factor": [1.0] * 48,
+    },
+    tie_word_embeddings=True,
+    rms_norm_eps=1e-5,
+)
+
+_QWEN3_30B_A3B = _qwen3(
+    *(48, 2048, 6144, (32, 4)),
+    model_type="qwen3_moe",
+    moe_intermediate_size=768,
+    num_experts=128,
+    num_experts_per_tok=8,
+    norm_topk_prob=True,
+    decoder_sparse_step=1,
+    mlp_only_layers=[],
+    tie_word_embeddings=False,
+)
+
+_GPT_OSS_20B = _described(
+    *("gpt_oss", 24, 2880, 2880, (64, 8), 201088),
+    head_dim=64,
+    num_local_experts=32,
+    num_experts_per_tok=4,
+    sliding_window=128,
+    layer_types=["sliding_attention", "full_attention"] * 12,
+    attention_bias=True,
+    max_position_embeddings=131072,
+    rope_theta=150_000,
+    rope_scaling={
+        "rope_type": "yarn",
+        "factor": 32.0,
+        "original_max_position_embeddings": 4096,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "truncate": False,
+    },
+    rms_norm_eps=1e-5,
+)
+
+SHAPES: dict[str, Described] = {
+    "qwen2.5-0.5b": _qwen2(24, 896, 4864, (14, 2)),
+    "qwen2.5-1.5b": _qwen2(28, 1536, 8960, (12, 2)),
+    "qwen2.5-3b": _qwen2(36, 2048, 11008, (16, 2)),
+    "qwen2.5-7b": _qwen2(28, 3584, 18944, (28, 4), tie_word_embeddings=False, vocab_size=152064),
+    "qwen3-0.6b": _qwen3(28, 1024, 3072, (16, 8)),
+    "qwen3-1.7b": _qwen3(28, 2048, 6144, (16, 8)),
+    "qwen3-4b": _qwen3(36, 2560, 9728, (32, 8)),
+    "qwen3-8b": _qwen3(36, 4096, 12288, (32, 8), tie_word_embeddings=False),
+    "qwen3-30b-a3b": _QWEN3_30B_A3B,
+    "llama2-7b": _described("llama", 32, 4096, 11008, (32, 32), 32000),
+    "llama2-13b": _described("llama", 40, 5120, 13824, (40, 40), 32000),
+    "llama3.1-8b": _llama3(32, 4096, 14336, (32, 8), 8.0, tie_word_embeddings=False),
+    "llama3.2-1b": _llama3(16, 2048, 8192, (32, 8), 32.0),
+    "llama3.2-3b": _llama3(28, 3072, 8192, (24, 8), 32.0),
+    "smollm2-1.7b": _described(
+        *("llama", 24, 2048, 8192, (32, 32), 49152),
+        max_position_embeddings=8192,
+        rope_theta=130_000,
+        tie_word_embeddings=True,
+        rms_norm_eps=1e-5,
+    ),
+    "gemma3-1b": _gemma3(26, 1152, 6912, (4, 1), 512),
+    "gemma3-4b": _gemma3(
+        *(34, 2560, 10240, (8, 4), 1024),
+        vocab_size=262208,
+        max_position_embeddings=131072,
+        rope_scaling={"rope_type": "linear", "factor": 8.0},
+    ),
+    "phi4-mini": _PHI4_MINI,
+    "gpt-oss-20b": _GPT_OSS_20B,
+    # Rows of whole blocks of 256 and too many weights for any cache: for comparing formats.
+    "bench": _described("llama", 16, 2048, 8192, (16, 4), 32768, tie_word_embeddings=True),
 }
 
 
@@ -73,72 +182,25 @@ def shape(name: str) -> ModelConfig:
     """The published shape called `name`.
 
     Raises:
-        UserFixable: there is none of that name.
+        UserFixable: there is none of that name, or Duotail cannot run its family yet.
     """
     try:
-        return SHAPES[name.lower()]
+        described = SHAPES[name.lower()]
     except KeyError:
         known = listed(SHAPES)
         raise UserFixable(
             tr("There is no shape “{name}”.").format(name=name),
             tr("Choose one of {known}.").format(known=known),
         ) from None
+    return ModelConfig.from_json(described)
 
 
 def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> ModelConfig:
     """A small draft with the target's vocabulary."""
     heads = hidden // 64
-    return _shape(
-        "llama",
-        layers,
-        hidden,
-        hidden * 8 // 3 // 32 * 32,
-        (heads, heads),
-        target.vocab_size,
-        tied=True,
-        positions=target.max_positions,
+    described = _described(
+        *("llama", layers, hidden, hidden * 8 // 3 // 32 * 32, (heads, heads), target.vocab_size),
+        tie_word_embeddings=True,
+        max_position_embeddings=target.max_positions,
     )
-
-
-class RandomWeights:
-    """Weights of a shape, made on demand: one stretch of noise over and over.
-
-    The spread keeps hidden states of the usual size through the layers.
-    """
-
-    def __init__(self, config: ModelConfig, seed: int = 0) -> None:
-        self._shapes = expected_tensors(config)
-        self._seed = seed
-        self._stretches: dict[tuple[Format, int], NDArray[np.uint8]] = {}
-
-    def float32(self, name: str) -> Floats:
-        """The tensor as a C-contiguous fp32 array."""
-        extents = self._shapes[name]
-        if len(extents) == 1:
-            return np.full(extents, 1.0 if "norm" in name else 0.01, dtype=np.float32)
-        # A prime length, so that no two rows of a matrix repeat in step.
-        return np.resize(self._noise(1_000_003, extents[1], name), extents)
-
-    def packed(self, names: Sequence[str], fmt: Format, make: Callable[[], Packed]) -> Packed:
-        """The matrices in native blocks: 16 rows at a time out of a packed stretch, at random."""
-        del make  # packing billions of weights takes long
-        rows, cols = sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]
-        stretch = self._stretches.get((fmt, cols))
-        if stretch is None:
-            noise = self._noise(STRETCH * LANES * cols, cols, str(fmt)).reshape(-1, cols)
-            stretch = pack_rows(ThreadPool(1), noise, fmt).data.reshape(STRETCH, -1)
-            self._stretches[fmt, cols] = stretch
-        matrix = empty(fmt, rows, cols)
-        blocks = matrix.data.reshape(-1, stretch.shape[1])
-        order = self._rng(names[0]).integers(0, STRETCH, len(blocks))
-        np.take(
-            stretch, order, axis=0, out=blocks, mode="clip"
-        )  # "raise" would go by way of a copy
-        return matrix
-
-    def _noise(self, count: int, cols: int, name: str) -> Floats:
-        spread = np.float32(cols**-0.5)
-        return self._rng(name).standard_normal(count, dtype=np.float32) * spread
-
-    def _rng(self, name: str) -> np.random.Generator:
-        return np.random.default_rng([self._seed, *name.encode()])
+    return ModelConfig.from_json(described)

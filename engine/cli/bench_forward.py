@@ -18,7 +18,8 @@ from engine.bench.forward import (
 )
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import llama_cpp
-from engine.bench.shapes import RandomWeights, shape
+from engine.bench.random_weights import RandomWeights
+from engine.bench.shapes import shape
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.columns import left

@@ -25,7 +25,7 @@ from engine.bench.forward import (
 )
 from engine.bench.peer.export import export
 from engine.bench.peer.process import PeerProcess, find_interpreter
-from engine.bench.shapes import RandomWeights
+from engine.bench.random_weights import RandomWeights
 from engine.commands import WeightFormat
 from engine.hardware.probe import available_cores
 from engine.model.config import ModelConfig

@@ -124,7 +124,7 @@ def test_the_real_engine_seldom_waits_for_a_busy_window() -> None:
 
 
 def test_an_answer_is_told_at_the_wished_pace_and_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(shapes.SHAPES, "tiny", shapes._qwen(1, 64, 128, (2, 1), tied=True))
+    monkeypatch.setitem(shapes.SHAPES, "tiny", shapes._qwen2(1, 64, 128, (2, 1)))
     before = sys.getswitchinterval()
     events: list[Event] = []
     loaded = threading.Event()

@@ -9,7 +9,8 @@ import pytest
 
 from engine.backend.segment import Weights
 from engine.bench.forward import decoder_for
-from engine.bench.shapes import SHAPES, RandomWeights, draft_shape, shape
+from engine.bench.random_weights import RandomWeights
+from engine.bench.shapes import draft_shape, shape
 from engine.cli import main
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
@@ -65,7 +66,7 @@ def test_shapes_have_the_published_number_of_weights(name: str, billions: float)
 
 
 def test_random_weights_fit_their_shape() -> None:
-    config = draft_shape(SHAPES["qwen2.5-0.5b"], hidden=64, layers=1)
+    config = draft_shape(shape("qwen2.5-0.5b"), hidden=64, layers=1)
     weights: Weights = RandomWeights(config)
     for tensor, extents in expected_tensors(config).items():
         assert weights.float32(tensor).shape == extents
@@ -75,7 +76,7 @@ def test_random_weights_fit_their_shape() -> None:
 
 @pytest.mark.parametrize("fmt", [WeightFormat.Q4, WeightFormat.BF16])
 def test_random_models_compute_sane_numbers(fmt: WeightFormat) -> None:
-    config = draft_shape(SHAPES["llama2-7b"], hidden=192, layers=3)
+    config = draft_shape(shape("llama2-7b"), hidden=192, layers=3)
     decoder = decoder_for(config, RandomWeights(config), fmt, threads=1)
     assert decoder.weight_bytes >= footprint(config, fmt).weight_bytes
     forward = decoder.forward(decoder.new_state(64), range(1, 33))

@@ -13,7 +13,8 @@ from command_line import Duotail
 from engine.bench import shape_speed
 from engine.bench.forward import decoder_for
 from engine.bench.peer.side import PeerSettings
-from engine.bench.shapes import SHAPES, RandomWeights, draft_shape
+from engine.bench.random_weights import RandomWeights
+from engine.bench.shapes import SHAPES, shape
 from engine.commands import WeightFormat
 from engine.errors import Absent
 
@@ -22,8 +23,9 @@ QUICK = ("bench", "shapes", "--shape", "small", "--threads", "1", "--runs", "2",
 
 @pytest.fixture(autouse=True)
 def _small_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = draft_shape(draft_shape(SHAPES["llama2-7b"]), hidden=128, layers=2)
-    monkeypatch.setitem(SHAPES, "small", config)
+    changes = {"num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 320}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    monkeypatch.setitem(SHAPES, "small", {**SHAPES["llama2-7b"], **changes, **heads})
 
 
 def test_what_is_reported(duotail: Duotail) -> None:
@@ -48,7 +50,7 @@ def test_what_is_reported(duotail: Duotail) -> None:
 
 def test_memory_is_what_is_held(duotail: Duotail) -> None:
     report = duotail(*QUICK, "--depth", "2", "--mode", "cpu", "--json").json
-    config = SHAPES["small"]
+    config = shape("small")
     held = decoder_for(config, RandomWeights(config), WeightFormat.Q4).weight_bytes
     assert report["memory"]["weights"] == held
     assert all(nbytes > 0 for nbytes in report["memory"].values())
