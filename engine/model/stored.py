@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,25 @@ class StoredTensor:
     shape: tuple[int, ...]
     begin: int
     nbytes: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tensor read as a matrix.
+
+        Three dimensions (a matrix per expert) count as one matrix below the other; of four, the
+        last two make a row together. A vector is one row.
+        """
+        return math.prod(self.shape[:2] if len(self.shape) > 2 else self.shape[:-1])
+
+    @property
+    def columns(self) -> int:
+        """Numbers in a row."""
+        return math.prod(self.shape[2:] if len(self.shape) > 2 else self.shape[-1:])
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.nbytes // max(self.rows, 1)
 
 
 def damaged(file: Path, what: str) -> UserFixable:
@@ -51,4 +71,13 @@ def cannot_be_read(file: Path, error: OSError) -> UserFixable:
         tr("{file} cannot be read.").format(file=file.name),
         tr("Check the file's permissions."),
         str(error),
+    )
+
+
+def not_finite(where: str) -> UserFixable:
+    """The error for weights that are no numbers."""
+    return UserFixable(
+        tr("The weights are damaged: they hold values that are not numbers."),
+        tr(DOWNLOAD_AGAIN),
+        where,
     )

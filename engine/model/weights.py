@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.config import ModelConfig
-from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
+from engine.model.json_object import JsonObject
 from engine.model.safetensors_file import read_header
+from engine.model.source import TensorSource
 from engine.model.stored import StoredTensor, damaged
 from engine.model.tensors import EMBEDDING, HEAD, expected_tensors
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
-_STORED = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
-READABLE = tuple(_STORED)
-STRETCH_BYTES = 8 << 20
 
 
-class SafetensorsFolder:
+class SafetensorsFolder(TensorSource):
     """The tensors of a model folder, in one safetensors file or several (with an index).
 
     Opening reads headers only. Any defect (missing or truncated files, tensors that overlap or
-    leave their file, names outside the folder) is a `UserFixable`.
+    leave their file, names outside the folder) is a `UserFixable`. Tensors of bytes ("U8") are
+    handed on as they are.
     """
 
-    __slots__ = ("_tensors", "folder")
+    __slots__ = ("folder",)
 
     def __init__(self, folder: Path, tensors: dict[str, StoredTensor]) -> None:
+        super().__init__(tensors)
         self.folder = folder
-        self._tensors = tensors
 
     @classmethod
     def open(cls, folder: Path) -> SafetensorsFolder:
@@ -47,141 +39,6 @@ class SafetensorsFolder:
         if (folder / INDEX_FILE).exists():
             return cls(folder, _read_shards(folder))
         raise _no_weights(folder)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tensors as stored."""
-        return sum(tensor.nbytes for tensor in self._tensors.values())
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The weight files."""
-        return tuple(sorted({tensor.file for tensor in self._tensors.values()}))
-
-    def names(self) -> tuple[str, ...]:
-        """Names of all tensors, in file order."""
-        return tuple(self._tensors)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor; `KeyError` when there is none of that name."""
-        return self._tensors[name].shape
-
-    def stored_bytes(self, name: str) -> int:
-        """Bytes of a tensor in its file."""
-        return self._tensors[name].nbytes
-
-    def kind(self, name: str) -> str:
-        """Type of the stored numbers, such as "BF16"."""
-        return self._tensors[name].kind
-
-    def float32(self, name: str, *, check_finite: bool = False) -> NDArray[np.float32]:
-        """A C-contiguous float32 copy of a tensor stored as F32, F16 or BF16.
-
-        `check_finite` refuses NaN and infinity with a `UserFixable`.
-        """
-        tensor = self._tensors[name]
-        if tensor.kind not in READABLE:
-            raise UserFixable(
-                tr("The weights are stored as {dtype}, which Duotail cannot read.").format(
-                    dtype=tensor.kind
-                ),
-                tr("Choose a version of the model in BF16, F16 or F32."),
-                name,
-            )
-        values = _widen(_read_bytes(tensor), tensor.kind).reshape(tensor.shape)
-        if check_finite and not np.isfinite(values).all():
-            raise not_finite(f"{name} in {tensor.file}")
-        return values
-
-    def stretches(self, name: str) -> Iterator[NDArray[Any]]:
-        """A matrix as it is stored, some megabytes of rows at a time (a multiple of 16).
-
-        In float32, float16, or uint16 for the bits of BF16. All use the same memory: a stretch is
-        valid until the next one is asked for.
-        """
-        tensor = self._tensors[name]
-        rows, cols = tensor.shape
-        row_bytes = tensor.nbytes // rows
-        most = max(STRETCH_BYTES // row_bytes // 16, 1) * 16
-        room = np.empty(min(most, rows) * row_bytes, dtype=np.uint8)
-        with _opened(tensor) as stream:
-            for first in range(0, rows, most):
-                part = room[: min(most, rows - first) * row_bytes]
-                _fill(part, stream, tensor)
-                yield part.view(_STORED[tensor.kind]).reshape(-1, cols)
-
-    def same_bytes(self, first: str, second: str) -> bool:
-        """Whether two tensors agree in type, shape and every stored byte."""
-        a, b = self._tensors[first], self._tensors[second]
-        if (a.kind, a.shape) != (b.kind, b.shape):
-            return False
-        step = 1 << 24
-        with a.file.open("rb") as left, b.file.open("rb") as right:
-            left.seek(a.begin)
-            right.seek(b.begin)
-            for start in range(0, a.nbytes, step):
-                count = min(step, a.nbytes - start)
-                if left.read(count) != right.read(count):
-                    return False
-        return True
-
-
-def not_finite(where: str) -> UserFixable:
-    """The error for weights that are no numbers."""
-    return UserFixable(
-        tr("The weights are damaged: they hold values that are not numbers."),
-        tr(DOWNLOAD_AGAIN),
-        where,
-    )
-
-
-def _read_bytes(tensor: StoredTensor) -> NDArray[np.uint8]:
-    raw = np.empty(tensor.nbytes, dtype=np.uint8)
-    with _opened(tensor) as stream:
-        _fill(raw, stream, tensor)
-    return raw
-
-
-@contextmanager
-def _opened(tensor: StoredTensor) -> Iterator[FileIO]:
-    """The tensor's file, at the tensor."""
-    try:
-        with FileIO(tensor.file) as stream:
-            stream.seek(tensor.begin)
-            yield stream
-    except OSError as error:
-        raise UserFixable(
-            tr("{file} cannot be read.").format(file=tensor.file.name),
-            tr("Check the disk and the file."),
-            str(error),
-        ) from error
-
-
-def _fill(room: NDArray[np.uint8], stream: FileIO, tensor: StoredTensor) -> None:
-    """Read until the room is full."""
-    done = 0
-    while done < room.nbytes:
-        count = stream.readinto(room[done:].data)  # one call reads 2 GiB at most
-        if not count:
-            raise UserFixable(
-                tr("{file} has become shorter since it was checked.").format(file=tensor.file.name),
-                tr("Wait until the download is complete, then load the model again."),
-                str(tensor.file),
-            )
-        done += count
-
-
-def _widen(raw: NDArray[np.uint8], dtype: str) -> NDArray[np.float32]:
-    if dtype == "F16":
-        return raw.view(np.float16).astype(np.float32)
-    if dtype == "BF16":  # the upper half of a float32
-        wide = raw.view(np.uint16).astype(np.uint32)
-        wide <<= 16
-        return wide.view(np.float32)
-    return raw.view(np.float32)
 
 
 def _read_shards(folder: Path) -> dict[str, StoredTensor]:
@@ -301,14 +158,7 @@ def check_tensors(config: ModelConfig, folder: SafetensorsFolder) -> None:
                 name=name, size=_size(folder.shape(name)), wanted=_size(shape)
             )
             raise _mismatch(sizes, folder)
-        if folder.kind(name) not in READABLE:
-            raise UserFixable(
-                tr("The weights are stored as {dtype}, which Duotail cannot read.").format(
-                    dtype=folder.kind(name)
-                ),
-                tr("Choose a version of the model in BF16, F16 or F32."),
-                name,
-            )
+        folder.check_readable(name)
     for name in folder.names():
         if name in expected or name.endswith("rotary_emb.inv_freq"):
             continue

@@ -89,6 +89,23 @@ def test_float32_of_other_types_is_refused(tmp_path: Path) -> None:
         folder.float32("w")
 
 
+def test_stretches_start_at_any_row_and_bytes_stay_bytes(tmp_path: Path) -> None:
+    matrix = torch.arange(40 * 6, dtype=torch.float16).reshape(40, 6)
+    blocks = torch.arange(2 * 3 * 4 * 16, dtype=torch.uint8).reshape(2, 3, 4, 16)
+    save_file({"w": matrix, "blocks": blocks}, tmp_path / "model.safetensors")
+    folder = SafetensorsFolder.open(tmp_path)
+    for first, count in ((0, None), (7, 20), (39, 1), (5, 0)):
+        parts = [part.copy() for part in folder.stretches("w", first, count)]
+        rows = np.concatenate([np.empty((0, 6), np.float16), *parts])
+        last = 40 if count is None else first + count
+        np.testing.assert_array_equal(rows, matrix.numpy()[first:last])
+    (rows,) = folder.stretches("blocks", 1, 4)
+    np.testing.assert_array_equal(rows, blocks.numpy().reshape(6, 64)[1:5])
+    assert folder.kind("blocks") == "U8"
+    with pytest.raises(UserFixable, match="U8"):
+        folder.float32("blocks")
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_finite_values_are_checked_on_request(tmp_path: Path, value: float) -> None:
     save_file({"w": torch.tensor([1.0, value])}, tmp_path / "model.safetensors")
