@@ -68,6 +68,10 @@ class JsonObject:
         """Like `read`, but a file that is not there reads as an empty object."""
         return cls.read(path) if path.exists() else cls({}, path.name)
 
+    def over(self, defaults: Mapping[str, object]) -> JsonObject:
+        """The object with defaults for the members that it does not name; null stays null."""
+        return JsonObject({**defaults, **self.data}, self.origin)
+
     def wrong(self, key: str, expected: str) -> UserFixable:
         """The error for a member that is not what it should be."""
         return UserFixable(

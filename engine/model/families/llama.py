@@ -1,63 +1,92 @@
-"""Llama: the plain decoder that the other families vary."""
+"""Llama and the families that vary little of it: Mistral, SmolLM2 and SmolLM3."""
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 from engine.language import tr
-from engine.model.config import BlockConfig, ModelConfig
-from engine.model.families.common import (
-    check_activation,
-    head_dim,
-    kv_heads,
-    refuse_quantised,
-    rope,
-    unsupported,
-)
+from engine.model.config import ModelConfig
+from engine.model.families.common import refuse_quantised
+from engine.model.families.plain import read_plain, with_windows
 from engine.model.json_object import JsonObject
+
+LLAMA: dict[str, object] = {
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-6,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+"""What a config.json means that does not say otherwise; so for every family here."""
+MISTRAL: dict[str, object] = {
+    **LLAMA,
+    "intermediate_size": 14336,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+    "sliding_window": 4096,
+}
+SMOLLM3: dict[str, object] = {
+    "vocab_size": 128256,
+    "hidden_size": 2048,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 32768,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 2_000_000.0,
+    "tie_word_embeddings": True,
+    "bos_token_id": 128000,
+    "eos_token_id": 128001,
+}
 
 
 def read_llama(source: JsonObject) -> ModelConfig:
     """Llama 1 to 3, SmolLM2 and the many that call themselves Llama."""
+    return _with_biases(source.over(LLAMA))
+
+
+def read_mistral(source: JsonObject) -> ModelConfig:
+    """Mistral, Mistral Nemo and Small, Ministral 8B: windows in all blocks or in some."""
+    source = source.over(MISTRAL)
+    refuse_quantised(source)
+    return with_windows(read_plain(source), source, lambda _: True)
+
+
+def read_smollm3(source: JsonObject) -> ModelConfig:
+    """SmolLM3: some blocks know no positions."""
+    source = source.over(SMOLLM3)
+    config = _with_biases(source)
+    every = source.integer("no_rope_layer_interval", 1, 1 << 16, default=4)
+    rotates = [bool((index + 1) % every) for index in range(config.num_layers)]
+    if stated := source.items("no_rope_layers"):  # 1 where a block does rotate
+        if len(stated) < config.num_layers or any(flag not in (0, 1) for flag in stated):
+            raise source.wrong(
+                "no_rope_layers",
+                tr("0 or 1 for each of the {count} blocks").format(count=config.num_layers),
+            )
+        rotates = [bool(flag) for flag in stated[: config.num_layers]]
+    blocks = [
+        block if turning else replace(block, rope=None)
+        for block, turning in zip(config.blocks, rotates, strict=True)
+    ]
+    config = replace(config, blocks=tuple(blocks))
+    if not source.flag("use_sliding_window", default=False):
+        return config
+    return with_windows(config, source, lambda index: not rotates[index])
+
+
+def _with_biases(source: JsonObject) -> ModelConfig:
+    """All matrices of attention or feed-forward have biases, or none."""
+    refuse_quantised(source)
     bias = source.flag("attention_bias", default=False)
-    config = read_plain(source, "llama", default_positions=2048)
-    return dataclasses.replace(
-        config,
+    return replace(
+        read_plain(source),
         qkv_bias=bias,
         attention_out_bias=bias,
         mlp_bias=source.flag("mlp_bias", default=False),
-    )
-
-
-def read_plain(source: JsonObject, family: str, default_positions: int) -> ModelConfig:
-    """A decoder without biases in which all blocks are alike."""
-    check_activation(source)
-    refuse_quantised(source)
-    vocab_size = source.integer("vocab_size", 1, 1 << 21)
-    hidden_size = source.integer("hidden_size", 1, 1 << 16)
-    num_heads = source.integer("num_attention_heads", 1, 1024)
-    max_positions = source.integer("max_position_embeddings", 1, 1 << 24, default=default_positions)
-    dim = head_dim(source, hidden_size, num_heads)
-    positions = rope(source, max_positions, dim)
-    if positions.dim != dim:
-        raise unsupported(tr("only a part of each head is rotated"))
-    if positions.kind == "longrope":
-        raise unsupported(tr("its positions are stretched by “{kind}”").format(kind="longrope"))
-    block = BlockConfig(positions)
-    bos = source.token_ids("bos_token_id", vocab_size)
-    return ModelConfig(
-        family=family,
-        vocab_size=vocab_size,
-        hidden_size=hidden_size,
-        intermediate_size=source.integer("intermediate_size", 1, 1 << 19),
-        num_heads=num_heads,
-        num_kv_heads=kv_heads(source, num_heads),
-        head_dim=dim,
-        rms_norm_eps=source.number("rms_norm_eps", 1e-12, 0.1, default=1e-6),
-        max_positions=max_positions,
-        tie_word_embeddings=source.flag("tie_word_embeddings", default=False),
-        bos_token_id=bos[0] if bos else None,
-        eos_token_ids=source.token_ids("eos_token_id", vocab_size),
-        blocks=(block,) * source.integer("num_hidden_layers", 1, 512),
-        attention_scale=dim**-0.5,
     )

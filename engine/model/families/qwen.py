@@ -1,29 +1,95 @@
-"""Qwen: Llama with biases on queries, keys and values (Qwen2, Qwen2.5)."""
+"""Qwen: Llama with biases on queries, keys and values (2, 2.5) or with norms on them (3)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from engine.language import tr
-from engine.model.config import ModelConfig
-from engine.model.families.common import unsupported
-from engine.model.families.llama import read_plain
+from engine.model.config import Experts, ModelConfig
+from engine.model.families.common import refuse_quantised
+from engine.model.families.plain import read_plain, with_windows
 from engine.model.json_object import JsonObject
+
+QWEN2: dict[str, object] = {
+    "vocab_size": 151936,
+    "hidden_size": 4096,
+    "intermediate_size": 22016,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "max_position_embeddings": 32768,
+    "rms_norm_eps": 1e-6,
+    "sliding_window": 4096,
+    "max_window_layers": 28,
+}
+QWEN3: dict[str, object] = {**QWEN2, "head_dim": 128}
+QWEN3_MOE: dict[str, object] = {
+    "vocab_size": 151936,
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 32768,
+    "rms_norm_eps": 1e-6,
+    "sliding_window": 4096,
+    "decoder_sparse_step": 1,
+    "moe_intermediate_size": 768,
+    "num_experts_per_tok": 8,
+    "num_experts": 128,
+}
 
 
 def read_qwen2(source: JsonObject) -> ModelConfig:
     """Qwen2 and Qwen2.5."""
-    if _slides(source):
-        raise unsupported(tr("it uses sliding-window attention"))
-    return replace(read_plain(source, "qwen2", default_positions=32768), qkv_bias=True)
+    source = source.over(QWEN2)
+    refuse_quantised(source)
+    return replace(_with_late_windows(read_plain(source), source), qkv_bias=True)
 
 
-def _slides(source: JsonObject) -> bool:
-    """Whether any block really looks through a window."""
-    if not source.flag("use_sliding_window", default=False) or not source.has("sliding_window"):
-        return False
-    layer_types = source.items("layer_types")
-    if layer_types:
-        return "sliding_attention" in layer_types
-    full_layers = source.integer("max_window_layers", 0, 1 << 16, default=28)
-    return full_layers < source.integer("num_hidden_layers", 1, 512)
+def read_qwen3(source: JsonObject) -> ModelConfig:
+    """Qwen3, the dense ones."""
+    source = source.over(QWEN3)
+    return _with_late_windows(_with_norms(source), source)
+
+
+def read_qwen3_moe(source: JsonObject) -> ModelConfig:
+    """Qwen3 with experts, in all blocks or in some."""
+    source = source.over(QWEN3_MOE)
+    config = _with_norms(source)
+    if source.flag("use_sliding_window", default=False):
+        config = with_windows(config, source, lambda _: True)
+    key = "num_local_experts" if source.has("num_local_experts") else "num_experts"
+    count = source.integer(key, 0, 1 << 12)
+    if not count:
+        return config
+    experts = Experts(
+        count,
+        used=source.integer("num_experts_per_tok", 1, count),
+        intermediate_size=source.integer("moe_intermediate_size", 1, 1 << 19),
+        normalise=source.flag("norm_topk_prob", default=False),
+    )
+    step = source.integer("decoder_sparse_step", 1, 1 << 16)
+    dense = source.items("mlp_only_layers")
+    if any(not isinstance(index, int) for index in dense):
+        raise source.wrong("mlp_only_layers", tr("numbers of blocks"))
+    blocks = [
+        replace(block, experts=None if index in dense or (index + 1) % step else experts)
+        for index, block in enumerate(config.blocks)
+    ]
+    return replace(config, blocks=tuple(blocks))
+
+
+def _with_norms(source: JsonObject) -> ModelConfig:
+    """What all of Qwen3 has."""
+    refuse_quantised(source)
+    bias = source.flag("attention_bias", default=False)
+    return replace(read_plain(source), qk_norm=True, qkv_bias=bias, attention_out_bias=bias)
+
+
+def _with_late_windows(config: ModelConfig, source: JsonObject) -> ModelConfig:
+    """Windows, if used at all, are for the blocks behind the first so many."""
+    if not source.flag("use_sliding_window", default=False):
+        return config
+    full = source.integer("max_window_layers", 0, 1 << 16, default=28)
+    return with_windows(config, source, lambda index: index >= full)

@@ -107,7 +107,6 @@ def test_windows_that_no_block_uses_are_fine() -> None:
         ({"architectures": ["LlamaForSequenceClassification"]}, "LlamaForSequence"),
         ({"hidden_act": "gelu"}, "gelu"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised"),
-        ({"partial_rotary_factor": 0.5}, "rotated"),
         ({"rope_scaling": {"rope_type": "xpos", "factor": 2.0}}, "xpos"),
         ({"rope_parameters": {"full_attention": {"rope_theta": 1.0}}}, "different ways"),
     ],
@@ -118,13 +117,8 @@ def test_unsupported_models_are_refused_in_words(change: dict[str, object], word
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{}, {"layer_types": ["full_attention", "sliding_attention"]}],
-)
-def test_sliding_windows_in_use_are_refused(change: dict[str, object]) -> None:
-    with pytest.raises(UserFixable, match="sliding"):
-        ModelConfig.from_json({**QWEN, "use_sliding_window": True, **change})
+def test_a_part_of_each_head_may_be_rotated() -> None:
+    assert ModelConfig.from_json({**LLAMA, "partial_rotary_factor": 0.5}).rope.dim == 4
 
 
 @pytest.mark.parametrize(
@@ -149,6 +143,7 @@ def test_sliding_windows_in_use_are_refused(change: dict[str, object]) -> None:
         ("rms_norm_eps", float("inf")),
         ("rms_norm_eps", 0),
         ("max_position_embeddings", 10**10),
+        ("partial_rotary_factor", 0.1),
         ("rope_theta", 1.0),
         ("rope_theta", -5.0),
         ("rope_scaling", "yarn"),
