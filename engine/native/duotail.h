@@ -34,11 +34,19 @@ typedef struct {
     int32_t format, rows, cols;
 } dt_matrix;
 
-/* One decoder block. Biases may be NULL. Fused matrices: qkv is [q; k; v], gate_up is [gate; up]. */
+/* A gated feed-forward. Where a product has several matrices, they lie one below the other in what comes
+ * out, and its bias, which may be NULL, is over all of it; matrices that are not needed have 0 rows. */
 typedef struct {
-    dt_matrix qkv, out, gate_up, down;
-    const float *qkv_bias, *out_bias, *gate_up_bias, *down_bias;
+    dt_matrix gate_up[2], down;
+    const float *gate_up_bias, *down_bias;
+} dt_mlp;
+
+/* One decoder block. */
+typedef struct {
+    dt_matrix qkv[3], out;
+    const float *qkv_bias, *out_bias;
     const float *input_norm, *post_norm;
+    dt_mlp mlp;
 } dt_block;
 
 /* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them.

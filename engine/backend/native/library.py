@@ -48,14 +48,25 @@ class Matrix(c.Structure):
     )
 
 
+class Mlp(c.Structure):
+    """dt_mlp."""
+
+    _fields_ = (
+        ("gate_up", Matrix * 2),
+        ("down", Matrix),
+        ("gate_up_bias", c.c_void_p),
+        ("down_bias", c.c_void_p),
+    )
+
+
 class Block(c.Structure):
     """dt_block."""
 
     _fields_ = (
-        *((name, Matrix) for name in ("qkv", "out", "gate_up", "down")),
-        *((f"{name}_bias", c.c_void_p) for name in ("qkv", "out", "gate_up", "down")),
-        ("input_norm", c.c_void_p),
-        ("post_norm", c.c_void_p),
+        ("qkv", Matrix * 3),
+        ("out", Matrix),
+        *((name, c.c_void_p) for name in ("qkv_bias", "out_bias", "input_norm", "post_norm")),
+        ("mlp", Mlp),
     )
 
 

@@ -19,6 +19,9 @@ LANES = 16
 _SOURCES = {"float32": 4, "float16": int(Format.F16), "uint16": int(Format.BF16)}
 _NOT_FINITE = -16
 
+NATIVE_KINDS = {"F16": Format.F16, "BF16": Format.BF16}
+"""Kinds of stored tensors that there are products for, by ggml's names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:

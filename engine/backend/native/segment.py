@@ -6,21 +6,17 @@ import ctypes as c
 import weakref
 from collections.abc import Collection, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine.backend.native.blocks import BlockPacker
 from engine.backend.native.drafting import DraftCall
 from engine.backend.native.library import (
     Block,
     Format,
     SegmentStruct,
-    aligned,
     library,
     pointer,
     refusal,
 )
-from engine.backend.native.matrix import EMPTY, Packed, pack
-from engine.backend.native.memory import WEIGHTS
+from engine.backend.native.matrix import EMPTY
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.step import StepArrays
@@ -39,17 +35,21 @@ from engine.backend.segment import (
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.rope import rotations
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD
 
-BLOCK = 32
 KEPT_ROWS = 64
 """Forwards over more rows (prefill) get arrays of their own."""
-_NAMES = {Format.Q4: "q4", Format.Q8: "q8", Format.BF16: "bf16", Format.F16: "f16"}
 
 
 class NativeBackend:
-    """Compiles native segments whose weights are held in one format."""
+    """Compiles native segments.
 
-    def __init__(self, fmt: Format, pool: ThreadPool | None = None) -> None:
+    Args:
+        fmt: of all matrices; None leaves every matrix as it is stored.
+        pool: the threads that compute.
+    """
+
+    def __init__(self, fmt: Format | None, pool: ThreadPool | None = None) -> None:
         self._format = fmt
         self._pool = pool or shared_pool()
 
@@ -97,19 +97,17 @@ class NativeSegment:
         config: ModelConfig,
         weights: Weights,
         blocks: range,
-        fmt: Format,
+        fmt: Format | None,
         pool: ThreadPool,
         *,
         embed: bool,
         head: bool,
     ) -> None:
-        self._config, self._range, self._format, self._pool = config, blocks, fmt, pool
-        WEIGHTS.begin()  # so that its memory goes back with it
-        self._packed: list[Packed] = []
-        self._vectors: list[NDArray[np.float32]] = []
+        self._config, self._range, self._pool = config, blocks, pool
+        packer = BlockPacker(config, weights, fmt, pool)
+        self._packed, self._vectors = packer.packed, packer.vectors
         self._rope: tuple[Floats, Floats] | None = None
-        self._weights = weights
-        self._blocks = (Block * len(blocks))(*(self._block(index) for index in blocks))
+        self._blocks = (Block * len(blocks))(*map(packer.block, blocks))
         self._struct = SegmentStruct(
             blocks=len(blocks),
             hidden=config.hidden_size,
@@ -123,15 +121,11 @@ class NativeSegment:
             head=EMPTY,
         )
         if head:
-            tied = config.tie_word_embeddings
-            packed = self._pack("model.embed_tokens.weight" if tied else "lm_head.weight")
-            self._struct.head = packed.struct
-            self._struct.final_norm = self._vector("model.norm.weight", BLOCK)
-            if embed and tied:
-                self._struct.embedding = packed.struct
-        if embed and not self._struct.embedding.data:
-            self._struct.embedding = self._pack("model.embed_tokens.weight").struct
-        del self._weights
+            self._struct.head = packer.matrix(EMBEDDING if config.tie_word_embeddings else HEAD)
+            self._struct.final_norm = packer.vector(FINAL_NORM)
+        if embed:
+            shared = head and config.tie_word_embeddings
+            self._struct.embedding = self._struct.head if shared else packer.matrix(EMBEDDING)
         self._argument = c.byref(self._struct)
         self._arrays = self._new_arrays(KEPT_ROWS, KEPT_ROWS)
         self._draft_call: DraftCall | None = None
@@ -140,45 +134,6 @@ class NativeSegment:
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
         vocab = self._config.vocab_size if self._struct.head.data else None
         return StepArrays(self._range, rows, self._config.hidden_size, logit_rows, vocab)
-
-    def _block(self, index: int) -> Block:
-        prefix = f"model.layers.{index}."
-        qkv = [f"{prefix}self_attn.{part}_proj" for part in "qkv"]
-        out, down = f"{prefix}self_attn.o_proj", f"{prefix}mlp.down_proj"
-        gate_up = [f"{prefix}mlp.{part}_proj" for part in ("gate", "up")]
-        config = self._config
-        return Block(
-            qkv=self._pack(*(f"{name}.weight" for name in qkv)).struct,
-            out=self._pack(f"{out}.weight").struct,
-            gate_up=self._pack(*(f"{name}.weight" for name in gate_up)).struct,
-            down=self._pack(f"{down}.weight").struct,
-            qkv_bias=self._bias(config.qkv_bias, *qkv),
-            out_bias=self._bias(config.attention_out_bias, out),
-            gate_up_bias=self._bias(config.mlp_bias, *gate_up),
-            down_bias=self._bias(config.mlp_bias, down),
-            input_norm=self._vector(f"{prefix}input_layernorm.weight", BLOCK),
-            post_norm=self._vector(f"{prefix}post_attention_layernorm.weight", BLOCK),
-        )
-
-    def _pack(self, *names: str) -> Packed:
-        packed = pack(self._pool, self._weights, names, self._format)
-        self._packed.append(packed)
-        return packed
-
-    def _bias(self, present: bool, *names: str) -> int | None:
-        return self._keep([self._weights.float32(f"{n}.bias") for n in names]) if present else None
-
-    def _vector(self, name: str, multiple: int) -> int:
-        vector = self._weights.float32(name)
-        padding = np.zeros(-len(vector) % multiple, dtype=np.float32)
-        return self._keep([vector, padding])
-
-    def _keep(self, parts: Sequence[Floats]) -> int:
-        joined = np.concatenate(parts)
-        kept = aligned(len(joined), np.float32)
-        kept[:] = joined
-        self._vectors.append(kept)
-        return kept.ctypes.data
 
     @property
     def struct(self) -> SegmentStruct:
@@ -198,7 +153,8 @@ class NativeSegment:
     @property
     def signature(self) -> str:
         """What the arithmetic depends on; the instruction set is not part of it."""
-        return f"cpu:{_NAMES[self._format]}/kv-f16"
+        formats = sorted({packed.struct.format for packed in self._packed})
+        return f"cpu:{'+'.join(Format(fmt).name.lower() for fmt in formats)}/kv-f16"
 
     @property
     def weight_bytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,18 +115,28 @@ def _block(config: ModelConfig, segment: NativeSegment, index: int) -> Iterator[
     hidden, inner = config.hidden_size, config.intermediate_size
     # llama.cpp rotates neighbours in the Llama family, and halves in Qwen2 as we do in both.
     turned = (config.num_heads, config.num_kv_heads) if config.family == "llama" else (0, 0)
-    for name, fused, first, rows, heads in (
-        ("attn_q", "qkv", 0, queries, turned[0]),
-        ("attn_k", "qkv", queries, keys, turned[1]),
-        ("attn_v", "qkv", queries + keys, keys, 0),
-        ("attn_output", "out", 0, hidden, 0),
-        ("ffn_gate", "gate_up", 0, inner, 0),
-        ("ffn_up", "gate_up", inner, inner, 0),
-        ("ffn_down", "down", 0, hidden, 0),
+    mlp = block.mlp
+    for name, parts, bias, first, rows, heads in (
+        ("attn_q", block.qkv, block.qkv_bias, 0, queries, turned[0]),
+        ("attn_k", block.qkv, block.qkv_bias, queries, keys, turned[1]),
+        ("attn_v", block.qkv, block.qkv_bias, queries + keys, keys, 0),
+        ("attn_output", [block.out], block.out_bias, 0, hidden, 0),
+        ("ffn_gate", mlp.gate_up, mlp.gate_up_bias, 0, inner, 0),
+        ("ffn_up", mlp.gate_up, mlp.gate_up_bias, inner, inner, 0),
+        ("ffn_down", [mlp.down], mlp.down_bias, 0, hidden, 0),
     ):
-        yield _matrix(f"{prefix}{name}.weight", getattr(block, fused), first, rows, heads)
-        if bias := getattr(block, f"{fused}_bias"):
+        yield _matrix(f"{prefix}{name}.weight", *_locate(parts, first), rows, heads)
+        if bias:
             yield _vector(f"{prefix}{name}.bias", bias + 4 * first, rows, heads)
+
+
+def _locate(parts: Iterable[Matrix], row: int) -> tuple[Matrix, int]:
+    """Which of matrices that lie one below the other has the row, and where."""
+    for part in parts:
+        if row < part.rows:
+            return part, row
+        row -= part.rows
+    raise IndexError(row)
 
 
 def _matrix(name: str, matrix: Matrix, first: int, rows: int, heads: int = 0) -> Tensor:

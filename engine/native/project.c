@@ -1,0 +1,130 @@
+/* Products of a forward: activations made ready, and weights streamed by all threads. */
+#include "forward.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LONG_PIECE = 32, SHORT_PIECE = 4, /* block rows that a thread claims at once */
+    COLUMNS = 256,         /* of activations, per claimed piece */
+};
+
+static int is_quantised(const dt_matrix *matrix)
+{
+    return matrix->format == DT_Q4 || matrix->format == DT_Q8;
+}
+
+static int32_t block_rows(const dt_matrix *matrix)
+{
+    return dt_round_up(matrix->rows, DT_LANES) / DT_LANES;
+}
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+typedef struct {
+    const dt_kernels *kernels;
+    const dt_product *products;
+    int32_t block_rows, long_pieces;
+} product_job;
+
+/* A piece counts block rows through all products and may lie across the border between two. */
+static void product_piece(void *context, int32_t index)
+{
+    const product_job *job = context;
+    const int32_t before = index < job->long_pieces ? index : job->long_pieces;
+    int32_t from = before * LONG_PIECE + (index - before) * SHORT_PIECE;
+    int32_t to = from + (index < job->long_pieces ? LONG_PIECE : SHORT_PIECE);
+    if (to > job->block_rows) to = job->block_rows;
+    for (const dt_product *p = job->products; to > 0; p++) {
+        const int32_t rows = block_rows(p->matrix);
+        if (from < rows) job->kernels->multiply(p->matrix, &p->x, &p->out, from, to < rows ? to : rows);
+        from = from > rows ? from - rows : 0;
+        to -= rows;
+    }
+}
+
+/* Long stretches stream best; short ones at the end let all threads finish together. */
+void dt_multiply(dt_pool *pool, const dt_kernels *kernels, const dt_product *products, int32_t count)
+{
+    int32_t all = 0;
+    for (int32_t i = 0; i < count; i++) all += block_rows(products[i].matrix);
+    const int32_t spare = all - dt_threads(pool) * LONG_PIECE;
+    const int32_t long_pieces = spare > 0 ? spare / LONG_PIECE : 0;
+    const int32_t rest = all - long_pieces * LONG_PIECE;
+    product_job job = {kernels, products, all, long_pieces};
+    dt_run(pool, product_piece, &job, long_pieces + (rest + SHORT_PIECE - 1) / SHORT_PIECE);
+}
+
+void dt_project(forward *f, const dt_matrix *matrices, int32_t count, const float *x, int32_t rows,
+                int32_t cols, dt_output out)
+{
+    dt_product products[MOST_PARTS];
+    for (int32_t i = 0; i < count; i++) {
+        products[i] = (dt_product){&matrices[i], {x, f->quantised, f->spread, rows, cols, cols}, out};
+        out.y += matrices[i].rows;
+        if (out.bias) out.bias += matrices[i].rows;
+    }
+    dt_multiply(f->pool, f->kernels, products, count);
+}
+
+/* ---- activations ---------------------------------------------------------------------------- */
+
+/* Columns go to threads, as neighbouring rows share cache lines once they are quantised. */
+typedef struct {
+    forward *f;
+    float *x;
+    int32_t rows, cols;
+    int quantised, gated; /* gated: x is still to be computed from gate and up */
+} column_job;
+
+static void gate_columns(const forward *f, int32_t row, int32_t from, int32_t to)
+{
+    const int32_t inner = f->segment->intermediate, end = dt_round_up(inner, DT_LANES);
+    const float *both = f->gate_up + (int64_t)row * 2 * f->inner;
+    float *act = f->act + (int64_t)row * f->inner;
+    f->kernels->gated(both + from, both + inner + from, (to < end ? to : end) - from, act + from);
+    for (int32_t i = inner; i < to; i++) act[i] = 0;
+}
+
+static void prepare_columns(void *context, int32_t index)
+{
+    const column_job *job = context;
+    const int32_t from = index * COLUMNS, to = from + COLUMNS < job->cols ? from + COLUMNS : job->cols;
+    for (int32_t row = 0; row < job->rows; row++) {
+        if (job->gated) gate_columns(job->f, row, from, to);
+        if (job->quantised)
+            job->f->kernels->quantise(job->x + (int64_t)row * job->cols, row, job->cols, from / DT_BLOCK,
+                                      to / DT_BLOCK, job->f->quantised, job->f->spread);
+    }
+}
+
+void dt_prepare(forward *f, const dt_matrix *matrices, int32_t count, float *x, int32_t rows,
+                int32_t cols, int gated)
+{
+    int quantised = 0;
+    for (int32_t i = 0; i < count; i++) quantised |= matrices[i].rows && is_quantised(&matrices[i]);
+    if (!gated && !quantised) return;
+    column_job job = {f, x, rows, cols, quantised, gated};
+    dt_run(f->pool, prepare_columns, &job, (cols + COLUMNS - 1) / COLUMNS);
+}
+
+int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_t m, float *y)
+{
+    forward f = {.pool = pool, .kernels = dt_active()};
+    const int32_t cols = dt_round_up(matrix->cols, DT_BLOCK), blocks = cols / DT_BLOCK;
+    const size_t groups = (size_t)dt_round_up(m, DT_TILE_ROWS) / DT_TILE_ROWS;
+    float *raw = calloc((size_t)m * (size_t)cols, sizeof *raw);
+    f.quantised = calloc(groups * (size_t)blocks, sizeof *f.quantised);
+    f.spread = calloc((size_t)blocks + 1, 512);
+    int32_t result = DT_NO_MEMORY;
+    if (raw && f.quantised && f.spread) {
+        for (int32_t row = 0; row < m; row++) {
+            memcpy(raw + (int64_t)row * cols, x + (int64_t)row * matrix->cols, sizeof(float) * (size_t)matrix->cols);
+        }
+        dt_prepare(&f, matrix, 1, raw, m, cols, 0);
+        dt_project(&f, matrix, 1, raw, m, cols, (dt_output){y, NULL, matrix->rows, 0});
+        result = DT_OK;
+    }
+    free(raw), free(f.quantised), free(f.spread);
+    return result;
+}
