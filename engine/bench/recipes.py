@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.model.config import ModelConfig
+from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import EMBEDDING, HEAD, expected_tensors
 
 UNIFORM = {
@@ -21,13 +22,6 @@ UNIFORM = {
     )
 }
 """Formats in which every matrix has the same type, as far as its rows allow."""
-
-BLOCK_WEIGHTS = {
-    **dict.fromkeys(("F32", "F16", "BF16"), 1),
-    **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"), 32),
-    **dict.fromkeys(("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"), 256),
-}
-"""Weights per block: a row must divide into whole ones."""
 
 _SHORTER = {
     "Q2_K": "Q4_0",
@@ -123,7 +117,7 @@ def _kind(config: ModelConfig, wanted: str, name: str, cols: int) -> str:
     if recipe is None:
         return fitting(UNIFORM[wanted], cols)
     if name == HEAD or (name == EMBEDDING and config.tie_word_embeddings):
-        return fitting(recipe.head, cols) if cols % BLOCK_WEIGHTS[recipe.base] == 0 else "Q8_0"
+        return fitting(recipe.head, cols) if divides(cols, recipe.base) else "Q8_0"
     if name == EMBEDDING:
         return fitting(recipe.base, cols)
     _, _, index, *_, part, _ = name.split(".")
@@ -136,7 +130,12 @@ def _kind(config: ModelConfig, wanted: str, name: str, cols: int) -> str:
 
 def fitting(kind: str, cols: int) -> str:
     """The type, or what llama.cpp takes instead for rows of `cols` weights."""
-    if cols % BLOCK_WEIGHTS[kind] == 0:
+    if divides(cols, kind):
         return kind
     shorter = _SHORTER.get(kind, kind)
-    return shorter if cols % BLOCK_WEIGHTS[shorter] == 0 else "F16"
+    return shorter if divides(cols, shorter) else "F16"
+
+
+def divides(cols: int, kind: str) -> bool:
+    """Whether a row of `cols` weights is a whole number of the type's blocks."""
+    return cols % KIND_OF_NAME[kind].numbers == 0

@@ -10,16 +10,15 @@ from engine.bench.forward import (
     CONTEXT,
     DecoderSide,
     Side,
-    decoder_for,
     forwards_in_turns,
     prompt,
     time_forwards,
 )
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
-from engine.bench.random_weights import RandomWeights
 from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
 from engine.bench.shapes import draft_shape
+from engine.bench.subject import random_subject
 from engine.commands import Mode, WeightFormat
 from engine.decode.controller import Controller
 from engine.decode.decoding import Decoding, Round
@@ -159,10 +158,10 @@ class _Bench:
         wishes: Wishes,
         threads: int | None,
     ) -> None:
-        small = draft_shape(config)
         self._wishes, self._threads = wishes, threads
-        self._target = decoder_for(config, RandomWeights(config), wish, threads)
-        self._draft = decoder_for(small, RandomWeights(small, 1), WeightFormat.AUTO, threads)
+        self._subject = random_subject(config, wish, threads)
+        self._small = random_subject(draft_shape(config), WeightFormat.AUTO, threads, seed=1)
+        self._target, self._draft = self._subject.decoder, self._small.decoder
         room = CONTEXT + wishes.tokens + SLACK
         self._state = self._target.new_state(room)
         self._states = StatePool(self._draft, room, 0)
@@ -201,9 +200,9 @@ class _Bench:
 
     def result_beside_peer(self) -> ShapeSpeed:
         """The same, llama.cpp's forwards of target and draft timed as well."""
-        with llama_cpp(self._draft, self._threads) as small:
+        with llama_cpp(self._small.config, self._small.weights, self._threads) as small:
             draft = forwards_in_turns([small], (1,), FORWARDS)[0].seconds[1]
-        with llama_cpp(self._target, self._threads) as peer:
+        with llama_cpp(self._subject.config, self._subject.weights, self._threads) as peer:
             sides: list[Side] = [DecoderSide(self._target), peer]
             ours, theirs = forwards_in_turns(sides, VERIFY_ROWS, FORWARDS)
         best = attainable(theirs.seconds, draft, self._wishes.acceptance)

@@ -12,22 +12,19 @@ from dataclasses import asdict
 from engine.bench.forward import (
     DecoderSide,
     Side,
-    decoder_for,
     forwards_in_turns,
     prefills_in_turns,
 )
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import llama_cpp
-from engine.bench.random_weights import RandomWeights
 from engine.bench.shapes import shape
+from engine.bench.subject import Subject, random_subject, stored_subject
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.columns import left
 from engine.commands import WeightFormat
-from engine.hub.local import ModelFolder, resolve_model
+from engine.hub.local import resolve_model
 from engine.language import number, tr
-from engine.model.decoder import Decoder
-from engine.model.weights import SafetensorsFolder
 
 VERIFY_ROWS = (1, 2, 4, 5, 8, 16)
 MOST_PREFILLS = 5
@@ -92,25 +89,22 @@ def _sides(arguments: argparse.Namespace) -> Iterator[tuple[list[Side], dict[str
     """Our side, with the peer's and its settings if asked for."""
     if arguments.peer is not None:
         find_interpreter()  # before minutes go into a model
-    decoder = _decoder(arguments)
-    own = DecoderSide(decoder)
+    subject = _subject(arguments)
+    own = DecoderSide(subject.decoder)
     if arguments.peer is None:
         yield [own], {}
         return
-    with llama_cpp(decoder, arguments.threads) as peer:
+    with llama_cpp(subject.config, subject.weights, arguments.threads) as peer:
         yield [own, peer], {"peer": peer.settings}
 
 
-def _decoder(arguments: argparse.Namespace) -> Decoder:
+def _subject(arguments: argparse.Namespace) -> Subject:
     wish = WeightFormat(arguments.format)
     if arguments.shape is not None:
-        config = shape(arguments.shape)
         # A published shape stands for a model of 4 bits unless told otherwise.
         wish = WeightFormat.Q4 if wish is WeightFormat.AUTO else wish
-        return decoder_for(config, RandomWeights(config), wish, arguments.threads)
-    folder = ModelFolder.inspect(resolve_model(arguments.model))
-    weights = SafetensorsFolder.open(folder.path)
-    return decoder_for(folder.config, weights, wish, arguments.threads)
+        return random_subject(shape(arguments.shape), wish, arguments.threads)
+    return stored_subject(resolve_model(arguments.model), wish, arguments.threads)
 
 
 def _report(arguments: argparse.Namespace, result: dict[str, object]) -> ExitCode:

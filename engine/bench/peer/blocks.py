@@ -8,12 +8,17 @@ scale first. Both put column j of a 4-bit block beside column j + 16, so only wh
 from __future__ import annotations
 
 import ctypes as c
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.native.library import Format, Matrix
-from engine.backend.native.matrix import LANES
+from engine.backend.native.matrix import LANES, pack
+from engine.backend.native.pool import shared_pool
+from engine.backend.segment import Floats, Stretch, Weights
+from engine.model.config import ModelConfig
+from engine.model.tensors import expected_tensors
 
 BLOCK = 32
 
@@ -22,6 +27,36 @@ TYPES = {Format.Q4: "Q4_0", Format.Q8: "Q8_0", Format.BF16: "BF16", Format.F16: 
 
 _WORDS = {Format.Q4: 4, Format.Q8: 8}
 """Four-byte words of integers per row and block."""
+
+
+class PackedWeights:
+    """Weights as packing in one native format leaves them, told in ggml's blocks.
+
+    Packing rounds every row by itself, so these are the weights that a decoder holds.
+    """
+
+    def __init__(self, config: ModelConfig, weights: Weights, fmt: Format) -> None:
+        self._shapes = expected_tensors(config)
+        self._weights, self._format = weights, fmt
+
+    def float32(self, name: str) -> Floats:
+        """The tensor as it was before; vectors are never packed."""
+        return self._weights.float32(name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self._shapes[name]
+
+    def kind(self, name: str) -> str:
+        """How a tensor is stored, in ggml's words."""
+        return TYPES[self._format] if len(self._shapes[name]) == 2 else "F32"
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        """A matrix in one piece."""
+        packed = pack(shared_pool(), self._weights, [name], self._format)
+        rows = ggml_rows(packed.struct, 0, packed.struct.rows)
+        floats = self._format in (Format.BF16, Format.F16)
+        yield rows.view(np.uint16) if floats else rows
 
 
 def ggml_rows(matrix: Matrix, first: int, count: int) -> NDArray[np.uint8]:

@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 FILL = 512
 """Tokens of a prompt per llama_decode, llama.cpp's own default of a physical batch."""
 
+KV_TYPES = {"f16": llama.GGML_TYPE_F16, "f32": llama.GGML_TYPE_F32}
+
 Result = dict[str, object]
 
 
@@ -90,8 +92,13 @@ class Peer:
             "buffers": [_words(line) for line in self._lines if "model buffer size" in line],
         }
 
-    def context(self, threads: int, size: int, rows: int, flash_attention: bool) -> Result:
-        """A fresh context of `size` tokens, logits of at most `rows` rows per forward."""
+    def context(
+        self, threads: int, size: int, rows: int, flash_attention: bool, kv: str = "f16"
+    ) -> Result:
+        """A fresh context of `size` tokens, logits of at most `rows` rows per forward.
+
+        Keys and values are kept in f16 or f32.
+        """
         if self._context:
             llama.llama_free(self._context)
         wish = llama.llama_context_default_params()
@@ -103,7 +110,7 @@ class Peer:
             if flash_attention
             else llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
         )
-        wish.type_k = wish.type_v = llama.GGML_TYPE_F16
+        wish.type_k = wish.type_v = KV_TYPES[kv]
         wish.no_perf = True
         self._context = llama.llama_init_from_model(self._model, wish)
         if not self._context:

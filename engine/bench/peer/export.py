@@ -1,41 +1,88 @@
-"""A native model as the tensors and metadata of a GGUF file, weight for weight the same."""
+"""A model as the tensors and metadata of a GGUF file, weight for weight the same."""
 
 from __future__ import annotations
 
-import ctypes as c
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.native.library import Format, Matrix
-from engine.backend.native.segment import NativeSegment
-from engine.backend.segment import Floats
-from engine.bench.peer.blocks import TYPES, ggml_rows
-from engine.errors import UserFixable
+from engine.backend.segment import Readable
+from engine.bench.peer.metadata import Metadata, architecture_of, main_rope, metadata_of, refused
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
+from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.rope import rope_frequencies
+from engine.model.tensors import expected_tensors
 
-Rows = NDArray[np.generic]
+Bytes = NDArray[np.uint8]
+
+_WHOLE = {
+    "model.embed_tokens.weight": "token_embd.weight",
+    "model.norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+}
+_OF_BLOCK = {
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "self_attn.sinks": "attn_sinks",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "mlp.router": "ffn_gate_inp",
+    "mlp.experts.gate_proj": "ffn_gate_exps",
+    "mlp.experts.up_proj": "ffn_up_exps",
+    "mlp.experts.down_proj": "ffn_down_exps",
+}
+_GEMMA = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+_PHI3 = {
+    **{f"self_attn.{part}_proj": "attn_qkv" for part in "qkv"},
+    "mlp.gate_proj": "ffn_up",
+}
+_NAMES = {
+    "gemma2": _OF_BLOCK | _GEMMA,
+    "gemma3": _OF_BLOCK | _GEMMA,
+    "phi3": _OF_BLOCK | _PHI3,
+    "gpt-oss": _OF_BLOCK | {"post_attention_layernorm": "post_attention_norm"},
+}
+"""Canonical names to those in GGUF. What has the same name there lies one below the other."""
+
+_NEIGHBOURS = ("llama", "smollm3")
+"""Where llama.cpp rotates neighbouring numbers; elsewhere halves, as we do everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor of the file; `read` gives its bytes, made when they are needed.
+    """A tensor of the file; `read` gives its bytes piece by piece, made when they are needed.
 
     Attributes:
-        shape: rows and columns, or the length of a vector, in weights.
+        shape: in weights, rows first; a matrix per expert makes three dimensions.
         kind: ggml's name of the type.
     """
 
     name: str
     shape: tuple[int, ...]
     kind: str
-    nbytes: int
-    read: Callable[[], Rows]
+    read: Callable[[], Iterator[Bytes]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in the file."""
+        kind = KIND_OF_NAME[self.kind]
+        return prod(self.shape) // kind.numbers * kind.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,135 +90,89 @@ class Export:
     """What goes into the file: flat metadata, and the tensors in file order."""
 
     architecture: str
-    metadata: dict[str, str | int | float]
+    metadata: Metadata
     tensors: tuple[Tensor, ...]
 
 
-def export(decoder: Decoder) -> Export:
-    """What a GGUF file of the decoder's own packed weights holds.
+def export(config: ModelConfig, weights: Readable) -> Export:
+    """What a GGUF file of these very weights holds.
 
     Raises:
-        UserFixable: llama.cpp cannot have the same model: other backend, positions, row lengths.
+        UserFixable: llama.cpp cannot have the same model.
     """
-    config = decoder.config
-    segment = decoder.segments[0]
-    if len(decoder.segments) != 1 or not isinstance(segment, NativeSegment):
-        raise _refused(tr("only models of the native CPU backend can be handed over"))
-    if config.rope.kind not in ("none", "linear", "llama3"):
-        raise _refused(
-            tr("positions stretched by “{kind}” are not handed over").format(kind=config.rope.kind)
-        )
-    if any(width % 32 for width in (config.hidden_size, config.intermediate_size)):
-        raise _refused(tr("its rows do not divide into blocks of 32 weights"))
-    return Export(config.family, _metadata(config), tuple(_tensors(config, segment)))
+    architecture = architecture_of(config)
+    stacks: dict[str, list[str]] = defaultdict(list)
+    for name in expected_tensors(config):
+        stacks[_gguf_name(name, _NAMES.get(architecture, _OF_BLOCK))].append(name)
+    tensors = [_tensor(config, weights, name, parts) for name, parts in stacks.items()]
+    tensors += _rope_factors(config)
+    return Export(architecture, metadata_of(config), tuple(tensors))
 
 
-def _refused(why: str) -> UserFixable:
-    return UserFixable(
-        tr("This model cannot be compared with llama.cpp: {why}.").format(why=why),
-        tr("Measure it without --peer."),
-    )
+def _gguf_name(name: str, names: dict[str, str]) -> str:
+    if name in _WHOLE:
+        return _WHOLE[name]
+    words = name.removeprefix("model.layers.").split(".")
+    ending = words.pop() if words[-1] in ("weight", "bias") else "weight"
+    part = ".".join(word for word in words[1:] if not word.isdigit())
+    return f"blk.{words[0]}.{names[part]}.{ending}"
 
 
-def _metadata(config: ModelConfig) -> dict[str, str | int | float]:
-    own: dict[str, str | int | float] = {
-        "context_length": config.max_positions,
-        "embedding_length": config.hidden_size,
-        "block_count": config.num_layers,
-        "feed_forward_length": config.intermediate_size,
-        "attention.head_count": config.num_heads,
-        "attention.head_count_kv": config.num_kv_heads,
-        "attention.key_length": config.head_dim,
-        "attention.value_length": config.head_dim,
-        "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
-        "rope.dimension_count": config.head_dim,
-        "rope.freq_base": config.rope.theta,
-        "vocab_size": config.vocab_size,
-    }
-    if config.rope.kind == "linear":
-        own |= {"rope.scaling.type": "linear", "rope.scaling.factor": config.rope.factor}
-    prefixed = {f"{config.family}.{key}": value for key, value in own.items()}
-    # Tokens go in and logits come out as numbers: llama.cpp needs no words.
-    return {**prefixed, "tokenizer.ggml.model": "none"}
+def _tensor(config: ModelConfig, weights: Readable, name: str, parts: Sequence[str]) -> Tensor:
+    shapes = [weights.shape(part) for part in parts]
+    matrix = len(shapes[0]) == 2
+    kinds = {weights.kind(part) if matrix else "F32" for part in parts}
+    if len(kinds) > 1:
+        raise refused(tr("matrices that are one there have different types here"))
+    kind = kinds.pop()
+    if shapes[0][-1] % KIND_OF_NAME[kind].numbers and matrix:
+        raise refused(tr("its rows do not divide into blocks"))
+    shape = (sum(shape[0] for shape in shapes), *shapes[0][1:])
+    if ".experts." in parts[0]:
+        shape = (len(parts), *shapes[0])
+    heads = _turned_heads(config, parts[0])
+
+    def read() -> Iterator[Bytes]:
+        for part in parts:
+            stretches = weights.stretches(part) if matrix else [weights.float32(part)]
+            if not heads:
+                yield from (_bytes(stretch) for stretch in stretches)
+                continue
+            rows = np.concatenate([np.array(stretch) for stretch in stretches])
+            yield _bytes(_neighbours(rows, heads))
+
+    return Tensor(name, shape, kind, read)
 
 
-def _tensors(config: ModelConfig, segment: NativeSegment) -> Iterator[Tensor]:
-    struct = segment.struct
-    yield _matrix("token_embd.weight", struct.embedding, 0, config.vocab_size)
-    yield _vector("output_norm.weight", struct.final_norm, config.hidden_size)
-    if not config.tie_word_embeddings:
-        yield _matrix("output.weight", struct.head, 0, config.vocab_size)
-    if config.rope.kind == "llama3":
-        yield _llama3_factors(config)
-    for index in range(config.num_layers):
-        yield from _block(config, segment, index)
+def _bytes(rows: NDArray[np.generic]) -> Bytes:
+    return np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
 
 
-def _block(config: ModelConfig, segment: NativeSegment, index: int) -> Iterator[Tensor]:
-    block, prefix = segment.struct.block[index], f"blk.{index}."
-    yield _vector(f"{prefix}attn_norm.weight", block.input_norm, config.hidden_size)
-    yield _vector(f"{prefix}ffn_norm.weight", block.post_norm, config.hidden_size)
-    queries, keys = (n * config.head_dim for n in (config.num_heads, config.num_kv_heads))
-    hidden, inner = config.hidden_size, config.intermediate_size
-    # llama.cpp rotates neighbours in the Llama family, and halves in Qwen2 as we do in both.
-    turned = (config.num_heads, config.num_kv_heads) if config.family == "llama" else (0, 0)
-    mlp = block.mlp
-    for name, parts, bias, first, rows, heads in (
-        ("attn_q", block.qkv, block.qkv_bias, 0, queries, turned[0]),
-        ("attn_k", block.qkv, block.qkv_bias, queries, keys, turned[1]),
-        ("attn_v", block.qkv, block.qkv_bias, queries + keys, keys, 0),
-        ("attn_output", [block.out], block.out_bias, 0, hidden, 0),
-        ("ffn_gate", mlp.gate_up, mlp.gate_up_bias, 0, inner, 0),
-        ("ffn_up", mlp.gate_up, mlp.gate_up_bias, inner, inner, 0),
-        ("ffn_down", [mlp.down], mlp.down_bias, 0, hidden, 0),
-    ):
-        yield _matrix(f"{prefix}{name}.weight", *_locate(parts, first), rows, heads)
-        if bias:
-            yield _vector(f"{prefix}{name}.bias", bias + 4 * first, rows, heads)
+def _turned_heads(config: ModelConfig, name: str) -> int:
+    """Heads whose rows go side by side: row i of each half."""
+    if architecture_of(config) not in _NEIGHBOURS:
+        return 0
+    if ".q_proj." in name:
+        return config.num_heads
+    return config.num_kv_heads if ".k_proj." in name else 0
 
 
-def _locate(parts: Iterable[Matrix], row: int) -> tuple[Matrix, int]:
-    """Which of matrices that lie one below the other has the row, and where."""
-    for part in parts:
-        if row < part.rows:
-            return part, row
-        row -= part.rows
-    raise IndexError(row)
-
-
-def _matrix(name: str, matrix: Matrix, first: int, rows: int, heads: int = 0) -> Tensor:
-    kind = Format(matrix.format)
-    each = {Format.Q4: 18 / 32, Format.Q8: 34 / 32, Format.BF16: 2, Format.F16: 2}[kind]
-    size = int(rows * matrix.cols * each)
-
-    def read() -> Rows:
-        return _interleave(ggml_rows(matrix, first, rows), heads)
-
-    return Tensor(name, (rows, matrix.cols), TYPES[kind], size, read)
-
-
-def _vector(name: str, address: int, length: int, heads: int = 0) -> Tensor:
-    def read() -> Rows:
-        values: Floats = np.ctypeslib.as_array((c.c_float * length).from_address(address))
-        return _interleave(values, heads)
-
-    return Tensor(name, (length,), "F32", 4 * length, read)
-
-
-def _interleave(rows: Rows, heads: int) -> Rows:
-    """Row i of each head's halves side by side, as the Llama family is stored in GGUF."""
-    if not heads:
-        return rows
+def _neighbours(rows: NDArray[np.generic], heads: int) -> NDArray[np.generic]:
     halves = rows.reshape(heads, 2, -1, *rows.shape[1:])
-    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(rows.shape)
+    return halves.swapaxes(1, 2).reshape(rows.shape)
 
 
-def _llama3_factors(config: ModelConfig) -> Tensor:
+def _rope_factors(config: ModelConfig) -> Iterator[Tensor]:
     """What llama.cpp divides the plain frequencies by."""
+    rope = main_rope(config)
+    if rope.kind == "llama3":
+        exponents = np.arange(0, rope.dim, 2) / rope.dim
+        yield _factors("rope_freqs", rope.theta**-exponents / rope_frequencies(rope)[0])
+    if rope.kind == "longrope":
+        yield _factors("rope_factors_long", np.array(rope.long_factors))
+        yield _factors("rope_factors_short", np.array(rope.short_factors))
 
-    def read() -> Rows:
-        exponents = np.arange(0, config.head_dim, 2) / config.head_dim
-        factors = config.rope.theta**-exponents / rope_frequencies(config.rope)[0]
-        return factors.astype(np.float32)
 
-    return Tensor("rope_freqs.weight", (config.head_dim // 2,), "F32", 2 * config.head_dim, read)
+def _factors(name: str, values: NDArray[np.floating]) -> Tensor:
+    data = _bytes(values.astype(np.float32))
+    return Tensor(f"{name}.weight", (len(values),), "F32", lambda: iter([data]))

@@ -112,7 +112,8 @@ class PeerProcess:
             },
         )
         for tensor in export.tensors:
-            self._feed(tensor.read().data.cast("B"))
+            for piece in tensor.read():
+                self._feed(piece.data)
         self._answer()
 
     def _send(self, action: str, arguments: dict[str, object]) -> None:

@@ -13,23 +13,12 @@ from statistics import median
 import numpy as np
 from platformdirs import user_cache_path
 
-from engine.backend.segment import Floats
-from engine.bench.forward import (
-    CONTEXT,
-    MOST_ROWS,
-    ForwardTimes,
-    decoder_for,
-    forwards_in_turns,
-    next_tokens,
-    prompt,
-)
+from engine.backend.segment import Floats, Readable
+from engine.bench.forward import CONTEXT, MOST_ROWS, next_tokens, prompt
 from engine.bench.peer.export import export
 from engine.bench.peer.process import PeerProcess, find_interpreter
-from engine.bench.random_weights import RandomWeights
-from engine.commands import WeightFormat
 from engine.hardware.probe import available_cores
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 
 TRIALS = 12
 """Forwards that decide on flash attention."""
@@ -137,14 +126,16 @@ class LlamaCppSide:
 
 
 @contextmanager
-def llama_cpp(decoder: Decoder, threads: int | None = None) -> Iterator[LlamaCppSide]:
-    """llama.cpp with the decoder's own packed weights, asleep; ended and cleaned up on leaving.
+def llama_cpp(
+    config: ModelConfig, weights: Readable, threads: int | None = None
+) -> Iterator[LlamaCppSide]:
+    """llama.cpp with these very weights, asleep; ended and cleaned up on leaving.
 
     Raises:
         Absent: it is not installed.
         UserFixable: it cannot have the same model, or it fails.
     """
-    exported = export(decoder)
+    exported = export(config, weights)
     process = PeerProcess(find_interpreter())
     try:
         cache = user_cache_path("Duotail", appauthor=False, ensure_exists=True)
@@ -154,27 +145,8 @@ def llama_cpp(decoder: Decoder, threads: int | None = None) -> Iterator[LlamaCpp
             path = Path(folder) / "model.gguf"
             with process.awake():
                 process.write(path, exported)
-            vocab = decoder.config.vocab_size
-            side = LlamaCppSide(process, path, vocab, threads or available_cores())
+            side = LlamaCppSide(process, path, config.vocab_size, threads or available_cores())
             # Loaded is mapped: the file may go, and nothing is left behind by a crash.
         yield side
     finally:
         process.close()
-
-
-def time_peer(
-    config: ModelConfig,
-    counts: Sequence[int],
-    *,
-    wish: WeightFormat = WeightFormat.Q4,
-    threads: int | None = None,
-    runs: int = 20,
-) -> tuple[ForwardTimes, PeerSettings]:
-    """llama.cpp's forwards over each of `counts` new tokens on random weights of any shape.
-
-    Raises:
-        Absent, UserFixable: as `llama_cpp`.
-    """
-    decoder = decoder_for(config, RandomWeights(config), wish, threads)
-    with llama_cpp(decoder, threads) as side:
-        return forwards_in_turns([side], counts, runs)[0], side.settings

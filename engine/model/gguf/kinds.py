@@ -52,3 +52,5 @@ KINDS: dict[int, Kind] = {
     42: Kind("Q2_0", 64, 18),
 }
 """By ggml's number. The gaps are types that ggml has given up."""
+
+KIND_OF_NAME = {kind.name: kind for kind in KINDS.values()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy as np
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend
-from engine.backend.segment import Floats
+from engine.backend.segment import Floats, Stretch
+from engine.bench.peer.blocks import PackedWeights
+from engine.bench.subject import Subject
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.model.tensors import expected_tensors
@@ -38,14 +40,26 @@ class Random:
 
     config: ModelConfig
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        return expected_tensors(self.config)[name]
+
+    def kind(self, name: str) -> str:
+        del name
+        return "F32"
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        yield self.float32(name)
+
     def float32(self, name: str) -> Floats:
         extents = expected_tensors(self.config)[name]
         rng = np.random.default_rng(list(name.encode()))
         noise = rng.standard_normal(extents, dtype=np.float32)
         if name.endswith("norm.weight"):
             return 1 + np.float32(0.2) * noise
-        return noise * np.float32(0.3 if name.endswith("bias") else extents[1] ** -0.5)
+        return noise * np.float32(0.3 if len(extents) == 1 else extents[1] ** -0.5)
 
 
-def small_decoder(config: ModelConfig, fmt: Format) -> Decoder:
-    return Decoder.build(config, Random(config), NativeBackend(fmt, ThreadPool(1)))
+def small_subject(config: ModelConfig, fmt: Format) -> Subject:
+    """Our decoder and the weights that it holds."""
+    decoder = Decoder.build(config, Random(config), NativeBackend(fmt, ThreadPool(1)))
+    return Subject(decoder, PackedWeights(config, Random(config), fmt))

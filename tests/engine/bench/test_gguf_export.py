@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from peer_models import Random, small_config, small_decoder
+from peer_models import Random, small_config
 
 from engine.backend.native.library import Format
 from engine.backend.segment import Floats
+from engine.bench.peer.blocks import PackedWeights
 from engine.bench.peer.export import Tensor, export
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.rope import rope_frequencies
 
 LLAMA3 = {
@@ -26,16 +26,16 @@ LLAMA3 = {
 
 def read(tensor: Tensor) -> Floats:
     """Values of a BF16 or F32 tensor."""
-    data = tensor.read()
+    data = np.concatenate(list(tensor.read()))
     assert data.nbytes == tensor.nbytes
     if tensor.kind == "F32":
         return data.view(np.float32).reshape(tensor.shape)
     return (data.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(tensor.shape)
 
 
-def tensors(config: ModelConfig) -> tuple[dict[str, Floats], Decoder]:
-    decoder = small_decoder(config, Format.BF16)  # the tensors' memory lies in it
-    return {tensor.name: read(tensor) for tensor in export(decoder).tensors}, decoder
+def tensors(config: ModelConfig) -> dict[str, Floats]:
+    weights = PackedWeights(config, Random(config), Format.BF16)
+    return {tensor.name: read(tensor) for tensor in export(config, weights).tensors}
 
 
 def neighbours(rows: Floats, heads: int) -> Floats:
@@ -54,7 +54,7 @@ def close(ours: Floats, original: Floats) -> bool:
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 def test_every_tensor_holds_its_weights(family: str) -> None:
     config = small_config(family, attention_bias=True)
-    found, _decoder = tensors(config)
+    found = tensors(config)
     original = Random(config).float32
     turned = {"q": config.num_heads, "k": config.num_kv_heads} if family == "llama" else {}
     for index in range(config.num_layers):
@@ -84,14 +84,14 @@ def test_every_tensor_holds_its_weights(family: str) -> None:
 
 
 def test_tied_embeddings_are_handed_over_once() -> None:
-    found, _decoder = tensors(small_config("qwen2", tie_word_embeddings=True))
+    found = tensors(small_config("qwen2", tie_word_embeddings=True))
     assert "token_embd.weight" in found
     assert "output.weight" not in found
 
 
 def test_stretched_positions() -> None:
     config = small_config("llama", rope_parameters=LLAMA3)
-    found, _decoder = tensors(config)
+    found = tensors(config)
     plain = 5e5 ** -(np.arange(0, config.head_dim, 2) / config.head_dim)
     stretched = plain / found["rope_freqs.weight"]
     assert np.allclose(stretched, rope_frequencies(config.rope)[0], rtol=1e-5)
@@ -100,7 +100,7 @@ def test_stretched_positions() -> None:
 
 def test_metadata() -> None:
     config = small_config("qwen2", rope_theta=5e5)
-    exported = export(small_decoder(config, Format.Q4))
+    exported = export(config, Random(config))
     assert exported.architecture == "qwen2"
     metadata = exported.metadata
     assert metadata["qwen2.block_count"] == 2
@@ -110,10 +110,10 @@ def test_metadata() -> None:
 
 
 def test_models_that_llama_cpp_cannot_have_alike() -> None:
-    yarn = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}
+    dynamic = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
     for config in (
-        small_config("llama", rope_parameters=yarn),
+        small_config("llama", rope_parameters=dynamic),
         small_config("llama", intermediate_size=200),
     ):
         with pytest.raises(UserFixable, match="cannot be compared"):
-            export(small_decoder(config, Format.Q4))
+            export(config, PackedWeights(config, Random(config), Format.Q4))

@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from peer_models import small_config, small_decoder
+from peer_models import small_config, small_subject
 
 from engine.backend.native.library import Format
 from engine.bench.forward import forwards_in_turns
 from engine.bench.peer.process import PeerProcess, find_interpreter
-from engine.bench.peer.side import llama_cpp, time_peer
+from engine.bench.peer.side import llama_cpp
 from engine.cli import main
-from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.model.config import ModelConfig
 
@@ -53,10 +52,10 @@ needs_peer = pytest.mark.skipif(not _peer_is_here(), reason="llama.cpp is not in
     ],
 )
 def test_same_logits(config: ModelConfig, fmt: Format) -> None:
-    decoder = small_decoder(config, fmt)
+    subject = small_subject(config, fmt)
     tokens = np.random.default_rng(1).integers(0, config.vocab_size, 48).tolist()
-    ours = decoder.forward(decoder.new_state(64), tokens).logits
-    with llama_cpp(decoder, threads=1) as peer:
+    ours = subject.decoder.forward(subject.decoder.new_state(64), tokens).logits
+    with llama_cpp(config, subject.weights, threads=1) as peer:
         theirs = peer.logits(tokens)
     lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
     cosines = (ours * theirs).sum(axis=1) / lengths
@@ -74,7 +73,8 @@ def _stops(pid: int) -> bool:
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_it_sleeps_between_its_turns_and_leaves_nothing_behind() -> None:
     before = set(psutil.Process().children())
-    with llama_cpp(small_decoder(small_config("qwen2"), Format.Q8), threads=1) as peer:
+    subject = small_subject(small_config("qwen2"), Format.Q8)
+    with llama_cpp(subject.config, subject.weights, threads=1) as peer:
         (child,) = set(psutil.Process().children()) - before
         assert _stops(child.pid)
         with peer.awake():
@@ -86,14 +86,6 @@ def test_it_sleeps_between_its_turns_and_leaves_nothing_behind() -> None:
         assert peer.settings.threads == 1
         assert peer.settings.version
     assert not child.is_running()
-
-
-@needs_peer
-def test_any_shape_can_be_timed() -> None:
-    config = small_config("llama")
-    times, settings = time_peer(config, (1, 4), wish=WeightFormat.Q8, threads=1, runs=2)
-    assert set(times.seconds) == {1, 4}
-    assert settings.name == "llama.cpp"
 
 
 def test_without_a_peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""What is measured: a model of ours, and the weights that a peer is to have as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.backend.cpu import NATIVE_FORMATS, choose_format
+from engine.backend.native.library import Format
+from engine.backend.segment import Readable, Weights
+from engine.bench.forward import decoder_for
+from engine.bench.peer.blocks import PackedWeights
+from engine.bench.random_weights import RandomWeights
+from engine.commands import WeightFormat
+from engine.hub.local import ModelFolder
+from engine.model.config import ModelConfig
+from engine.model.decoder import Decoder
+from engine.model.weights import SafetensorsFolder
+from engine.plan.footprint import weight_count
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A decoder alone, without tokenizer, draft and plan; and its weights as it holds them."""
+
+    decoder: Decoder
+    weights: Readable
+
+    @property
+    def config(self) -> ModelConfig:
+        """The shape of both."""
+        return self.decoder.config
+
+
+def random_subject(
+    config: ModelConfig, wish: WeightFormat, threads: int | None = None, seed: int = 0
+) -> Subject:
+    """A model of random weights."""
+    return _subject(config, RandomWeights(config, seed), wish, threads)
+
+
+def stored_subject(path: Path, wish: WeightFormat, threads: int | None = None) -> Subject:
+    """The model in a folder.
+
+    Raises:
+        UserFixable: it cannot be used.
+    """
+    folder = ModelFolder.inspect(path)
+    return _subject(folder.config, SafetensorsFolder.open(folder.path), wish, threads)
+
+
+def _subject(
+    config: ModelConfig, weights: Weights, wish: WeightFormat, threads: int | None
+) -> Subject:
+    decoder = decoder_for(config, weights, wish, threads)
+    fmt = NATIVE_FORMATS.get(choose_format(wish, weight_count(config)))
+    if fmt is None and isinstance(weights, Readable):
+        return Subject(decoder, weights)
+    return Subject(decoder, PackedWeights(config, weights, fmt or Format.BF16))
