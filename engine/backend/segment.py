@@ -74,6 +74,10 @@ class SegmentCache(Protocol):
         """Bytes reserved; pages are touched only as the sequence grows."""
         ...
 
+    def reusable(self, slots: int) -> int:
+        """How many of the first `slots` slots it can go back to; a recurrent memory cannot."""
+        ...
+
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache of the same segment."""
         ...

@@ -19,6 +19,7 @@ from engine.backend.segment import (
     Weights,
 )
 from engine.model.config import ModelConfig
+from engine.model.other_family import OtherConfig
 from engine.model.sequence import SequenceState
 
 MAX_TREE = 64
@@ -43,7 +44,7 @@ class Forward:
 class Decoder:
     """A dense decoder-only model, split into segments that may lie on different devices."""
 
-    def __init__(self, config: ModelConfig, segments: Sequence[Segment]) -> None:
+    def __init__(self, config: ModelConfig | OtherConfig, segments: Sequence[Segment]) -> None:
         self.config = config
         self.segments = tuple(segments)
         whole: object = self.segments[0] if len(self.segments) == 1 else None

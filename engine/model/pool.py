@@ -55,8 +55,8 @@ class StatePool:
         if best is not None and (common == len(best) or not self._make_room(best)):
             return self._touch(best)
         state = self.decoder.new_state(self.context)
-        if best is not None and common:
-            state.copy_prefix(best, common)
+        if best is not None and (kept := best.reusable(common)):
+            state.copy_prefix(best, kept)
         self._states.append(state)
         return state
 

@@ -146,7 +146,8 @@ class SequenceState:
 
     def reusable(self, prefix_length: int) -> int:
         """How many of the first `prefix_length` committed tokens the state can go back to."""
-        return min(prefix_length, len(self._tokens))
+        length = min(prefix_length, len(self._tokens))
+        return min([length, *(cache.reusable(length) for cache in self.caches)])
 
     def common_prefix(self, tokens: Sequence[int]) -> int:
         """Length of the longest common prefix of the committed tokens and `tokens`."""

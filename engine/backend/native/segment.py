@@ -76,6 +76,10 @@ class NativeCache:
         """Bytes reserved; pages are touched as the sequence grows."""
         return int(library().dt_cache_bytes(self.handle))
 
+    def reusable(self, slots: int) -> int:
+        """All of them: every slot stands by itself."""
+        return slots
+
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache."""
         if not isinstance(other, NativeCache):

@@ -54,6 +54,10 @@ class TorchCache:
             place[1].copy_(values[piece].transpose(0, 1))
             done += take
 
+    def reusable(self, slots: int) -> int:
+        """All of them: every slot stands by itself."""
+        return slots
+
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache."""
         if not isinstance(other, TorchCache):

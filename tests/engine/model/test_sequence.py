@@ -23,6 +23,9 @@ class SlotCache:
     def nbytes(self) -> int:
         return 1
 
+    def reusable(self, slots: int) -> int:
+        return slots
+
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         assert isinstance(other, SlotCache)
         self.slots = {slot: token for slot, token in other.slots.items() if slot < slots}

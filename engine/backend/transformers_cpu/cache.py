@@ -1,0 +1,73 @@
+"""What transformers keeps of one sequence, behind the interface of our caches."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from engine.backend.segment import SegmentCache
+
+
+class TransformersCache:
+    """Keys and values, or whatever else the family carries from token to token.
+
+    `tokens` are those that it has taken in. `kept` is None where nothing can be carried.
+
+    Args:
+        empty: makes an empty cache of the family; None where nothing can be carried.
+        nbytes: what the sequence takes at most.
+    """
+
+    def __init__(self, empty: Callable[[], DynamicCache] | None, nbytes: int) -> None:
+        self._empty = empty
+        self._nbytes = nbytes
+        self.tokens: list[int] = []
+        self.kept = empty() if empty else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes at most."""
+        return self._nbytes
+
+    def reusable(self, slots: int) -> int:
+        """How many of the first `slots` tokens it can go back to: recurrent memory cannot."""
+        return slots if slots == len(self.tokens) or self._can_go_back else 0
+
+    def go_back(self, slots: int) -> list[int]:
+        """Forget all tokens but the first `slots`; those to be taken in again for that."""
+        before, self.tokens = self.tokens, self.tokens[:slots]
+        if slots == len(before) or self.kept is None or self._empty is None:
+            return []
+        if self._can_go_back and slots:
+            self.kept.crop(slots - len(before))
+            return []
+        self.kept = self._empty()
+        again, self.tokens = self.tokens, []
+        return again
+
+    def copy_prefix(self, other: SegmentCache, slots: int) -> None:
+        """Take over the first `slots` tokens of another cache."""
+        if not isinstance(other, TransformersCache):
+            raise TypeError("the cache belongs to another backend")
+        if other.reusable(slots) != slots:
+            raise ValueError("the cache cannot go back to that token")
+        self.tokens, self.kept = list(other.tokens), copy.deepcopy(other.kept)
+        self.go_back(slots)
+
+    def move(self, sources: Sequence[int], target: int) -> None:
+        """Tokens never move: they come in chains."""
+        raise ValueError(f"{len(sources)} tokens cannot move to {target}: chains only")
+
+    @property
+    def _can_go_back(self) -> bool:
+        """Whether every layer keeps each token's keys by themselves."""
+        return self.kept is None or all(map(_can_go_back, self.kept.layers))
+
+
+def _can_go_back(layer: object) -> bool:
+    if isinstance(layer, DynamicSlidingWindowLayer):
+        return layer.get_seq_length() < layer.sliding_window  # nothing has left it yet
+    return type(layer) is DynamicLayer
