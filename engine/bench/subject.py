@@ -24,12 +24,8 @@ class Subject:
     """A decoder alone, without tokenizer, draft and plan; and its weights as it holds them."""
 
     decoder: Decoder
+    config: ModelConfig
     weights: Readable
-
-    @property
-    def config(self) -> ModelConfig:
-        """The shape of both."""
-        return self.decoder.config
 
 
 def random_subject(
@@ -55,5 +51,5 @@ def _subject(
     decoder = decoder_for(config, weights, wish, threads)
     fmt = NATIVE_FORMATS.get(choose_format(wish, weight_count(config)))
     if fmt is None and isinstance(weights, Readable):
-        return Subject(decoder, weights)
-    return Subject(decoder, PackedWeights(config, weights, fmt or Format.BF16))
+        return Subject(decoder, config, weights)
+    return Subject(decoder, config, PackedWeights(config, weights, fmt or Format.BF16))

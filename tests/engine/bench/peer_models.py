@@ -62,4 +62,4 @@ class Random:
 def small_subject(config: ModelConfig, fmt: Format) -> Subject:
     """Our decoder and the weights that it holds."""
     decoder = Decoder.build(config, Random(config), NativeBackend(fmt, ThreadPool(1)))
-    return Subject(decoder, PackedWeights(config, Random(config), fmt))
+    return Subject(decoder, config, PackedWeights(config, Random(config), fmt))
