@@ -28,10 +28,10 @@ from engine.hub.local import ModelFolder
 from engine.language import tr
 from engine.model.chat_template import ChatTemplate
 from engine.model.decoder import Decoder
+from engine.model.model_weights import ModelWeights
 from engine.model.pool import StatePool
 from engine.model.tensors import EMBEDDING, HEAD
 from engine.model.tokenizer import Tokenizer
-from engine.model.weights import SafetensorsFolder
 from engine.plan.footprint import footprint, weight_count
 from engine.plan.planner import KV_SHARE, ModelFacts, Wish, plan
 
@@ -46,7 +46,7 @@ class Checked:
     """A model whose files are known to be usable, nothing large in memory yet."""
 
     folder: ModelFolder
-    weights: SafetensorsFolder
+    weights: ModelWeights
     format: WeightFormat
 
     @property
@@ -204,7 +204,7 @@ def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
 def _check_model(path: Path, weights: WeightFormat = WeightFormat.AUTO) -> Checked:
     folder = ModelFolder.inspect(path)
     chosen = choose_format(weights, weight_count(folder.config))
-    return Checked(folder, SafetensorsFolder.open(folder.path), chosen)
+    return Checked(folder, ModelWeights.of_folder(folder.config, folder.path), chosen)
 
 
 def _draft_of(target: Checked, choice: Path | DraftChoice) -> Checked | None:
@@ -286,7 +286,7 @@ class _ProgressingWeights:
 
     def __init__(
         self,
-        weights: SafetensorsFolder,
+        weights: ModelWeights,
         report: Callable[[int], None],
         cancelled: Callable[[], bool],
     ) -> None:

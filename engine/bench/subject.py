@@ -15,7 +15,7 @@ from engine.commands import WeightFormat
 from engine.hub.local import ModelFolder
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.weights import SafetensorsFolder
+from engine.model.model_weights import ModelWeights
 from engine.plan.footprint import weight_count
 
 
@@ -42,7 +42,9 @@ def stored_subject(path: Path, wish: WeightFormat, threads: int | None = None) -
         UserFixable: it cannot be used.
     """
     folder = ModelFolder.inspect(path)
-    return _subject(folder.config, SafetensorsFolder.open(folder.path), wish, threads)
+    return _subject(
+        folder.config, ModelWeights.of_folder(folder.config, folder.path), wish, threads
+    )
 
 
 def _subject(

@@ -16,8 +16,8 @@ from engine.commands import WeightFormat
 from engine.hub.local import ModelFolder, resolve_model
 from engine.language import listed, number, tr, tr_count
 from engine.model.chat_template import ChatTemplate
+from engine.model.model_weights import ModelWeights
 from engine.model.tokenizer import Tokenizer
-from engine.model.weights import SafetensorsFolder
 
 FORMATS = (WeightFormat.F32, WeightFormat.BF16, WeightFormat.Q8, WeightFormat.Q4)
 WINDOW = 512
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     tokenizer, template = Tokenizer.open(folder.path), ChatTemplate.open(folder.path)
     window = min(WINDOW, folder.config.max_positions)
     passages = read_passages(arguments.text, tokenizer, template, window)[: arguments.limit]
-    weights = SafetensorsFolder.open(folder.path)
+    weights = ModelWeights.of_folder(folder.config, folder.path)
     measured = dict(
         measure_quality(folder.config, weights, arguments.formats, passages, arguments.threads)
     )

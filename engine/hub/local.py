@@ -10,7 +10,7 @@ from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.config import ModelConfig
 from engine.model.json_object import JsonObject
-from engine.model.weights import SafetensorsFolder, check_tensors
+from engine.model.model_weights import ModelWeights
 
 BUNDLED_TARGET = "duotail-7m"
 SIDECAR = "duotail.json"
@@ -39,8 +39,7 @@ class ModelFolder:
                 str(path),
             )
         config = ModelConfig.open(path)
-        weights = SafetensorsFolder.open(path)
-        check_tensors(config, weights)
+        weights = ModelWeights.of_folder(config, path)
         sidecar = JsonObject.read_optional(path / SIDECAR)
         return cls(
             path=path,

@@ -90,7 +90,7 @@ class TensorSource:
         done = 0
         for raw in read_rows(tensor, 0, None, tensor.columns * 4):
             part = rows[done : done + len(raw)]
-            part[:] = self._widened(raw, tensor.kind)
+            part[:] = widened(raw, tensor.kind)
             if check_finite and not np.isfinite(part).all():
                 raise not_finite(f"{name} in {tensor.file}")
             done += len(raw)
@@ -122,12 +122,19 @@ class TensorSource:
     def _is_readable(self, kind: str) -> bool:
         return kind in FLOATS
 
-    def _widened(self, raw: NDArray[np.uint8], kind: str) -> NDArray[Any]:
-        """Rows of bytes as floats."""
-        stored: NDArray[Any] = raw.view(_VIEWS[kind])
-        if kind == "BF16":  # the upper half of a float32
-            stored = np.left_shift(stored, 16, dtype=np.uint32).view(np.float32)
-        return stored
+
+def widened(rows: NDArray[Any], kind: str) -> NDArray[np.float32]:
+    """Rows as `TensorSource.stretches` gives them (or their bytes), as floats."""
+    if kind not in FLOATS:
+        from gguf import GGMLQuantizationType, quants
+
+        with np.errstate(invalid="ignore", over="ignore"):  # damage is told by `check_finite`
+            values: NDArray[np.float32] = quants.dequantize(rows, GGMLQuantizationType[kind])
+            return values
+    stored: NDArray[Any] = rows.view(_VIEWS[kind])
+    if kind == "BF16":  # the upper half of a float32
+        stored = np.left_shift(stored, 16, dtype=np.uint32).view(np.float32)
+    return np.asarray(stored, dtype=np.float32)
 
 
 def read_rows(

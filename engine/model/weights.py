@@ -6,12 +6,10 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import listed, tr
-from engine.model.config import ModelConfig
 from engine.model.json_object import JsonObject
 from engine.model.safetensors_file import read_header
 from engine.model.source import TensorSource
 from engine.model.stored import StoredTensor, damaged
-from engine.model.tensors import EMBEDDING, HEAD, expected_tensors
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -133,52 +131,3 @@ def _no_weights(folder: Path) -> UserFixable:
         tr("Choose the folder that holds the model's files, or download it again."),
         str(folder),
     )
-
-
-def check_tensors(config: ModelConfig, folder: SafetensorsFolder) -> None:
-    """Raise `UserFixable` unless the folder holds exactly what the config describes.
-
-    Stored rotation frequencies are ignored (they are recomputed), and so is a head equal to the
-    embedding that it is tied to. Reads no weights, except to compare such a head.
-    """
-    # Without this, a hostile layer count would cost time before the first name is missed.
-    if config.num_layers > len(folder.names()):
-        raise _mismatch(
-            tr("config.json describes {count} blocks, more than there are weights").format(
-                count=config.num_layers
-            ),
-            folder,
-        )
-    expected = expected_tensors(config)
-    for name, shape in expected.items():
-        if name not in folder:
-            raise _mismatch(tr("{name} is missing").format(name=name), folder)
-        if folder.shape(name) != shape:
-            sizes = tr("{name} is {size}, not {wanted}").format(
-                name=name, size=_size(folder.shape(name)), wanted=_size(shape)
-            )
-            raise _mismatch(sizes, folder)
-        folder.check_readable(name)
-    for name in folder.names():
-        if name in expected or name.endswith("rotary_emb.inv_freq"):
-            continue
-        if name == HEAD and folder.same_bytes(HEAD, EMBEDDING):
-            continue
-        raise _mismatch(
-            tr("the weights hold {name}, which config.json does not mention").format(
-                name=name[:100]
-            ),
-            folder,
-        )
-
-
-def _mismatch(what: str, folder: SafetensorsFolder) -> UserFixable:
-    return UserFixable(
-        tr("The weights do not fit the model's config.json: {what}.").format(what=what),
-        tr("Download the model again; all its files must come from the same source."),
-        str(folder.folder),
-    )
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or tr("a single number")

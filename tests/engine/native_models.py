@@ -9,11 +9,11 @@ from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.segment import NativeBackend
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.weights import SafetensorsFolder
+from engine.model.model_weights import ModelWeights
 
 
 def native_decoder(folder: Path, fmt: Format, pool: ThreadPool | None = None) -> Decoder:
     """The model of a folder, its weights packed to `fmt`."""
     config = ModelConfig.open(folder)
     backend = NativeBackend(fmt, pool or shared_pool())
-    return Decoder.build(config, SafetensorsFolder.open(folder), backend)
+    return Decoder.build(config, ModelWeights.of_folder(config, folder), backend)

@@ -14,7 +14,7 @@ from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.hub.local import bundled_models_root, bundled_target
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.weights import SafetensorsFolder
+from engine.model.model_weights import ModelWeights
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 320,
@@ -67,7 +67,7 @@ def reference(folder: Path) -> transformers.PreTrainedModel:
 def decoder(folder: Path) -> Decoder:
     """The same folder in our decoder."""
     config = ModelConfig.from_json(json.loads((folder / "config.json").read_text()))
-    return Decoder.build(config, SafetensorsFolder.open(folder), TorchCpuBackend())
+    return Decoder.build(config, ModelWeights.of_folder(config, folder), TorchCpuBackend())
 
 
 def bundled_decoder(name: str) -> Decoder:

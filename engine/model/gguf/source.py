@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.model.gguf.file import GgufFile
-from engine.model.source import FLOATS, TensorSource, read_rows
+from engine.model.source import FLOATS, TensorSource, read_rows, widened
 
 _SMALL = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4", "IQ4_NL", "IQ4_XS")
 _K = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "TQ1_0", "TQ2_0")
@@ -46,18 +46,10 @@ class GgufSource(TensorSource):
             return
         self.check_readable(name)
         for raw in read_rows(tensor, first, count, tensor.columns * np.dtype(np.float32).itemsize):
-            yield self._widened(raw, tensor.kind)
+            yield widened(raw, tensor.kind)
 
     def _is_widened(self, kind: str) -> bool:
         return kind not in FLOATS and kind not in self._native
 
     def _is_readable(self, kind: str) -> bool:
         return kind in FLOATS or kind in WIDENED
-
-    def _widened(self, raw: NDArray[np.uint8], kind: str) -> NDArray[Any]:
-        if kind in FLOATS:
-            return super()._widened(raw, kind)
-        from gguf import GGMLQuantizationType, quants
-
-        with np.errstate(invalid="ignore", over="ignore"):  # damage is told by `check_finite`
-            return quants.dequantize(raw, GGMLQuantizationType[kind])

@@ -26,7 +26,8 @@ from engine.backend.native.packed_file import DamagedFile, PackedFile
 from engine.backend.native.pool import shared_pool
 from engine.errors import UserFixable
 from engine.model.decoder import Decoder
-from engine.model.weights import EMBEDDING, SafetensorsFolder
+from engine.model.tensors import EMBEDDING
+from engine.model.weights import SafetensorsFolder
 
 LONG_AGO = 1_600_000_000
 

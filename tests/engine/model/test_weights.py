@@ -14,8 +14,9 @@ from safetensors.torch import save_file
 
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
+from engine.model.model_weights import ModelWeights
 from engine.model.tensors import expected_tensors
-from engine.model.weights import SafetensorsFolder, check_tensors
+from engine.model.weights import SafetensorsFolder
 
 CONFIG: dict[str, object] = {
     "model_type": "llama",
@@ -135,16 +136,16 @@ def test_a_complete_model_passes(tmp_path: Path) -> None:
     config = write_model(
         tmp_path, **{"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(2)}
     )
-    check_tensors(config, SafetensorsFolder.open(tmp_path))
+    ModelWeights.of_folder(config, tmp_path)
 
 
 def test_a_tied_head_may_be_stored_but_must_be_equal(tmp_path: Path) -> None:
     embedding = torch.randn(24, 8)
     same = {"model.embed_tokens.weight": embedding, "lm_head.weight": embedding.clone()}
-    check_tensors(write_model(tmp_path, **same), SafetensorsFolder.open(tmp_path))
+    ModelWeights.of_folder(write_model(tmp_path, **same), tmp_path)
     other = {**same, "lm_head.weight": embedding + 1}
     with pytest.raises(UserFixable, match=r"lm_head\.weight"):
-        check_tensors(write_model(tmp_path, **other), SafetensorsFolder.open(tmp_path))
+        ModelWeights.of_folder(write_model(tmp_path, **other), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +164,14 @@ def test_weights_that_do_not_fit_the_config(
 ) -> None:
     config = write_model(tmp_path, **changes)
     with pytest.raises(UserFixable, match=word):
-        check_tensors(config, SafetensorsFolder.open(tmp_path))
+        ModelWeights.of_folder(config, tmp_path)
 
 
 def test_more_blocks_than_weights_is_refused_at_once(tmp_path: Path) -> None:
     write_model(tmp_path)
     config = ModelConfig.from_json({**CONFIG, "num_hidden_layers": 500})
     with pytest.raises(UserFixable, match="500 blocks"):
-        check_tensors(config, SafetensorsFolder.open(tmp_path))
+        ModelWeights.of_folder(config, tmp_path)
 
 
 def test_shards_read_as_one(tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_shards_read_as_one(tmp_path: Path) -> None:
     }
     write_sharded(tmp_path, parts)
     folder = SafetensorsFolder.open(tmp_path)
-    check_tensors(config, folder)
+    ModelWeights.of_folder(config, tmp_path)
     assert set(folder.names()) == set(names)
     for name in names:
         np.testing.assert_array_equal(folder.float32(name), tensors[name].float().numpy())

@@ -1,0 +1,230 @@
+"""Where a file holds each canonical tensor: whole, as some rows of a fused one, or turned around.
+
+Two kinds of files name and arrange tensors differently: safetensors as Hugging Face's classes do,
+GGUF as llama.cpp does. See `engine.model.tensors` for the canonical names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from engine.model.config import ModelConfig
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, Shape
+
+FileKind = Literal["safetensors", "gguf"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A canonical tensor as a part of a stored one.
+
+    A stored tensor of three dimensions counts as a matrix: one expert's rows below the other's. Of
+    a vector, rows are single numbers, also where a stored matrix holds one vector per row.
+
+    Attributes:
+        stored: name of the stored tensor.
+        whole: its shape, if the file is what it should be.
+        shape: of the canonical tensor.
+        first: its first row.
+        step: from one of its rows to the next.
+        pairs: heads whose rows lie as neighbouring pairs (0, half, 1, half + 1, ...) because
+            llama.cpp rotates neighbours where Hugging Face rotates halves; 0: in order.
+        plus_one: the factors of a norm are stored less one.
+        transposed: stored with rows and columns exchanged, expert by expert.
+        scales: name of the tensor that holds the scales of MXFP4 blocks, with its shape.
+    """
+
+    stored: str
+    whole: Shape
+    shape: Shape
+    first: int = 0
+    step: int = 1
+    pairs: int = 0
+    plus_one: bool = False
+    transposed: bool = False
+    scales: tuple[str, Shape] | None = None
+
+    @property
+    def tensors(self) -> tuple[tuple[str, Shape], ...]:
+        """Names and shapes of all stored tensors it is read from."""
+        main = (self.stored, self.whole)
+        return (main,) if self.scales is None else (main, self.scales)
+
+
+_PLACE = re.compile(r"(?P<block>model\.layers\.(?P<index>\d+)\.)(?P<rest>.+)\.(?P<leaf>\w+)")
+_EXPERT = re.compile(r"mlp\.experts\.(?P<expert>\d+)\.(?P<which>gate|up|down)_proj")
+_FUSED = {"q", "k", "v", "gate", "up"}
+Places = Callable[[ModelConfig, str, Shape], Iterator[Part]]
+
+
+def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Part]:
+    """Where a safetensors file may hold a tensor, the likeliest place first."""
+    norm = name.endswith("norm.weight") and config.family.startswith("gemma")
+    if config.family == "qwen3_moe":
+        name = name.replace(".mlp.router.", ".mlp.gate.")
+    plain = Part(name, shape, shape, plus_one=norm)
+    match = _PLACE.fullmatch(name)
+    if match is None:
+        yield plain
+        return
+    expert = _EXPERT.fullmatch(match["rest"])
+    if config.family == "phi3" and match["rest"].endswith("_proj"):
+        yield _phi3(config, plain, match["block"], match["rest"])
+    elif expert and config.family == "gpt_oss":
+        yield from _gpt_oss(config, plain, f"{match['block']}mlp.experts.", expert, match["leaf"])
+    elif expert:
+        yield plain
+        yield _stacked(config, plain, f"{match['block']}mlp.experts.", expert)
+    else:
+        yield plain
+
+
+def _phi3(config: ModelConfig, plain: Part, block: str, rest: str) -> Part:
+    """Queries, keys and values are one matrix, and so are gate and up."""
+    which = rest.split(".")[1].removesuffix("_proj")
+    if which not in _FUSED:
+        return plain
+    first, rows = _place_in_fused(config, which)
+    fused = "self_attn.qkv_proj" if which in "qkv" else "mlp.gate_up_proj"
+    return replace(
+        plain, stored=f"{block}{fused}.weight", whole=(rows, config.hidden_size), first=first
+    )
+
+
+def _place_in_fused(config: ModelConfig, which: str) -> tuple[int, int]:
+    """First row within the fused matrix, and all its rows."""
+    queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+    inner = config.intermediate_size
+    first = {"q": 0, "k": queries, "v": queries + keys, "gate": 0, "up": inner}[which]
+    return first, queries + 2 * keys if which in "qkv" else 2 * inner
+
+
+def _stacked(config: ModelConfig, plain: Part, place: str, match: re.Match[str]) -> Part:
+    """All experts in one tensor, [experts, rows, columns], gate above up (Qwen3)."""
+    expert, which = int(match["expert"]), match["which"]
+    count, inner = _experts(config)
+    rows, columns = plain.shape
+    if which == "down":
+        whole, first = (count, rows, columns), expert * rows
+        return replace(plain, stored=f"{place}down_proj", whole=whole, first=first)
+    first = expert * 2 * inner + inner * (which == "up")
+    return replace(
+        plain, stored=f"{place}gate_up_proj", whole=(count, 2 * inner, columns), first=first
+    )
+
+
+def _gpt_oss(
+    config: ModelConfig, plain: Part, place: str, match: re.Match[str], leaf: str
+) -> Iterator[Part]:
+    """Gate and up by turns; MXFP4 in rows, 16 bit in columns."""
+    expert, which = int(match["expert"]), match["which"]
+    count, _ = _experts(config)
+    down = which == "down"
+    step = 1 if down else 2
+    rows = plain.shape[0] * step
+    name = f"{place}{'down' if down else 'gate_up'}_proj"
+    part = replace(plain, first=expert * rows + (which == "up"), step=step)
+    if leaf == "bias":
+        yield replace(part, stored=f"{name}_bias", whole=(count, rows))
+        return
+    columns = plain.shape[1]
+    yield replace(
+        part,
+        stored=f"{name}_blocks",
+        whole=(count, rows, columns // 32, 16),
+        scales=(f"{name}_scales", (count, rows, columns // 32)),
+    )
+    yield replace(part, stored=name, whole=(count, columns, rows), transposed=True)
+
+
+def _experts(config: ModelConfig) -> tuple[int, int]:
+    """Count and inner size of the experts."""
+    experts = next(block.experts for block in config.blocks if block.experts is not None)
+    return experts.count, experts.intermediate_size
+
+
+_GGUF = {
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "mlp.router": "ffn_gate_inp",
+}
+_WITH_OUTPUT_NORMS = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+_OUTSIDE = {
+    EMBEDDING: "token_embd.weight",
+    FINAL_NORM: "output_norm.weight",
+    HEAD: "output.weight",
+}
+_PAIRED = ("llama", "mistral", "ministral", "smollm3")
+"""Families whose queries and keys llama.cpp rotates by neighbouring pairs."""
+
+
+def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Part]:
+    """Where a GGUF file may hold a tensor, the likeliest place first."""
+    if name in _OUTSIDE:
+        yield Part(_OUTSIDE[name], shape, shape)
+        return
+    match = _PLACE.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name} is no canonical name")
+    block, leaf, rest = f"blk.{match['index']}.", match["leaf"], match["rest"]
+    if expert := _EXPERT.fullmatch(rest):
+        yield from _gguf_expert(config, block, leaf, expert, shape)
+        return
+    which = rest.rpartition(".")[2].removesuffix("_proj")
+    plain = Part(block + _gguf_name(config, rest, leaf), shape, shape)
+    if config.family == "phi3" and which in ("gate", "up"):
+        first, rows = _place_in_fused(config, which)
+        fused = f"{block}ffn_up.weight"
+        yield replace(plain, stored=fused, whole=(rows, config.hidden_size), first=first)
+        return
+    if config.family in _PAIRED and which in ("q", "k"):
+        plain = replace(plain, pairs=config.num_heads if which == "q" else config.num_kv_heads)
+    yield plain
+    if which in ("q", "k", "v"):
+        first, rows = _place_in_fused(config, which)
+        fused = f"{block}attn_qkv.{leaf}"
+        yield replace(plain, stored=fused, whole=(rows, *shape[1:]), first=first, pairs=0)
+
+
+def _gguf_name(config: ModelConfig, rest: str, leaf: str) -> str:
+    """A tensor's name within its block."""
+    if leaf == "sinks":
+        return "attn_sinks.weight"
+    if config.output_norms and rest in _WITH_OUTPUT_NORMS:
+        return f"{_WITH_OUTPUT_NORMS[rest]}.{leaf}"
+    if config.family == "gpt_oss" and rest == "post_attention_layernorm":
+        return "post_attention_norm.weight"
+    return f"{_GGUF[rest]}.{leaf}"
+
+
+def _gguf_expert(
+    config: ModelConfig, block: str, leaf: str, match: re.Match[str], shape: Shape
+) -> Iterator[Part]:
+    """All experts in one tensor per matrix, or gate above up in one."""
+    expert, which = int(match["expert"]), match["which"]
+    count, inner = _experts(config)
+    name, rows = f"{block}ffn_{which}_exps.{leaf}", shape[0]
+    yield Part(name, (count, *shape), shape, first=expert * rows)
+    if which != "down":
+        first = expert * 2 * inner + inner * (which == "up")
+        name = f"{block}ffn_gate_up_exps.{leaf}"
+        yield Part(name, (count, 2 * inner, *shape[1:]), shape, first=first)
+
+
+PLACES: dict[FileKind, Places] = {"safetensors": safetensors_places, "gguf": gguf_places}
