@@ -17,6 +17,7 @@ import pytest
 from gguf_files import F32, FLAG, TEXT, U32, Info, header, padded, pair
 
 from engine.errors import UserFixable
+from engine.model.gguf.config import model_config
 from engine.model.gguf.file import open_gguf
 
 MUTATIONS = 10_000
@@ -27,18 +28,21 @@ HOSTILE = [struct.pack("<Q", value) for value in (2**64 - 1, 2**63, 2**60, 2**40
 
 def model() -> tuple[bytes, int]:
     """A small model of some 100 kB, and the size of its header."""
-    words = [f"token{n}é" for n in range(150)]
+    words = [f"token{n}é" for n in range(40)]
     pairs = [
         pair("general.architecture", TEXT, "llama"),
         pair("general.alignment", U32, 32),
         pair("llama.block_count", U32, 1),
         pair("llama.embedding_length", U32, 64),
+        pair("llama.feed_forward_length", U32, 64),
+        pair("llama.attention.head_count", U32, 4),
+        pair("llama.context_length", U32, 128),
         pair("llama.attention.layer_norm_rms_epsilon", F32, 1e-5),
         pair("llama.rope.freq_base", 12, 1e4),
         pair("tokenizer.ggml.add_bos_token", FLAG, content=True),
         pair("tokenizer.ggml.tokens", TEXT, words),
-        pair("tokenizer.ggml.scores", F32, [float(n) for n in range(150)]),
-        pair("tokenizer.ggml.token_type", 5, [1] * 150),
+        pair("tokenizer.ggml.scores", F32, [float(n) for n in range(40)]),
+        pair("tokenizer.ggml.token_type", 5, [1] * 40),
     ]
     tensors, end = [], 0
     for name, dims, kind, nbytes in (
@@ -94,7 +98,7 @@ def test_ten_thousand_broken_headers(tmp_path: Path) -> None:
     whole, head_size = model()
     file = tmp_path / "m.gguf"
     file.write_bytes(whole)
-    assert len(open_gguf(file).tensors) == 5
+    assert model_config(open_gguf(file)).vocab_size == 150
     rng = random.Random(5)
     read, refused, slowest, most = 0, set[str](), 0.0, 0
     tracemalloc.start()
@@ -106,8 +110,7 @@ def test_ten_thousand_broken_headers(tmp_path: Path) -> None:
                 tracemalloc.reset_peak()
                 before, start = tracemalloc.get_traced_memory()[0], time.process_time()
                 try:
-                    open_gguf(file)
-                    read += 1
+                    read += bool(model_config(open_gguf(file)))
                 except UserFixable as error:
                     check_sentence(error)
                     refused.add(error.cause)
@@ -122,7 +125,7 @@ def test_ten_thousand_broken_headers(tmp_path: Path) -> None:
 
 
 def check_sentence(error: UserFixable) -> None:
-    assert error.cause.startswith("m.gguf ")
+    assert error.cause.startswith(("m.gguf ", "Duotail cannot run this model yet: "))
     assert error.cause.endswith(".")
     assert error.cause.isprintable()
     assert 20 < len(error.cause) < 300

@@ -1,0 +1,253 @@
+"""A GGUF file's metadata in the words of Hugging Face's config.json, which `ModelConfig` reads.
+
+What llama.cpp knows by a model's architecture alone, and files therefore do not say, is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.language import tr
+from engine.model.config import ModelConfig
+from engine.model.families import read_config
+from engine.model.families.common import unsupported
+from engine.model.gguf.file import GgufFile
+from engine.model.gguf.metadata import MOST, Hyperparameters
+from engine.model.gguf.positions import rotation
+from engine.model.gguf.purpose import language_model
+from engine.model.json_object import JsonObject
+from engine.model.stored import damaged
+
+Members = dict[str, object]
+
+_MAX_BLOCKS = 512
+_EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
+_ENDS = ("eos", "eot", "eom")
+_SOFTMAX = 1
+
+
+def model_config(file: GgufFile) -> ModelConfig:
+    """The config of a model in GGUF.
+
+    Raises `UserFixable` for files that hold no language model, for families and features that the
+    decoder does not have, and for numbers that cannot be right.
+    """
+    return read_config(JsonObject(config_json(file), file.files[0].name))
+
+
+def config_json(file: GgufFile) -> Members:
+    """What config.json would say about the model.
+
+    An architecture that is none of ours becomes the `model_type`, and nothing else is said.
+    """
+    architecture = language_model(file)
+    if architecture not in _FAMILIES:
+        return {"model_type": architecture}
+    model = _Model(file, Hyperparameters(file.metadata, architecture))
+    family, more = _FAMILIES[architecture]
+    members = {"model_type": family, **_vocabulary(model), **_shape(model)}
+    return members | rotation(file, model.numbers, model.head_dim) | more(model)
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A language model in GGUF and its numbers."""
+
+    file: GgufFile
+    numbers: Hyperparameters
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return self.numbers.whole("block_count", 1, _MAX_BLOCKS)
+
+    @property
+    def head_dim(self) -> int:
+        """Numbers per head."""
+        usual = self.numbers.whole("embedding_length") // self.numbers.whole("attention.head_count")
+        return self.numbers.optional_whole("attention.key_length", 1) or max(usual, 1)
+
+    def has(self, tensor: str) -> bool:
+        """Whether the first block has a tensor of this name."""
+        return f"blk.0.{tensor}" in self.file.tensors
+
+
+def _vocabulary(model: _Model) -> Members:
+    """Its size, which is the embedding's (that may be padded), and the tokens that end a text."""
+    metadata, embedding = model.file.metadata, model.file.tensors.get(_EMBEDDING)
+    if embedding is None or len(embedding.shape) != 2:
+        raise unsupported(tr("its file holds no table of tokens"))
+    rows = embedding.shape[0]
+    if len(metadata.texts("tokenizer.ggml.tokens")) > rows:
+        raise damaged(embedding.file, tr("it names more tokens than it has rows for"))
+    ids = {
+        name: metadata.integer(f"tokenizer.ggml.{name}_token_id", -1, MOST, default=-1)
+        for name in ("bos", *_ENDS)
+    }
+    known = {name: number for name, number in ids.items() if 0 <= number < rows}
+    return {
+        "vocab_size": rows,
+        "tie_word_embeddings": _HEAD not in model.file.tensors,
+        "bos_token_id": known.get("bos"),
+        "eos_token_id": list(dict.fromkeys(known[name] for name in _ENDS if name in known)),
+    }
+
+
+def _shape(model: _Model) -> Members:
+    numbers, head_dim = model.numbers, model.head_dim
+    heads = numbers.whole("attention.head_count")
+    if numbers.optional_whole("attention.value_length", 1) not in (None, head_dim):
+        raise unsupported(tr("its keys and values have different sizes"))
+    return {
+        "hidden_size": numbers.whole("embedding_length"),
+        "intermediate_size": numbers.whole("feed_forward_length"),
+        "num_hidden_layers": model.blocks,
+        "num_attention_heads": heads,
+        "num_key_value_heads": numbers.optional_whole("attention.head_count_kv", 1) or heads,
+        "head_dim": head_dim,
+        "max_position_embeddings": numbers.whole("context_length"),
+        "rms_norm_eps": numbers.metadata.number(
+            numbers.key("attention.layer_norm_rms_epsilon"), 0, 1
+        ),
+    }
+
+
+def _llama(model: _Model) -> Members:
+    """Llama, and what llama.cpp takes for one: Mistral and, refused later, Mixtral."""
+    if model.numbers.optional_whole("expert_count"):
+        return {"model_type": "mixtral"}
+    window = model.numbers.optional_whole("attention.sliding_window")
+    if window:
+        return {"model_type": "mistral", "sliding_window": window}
+    return _biases(model)
+
+
+def _mistral(model: _Model) -> Members:
+    """Mistral Small from 3.1 on; the scores of Ministral 3 depend on the position."""
+    if model.numbers.optional_number("attention.temperature_scale"):
+        return {"model_type": "ministral3"}
+    return {"sliding_window": model.numbers.optional_whole("attention.sliding_window") or None}
+
+
+def _biases(model: _Model) -> Members:
+    return {
+        "attention_bias": any(model.has(f"attn_{name}.bias") for name in ("q", "qkv", "output")),
+        "mlp_bias": model.has("ffn_up.bias"),
+    }
+
+
+def _qwen2(model: _Model) -> Members:
+    del model
+    return {"use_sliding_window": False}
+
+
+def _qwen3(model: _Model) -> Members:
+    return {**_biases(model), "use_sliding_window": False}
+
+
+def _qwen3_moe(model: _Model) -> Members:
+    """Experts in all blocks, whose weights sum to 1."""
+    if model.numbers.optional_whole("expert_gating_func") not in (None, 0, _SOFTMAX):
+        raise unsupported(tr("its experts are not chosen by a softmax"))
+    key = model.numbers.key("expert_weights_norm")
+    return _qwen3(model) | {
+        "num_experts": model.numbers.whole("expert_count"),
+        "num_experts_per_tok": model.numbers.whole("expert_used_count"),
+        "moe_intermediate_size": _inner(model),
+        "norm_topk_prob": model.numbers.metadata.flag(key, default=True),
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+    }
+
+
+def _inner(model: _Model) -> int:
+    """Width of an expert; old files only say that of all experts a token uses."""
+    inner = model.numbers.optional_whole("expert_feed_forward_length")
+    together = model.numbers.optional_whole("feed_forward_length", 1) or 0
+    return inner or together // model.numbers.whole("expert_used_count")
+
+
+def _smollm3(model: _Model) -> Members:
+    """Every fourth block knows no positions."""
+    return {**_biases(model), "no_rope_layer_interval": 4, "use_sliding_window": False}
+
+
+def _phi3(model: _Model) -> Members:
+    """A window of 0 says that there is none."""
+    return {"sliding_window": model.numbers.optional_whole("attention.sliding_window") or None}
+
+
+def _gemma2(model: _Model) -> Members:
+    """Every other block looks through a window; the largest model scales scores by its width."""
+    cap = model.numbers.optional_number
+    return {
+        "sliding_window": model.numbers.optional_whole("attention.sliding_window", 1) or 4096,
+        "layer_types": _layer_types(model, 2),
+        "query_pre_attn_scalar": _score_scale(model, largest=46),
+        "attn_logit_softcapping": _or(cap("attn_logit_softcapping"), 50.0),
+        "final_logit_softcapping": _or(cap("final_logit_softcapping"), 30.0),
+    }
+
+
+def _gemma3(model: _Model) -> Members:
+    """Five blocks look through a window, with a rotation of their own, the sixth does not."""
+    window = model.numbers.optional_whole("attention.sliding_window")
+    return {
+        "sliding_window": window or None,
+        "layer_types": _layer_types(model, 6 if window else 1),
+        "query_pre_attn_scalar": _score_scale(model, largest=62),
+        "final_logit_softcapping": model.numbers.optional_number("final_logit_softcapping"),
+        "rope_local_base_freq": _or(model.numbers.optional_number("rope.freq_base_swa"), 10_000.0),
+    }
+
+
+def _gpt_oss(model: _Model) -> Members:
+    """Windows in every other block, experts in all."""
+    return {
+        "intermediate_size": _inner(model),
+        "num_local_experts": model.numbers.whole("expert_count"),
+        "num_experts_per_tok": model.numbers.whole("expert_used_count"),
+        "sliding_window": model.numbers.whole("attention.sliding_window"),
+        "layer_types": _layer_types(model, 2),
+        "attention_bias": True,
+    }
+
+
+def _layer_types(model: _Model, usual: int) -> list[str]:
+    """Of so many blocks in turn the last one sees everything, unless the file says which do."""
+    key = model.numbers.key("attention.sliding_window_pattern")
+    stated = model.file.metadata.items(key)
+    if len(stated) > 1:
+        slides = [bool(flag) for flag in stated]
+    else:
+        turn = model.numbers.optional_whole("attention.sliding_window_pattern", 1) or usual
+        slides = [bool((index + 1) % turn) for index in range(model.blocks)]
+    return ["sliding_attention" if near else "full_attention" for near in slides]
+
+
+def _score_scale(model: _Model, largest: int) -> float:
+    """What the root of scales attention's scores: of the width per head in the largest model."""
+    if model.blocks == largest:
+        hidden = model.numbers.whole("embedding_length")
+        return hidden // model.numbers.whole("attention.head_count")
+    return model.head_dim
+
+
+def _or(value: float | None, usual: float) -> float:
+    return usual if value is None else value
+
+
+_FAMILIES: dict[str, tuple[str, Callable[[_Model], Members]]] = {
+    "llama": ("llama", _llama),
+    "mistral3": ("mistral", _mistral),
+    "qwen2": ("qwen2", _qwen2),
+    "qwen3": ("qwen3", _qwen3),
+    "qwen3moe": ("qwen3_moe", _qwen3_moe),
+    "smollm3": ("smollm3", _smollm3),
+    "phi3": ("phi3", _phi3),
+    "gemma2": ("gemma2", _gemma2),
+    "gemma3": ("gemma3_text", _gemma3),
+    "gpt-oss": ("gpt_oss", _gpt_oss),
+}
+"""llama.cpp's architecture -> `model_type`, and what the family says beyond all others."""
