@@ -23,8 +23,15 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.disguise import Disguise
 from engine.model.template_sandbox import SandboxedTemplate, TemplateFailure
-from engine.model.template_source import FALLBACK_STOP, read_template, template_text
-from engine.model.tokenizer import PROBE, Tokenizer
+from engine.model.template_source import (
+    FALLBACK_STOP,
+    gguf_template,
+    gguf_template_text,
+    read_template,
+    template_text,
+)
+from engine.model.text_ends import PROBE
+from engine.model.tokenizer import Tokenizer
 from engine.request import Message, Role
 
 THINK, THOUGHT = "<think>", "</think>"
@@ -68,6 +75,17 @@ class ChatTemplate:
     def open(cls, folder: Path) -> ChatTemplate:
         """Read the folder's template; without one, a plain "User: ... Assistant:" serves."""
         return cls(read_template(folder), FALLBACK_STOP if template_text(folder) is None else ())
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, object]) -> ChatTemplate:
+        """The template in a GGUF file's metadata; without one, as for folders."""
+        none = gguf_template_text(metadata) is None
+        return cls(gguf_template(metadata), FALLBACK_STOP if none else ())
+
+    @property
+    def source(self) -> str:
+        """The template's text."""
+        return self._template.source
 
     @property
     def can_think(self) -> bool:

@@ -1,7 +1,8 @@
-"""Where a model folder keeps its chat template and the names of its tokens."""
+"""Where a model's files keep its chat template and the names of its tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.template_sandbox import MAX_SOURCE, SandboxedTemplate
+from engine.model.vocabulary.gguf_vocabulary import token_id
 
 # What a template that asks for the date is told. The real date would make a conversation's token
 # ids depend on the day, and "continue" tomorrow would not give the text of today.
@@ -25,6 +27,13 @@ FALLBACK = """\
 """For models without a template. No blank after "Assistant:": a word's first token carries it."""
 
 FALLBACK_STOP = ("\nUser:",)
+
+_GGUF_NAMES = {
+    "bos": "bos_token",
+    "eos": "eos_token",
+    "unknown": "unk_token",
+    "padding": "pad_token",
+}
 
 
 def named_tokens(folder: Path) -> dict[str, object]:
@@ -44,6 +53,30 @@ def read_template(folder: Path) -> SandboxedTemplate:
     """The folder's chat template, or the fallback when it has none."""
     source = template_text(folder)
     return SandboxedTemplate(FALLBACK if source is None else source, named_tokens(folder), UNDATED)
+
+
+def gguf_template(metadata: Mapping[str, object]) -> SandboxedTemplate:
+    """The chat template in a GGUF file's metadata, or the fallback when it has none."""
+    source = gguf_template_text(metadata)
+    texts = metadata.get("tokenizer.ggml.tokens")
+    names: dict[str, object] = {}
+    for name, variable in _GGUF_NAMES.items():
+        index = token_id(metadata, name)
+        if index is not None and isinstance(texts, Sequence):
+            names[variable] = texts[index]
+    return SandboxedTemplate(FALLBACK if source is None else source, names, UNDATED)
+
+
+def gguf_template_text(metadata: Mapping[str, object]) -> str | None:
+    """Source of the template for plain chatting, of several the one named so, else the first."""
+    key = "tokenizer.chat_template"
+    named = metadata.get(f"{key}s")
+    more = [f"{key}.{name}" for name in named] if isinstance(named, Sequence) else []
+    for place in (key, f"{key}.default", f"{key}.chat", *more):
+        source = metadata.get(place)
+        if isinstance(source, str) and source.strip():
+            return source
+    return None
 
 
 def template_text(folder: Path) -> str | None:

@@ -62,10 +62,12 @@ class ByteRules:
                 raise _unknown(kind)
         return cls(byte_level, byte_fallback, tuple(replacements), "", leading_spaces)
 
-    def bytes_of(self, token: str) -> bytes:
-        """The bytes of one token string."""
+    def bytes_of(self, token: str, *, written_out: bool = False) -> bytes:
+        """The bytes of one token string; added tokens are `written_out`, as they look."""
         if self.byte_level:
-            # A string with a character outside the alphabet (an added token) stands for itself.
+            if written_out:
+                return token.encode()
+            # A string with a character outside the alphabet stands for itself.
             values = [BYTE_OF.get(character, -1) for character in token]
             return token.encode() if -1 in values else bytes(values)
         if self.byte_fallback and (match := BYTE_TOKEN.fullmatch(token)):
@@ -104,6 +106,6 @@ def _unknown(kind: object) -> UserFixable:
             "Duotail cannot turn this model's tokens into text: "
             "its tokenizer is of an unknown kind."
         ),
-        tr("Choose a Llama or Qwen2/Qwen2.5 chat model."),
+        tr("Choose another model."),
         f"decoder: {kind!r}"[:500],
     )

@@ -6,9 +6,7 @@ import codecs
 import json
 import os
 import re
-import threading
 from array import array
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,45 +15,22 @@ import tokenizers
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.disguise import translated
-from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
-from engine.model.template_sandbox import TemplateFailure
-from engine.model.template_source import named_tokens, read_template
+from engine.model.json_object import DOWNLOAD_AGAIN
+from engine.model.recent_ids import RecentIds
+from engine.model.text_ends import TextEnds, folder_ends, gguf_ends
 from engine.model.token_bytes import ByteRules
-
-# Stands for an answer while the template is asked how it ends one; no template contains it.
-PROBE = "\U0010fffd"
-
-MOST_REMEMBERED = 4_000_000
-"""Characters of text whose ids are kept: some ten megabytes in all."""
+from engine.model.vocabulary.description import Vocabulary
+from engine.model.vocabulary.folder import vocabulary_readers
+from engine.model.vocabulary.gguf_vocabulary import gguf_vocabulary
+from engine.model.vocabulary.pieces import BLANK
 
 # The library would start a thread per core for what is one text at a time.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-
-class _Recent:
-    """Ids of texts encoded lately: of a growing conversation only what is new is encoded."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, bool], array[int]] = OrderedDict()
-        self._size = 0
-        self._gate = threading.Lock()
-
-    def get(self, key: tuple[str, bool]) -> array[int] | None:
-        """The ids of a text as an inner stretch or not, if they are still known."""
-        with self._gate:
-            known = self._known.get(key)
-            if known is not None:
-                self._known.move_to_end(key)
-            return known
-
-    def put(self, key: tuple[str, bool], ids: array[int]) -> None:
-        """Keep the ids of a text, and forget the oldest where there are too many."""
-        with self._gate:
-            if key not in self._known:
-                self._known[key] = ids
-                self._size += len(key[0])
-            while self._size > MOST_REMEMBERED and len(self._known) > 1:
-                self._size -= len(self._known.popitem(last=False)[0][0])
+_HTML = re.compile(
+    "</?(?:table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|ul|ol|li|p|br|hr|a|img"
+    "|strong|em|b|i|u|s|sub|sup|code|pre)>"
+)
 
 
 class Tokenizer:
@@ -65,67 +40,71 @@ class Tokenizer:
     blanks, such as `<think>`): `encode_text` never yields them, `encode_rendered` does.
     """
 
-    def __init__(self, description: Mapping[str, object]) -> None:
-        self._description = _normalised(description)
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._description = _normalised(vocabulary.description)
         self._library = _build(self._description)
-        self._inner = self._build_inner()
+        self._inner = self._build_inner(vocabulary.inner)
         added = self._library.get_added_tokens_decoder()
         self.control_tokens: dict[str, int] = {
             token.content: index for index, token in added.items() if token.special
         }
         self._control_pattern = _pattern(token for token in added.values() if token.special)
         self._forbidden = set(self.control_tokens.values()) - {self._unknown_id()}
+        self._added = frozenset(added)
         self._rules = ByteRules.from_json(self._description.get("decoder"))
         self._bytes: dict[int, bytes] = {}
-        self._recent = _Recent()
+        self._recent = RecentIds()
         self.vocab_size: int = max(self._library.get_vocab_size(), max(added, default=-1) + 1)
-        self.bos_id: int | None = None
-        self.adds_bos: bool = False
-        self.eos_ids: frozenset[int] = frozenset()
+        self.set_ends(TextEnds())
+
+    def set_ends(self, ends: TextEnds) -> None:
+        """Say which tokens begin a text and end an answer; a bare vocabulary knows of none."""
+        self.bos_id, self.adds_bos, self.eos_ids = ends.bos, ends.adds_bos, ends.eos
 
     @classmethod
     def open(cls, folder: Path) -> Tokenizer:
-        """Read a model folder's tokenizer.json and what the other files say about its ends.
+        """Read a model folder's vocabulary and what the other files say about its ends.
 
         Raises `UserFixable` when it is missing, damaged or of an unknown kind.
         """
-        if not (folder / "tokenizer.json").exists():
-            raise UserFixable(
-                tr("The model folder has no tokenizer.json."),
-                tr("Choose the folder that holds all of the model's files, or download it again."),
-                str(folder),
-            )
-        tokenizer = cls(JsonObject.read(folder / "tokenizer.json").data)
-        tokenizer._read_ends(folder)
+        tokenizer = cls._readable(folder)
+        tokenizer.set_ends(folder_ends(folder, tokenizer))
         return tokenizer
 
-    def _read_ends(self, folder: Path) -> None:
-        """Find out which ids begin a text and which end an answer."""
-        names = named_tokens(folder)
-        ends: set[int] = set()
-        for file in ("config.json", "generation_config.json"):
-            ends.update(JsonObject.read_optional(folder / file).token_ids("eos_token_id", 1 << 31))
-        named_end = self._library.token_to_id(str(names.get("eos_token", "")))
-        turn_end = self._turn_end(folder)
-        ends.update(found for found in (named_end, turn_end) if found is not None)
-        self.eos_ids = frozenset(ends)
+    @classmethod
+    def _readable(cls, folder: Path) -> Tokenizer:
+        """From the first of the folder's vocabulary files that is not damaged."""
+        errors: list[UserFixable] = []
+        for read in vocabulary_readers(folder):
+            try:
+                return cls(read())
+            except UserFixable as error:
+                errors.append(error)
+        raise errors[0]
 
-        self.bos_id = self._library.token_to_id(str(names.get("bos_token", "")))
-        settings = JsonObject.read_optional(folder / "tokenizer_config.json")
-        automatic = self._library.encode("", add_special_tokens=True).ids[:1]
-        self.adds_bos = self.bos_id is not None and settings.flag(
-            "add_bos_token", default=automatic == [self.bos_id]
-        )
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, object]) -> Tokenizer:
+        """Build the tokenizer that a GGUF file's metadata describes.
 
-    def _turn_end(self, folder: Path) -> int | None:
-        """The control token with which the chat template closes an answer."""
-        template = read_template(folder)
-        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": PROBE}]
-        try:
-            text = template.render(messages, add_generation_prompt=False)
-        except TemplateFailure:
-            return None
-        match = self._control_pattern.match(text.rpartition(PROBE)[2].lstrip())
+        Raises `UserFixable` when it is missing, damaged or of an unknown kind.
+        """
+        tokenizer = cls(gguf_vocabulary(metadata))
+        tokenizer.set_ends(gguf_ends(metadata, tokenizer))
+        return tokenizer
+
+    @property
+    def first_id(self) -> int | None:
+        """What the vocabulary itself puts before every text."""
+        return next(iter(self._library.encode("", add_special_tokens=True).ids), None)
+
+    def id_of(self, token: str) -> int | None:
+        """The id of a token, control or not."""
+        found: int | None = self._library.token_to_id(token)
+        return found
+
+    def leading_control(self, text: str) -> int | None:
+        """The control token at the beginning of a rendered text."""
+        match = self._control_pattern.match(text)
         return self._control_id(match[0]) if match else None
 
     @property
@@ -208,7 +187,8 @@ class Tokenizer:
         known = self._bytes.get(token_id)
         if known is None:
             token = self._library.id_to_token(token_id) if token_id >= 0 else None
-            known = b"" if token is None else self._rules.bytes_of(token)
+            whole = token_id in self._added
+            known = b"" if token is None else self._rules.bytes_of(token, written_out=whole)
             self._bytes[token_id] = known
         return known
 
@@ -237,8 +217,10 @@ class Tokenizer:
         unknown = members.get("unk_id")
         return unknown if isinstance(unknown, int) else None
 
-    def _build_inner(self) -> tokenizers.Tokenizer:
-        """The tokenizer for stretches inside a text, where no space is put before."""
+    def _build_inner(self, inner: Mapping[str, object] | None) -> tokenizers.Tokenizer:
+        """The tokenizer for stretches inside a text; by default no space is put before these."""
+        if inner is not None:
+            return _build(_normalised(inner))
         text = json.dumps(self._description.get("pre_tokenizer"))
         if '"prepend_scheme": "first"' not in text:
             return self._library
@@ -258,11 +240,19 @@ def _normalised(description: Mapping[str, object]) -> dict[str, object]:
 
 
 def _with_control_mark(token: object) -> object:
-    """Mark as special any added token that is not merely a word or a run of blanks."""
+    """Mark as special any added token that could be more than a piece of ordinary text.
+
+    Ordinary are words, single characters, runs of blanks, and the tags of HTML, which Gemma's
+    vocabulary has.
+    """
     if not isinstance(token, dict) or not isinstance(token.get("content"), str):
         return token
-    word = all(character.isalnum() or character.isspace() for character in token["content"])
-    return {**token, "special": bool(token.get("special")) or not word}
+    text = token["content"]
+    word = all(
+        character.isalnum() or character.isspace() or character == BLANK for character in text
+    )
+    ordinary = word or len(text) == 1 or _HTML.fullmatch(text) is not None
+    return {**token, "special": bool(token.get("special")) or not ordinary}
 
 
 def _build(description: Mapping[str, object]) -> tokenizers.Tokenizer:
@@ -273,7 +263,7 @@ def _build(description: Mapping[str, object]) -> tokenizers.Tokenizer:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         raise UserFixable(
-            tr("tokenizer.json is damaged or of an unknown kind."),
+            tr("The model's vocabulary is damaged or of an unknown kind."),
             tr(DOWNLOAD_AGAIN),
             str(error)[:500],
         ) from error

@@ -1,0 +1,1 @@
+"""Tokenizer descriptions (as in tokenizer.json) built from what other kinds of files store."""

@@ -1,0 +1,52 @@
+"""A model folder's vocabulary, in whichever of the usual files it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.language import tr
+from engine.model.json_object import JsonObject
+from engine.model.vocabulary.added_tokens import with_added
+from engine.model.vocabulary.description import Vocabulary, sentencepiece
+from engine.model.vocabulary.merges import by_score
+from engine.model.vocabulary.plain_files import from_merges, from_ranks
+from engine.model.vocabulary.sentencepiece_file import SentencePieceModel
+
+
+def vocabulary_readers(folder: Path) -> list[Callable[[], Vocabulary]]:
+    """Readers of the folder's vocabulary files, best first; each raises `UserFixable`.
+
+    The files are tokenizer.json, tokenizer.model, vocab.json with merges.txt, and *.tiktoken. All
+    of a folder say the same, so when one is damaged the next one serves. Raises `UserFixable` when
+    there is none.
+    """
+    readers: list[Callable[[], Vocabulary]] = []
+    if (folder / "tokenizer.json").exists():
+        readers.append(partial(_library_file, folder / "tokenizer.json"))
+    models = sorted(folder.glob("tokenizer.model*"))  # Mistral's end in a version
+    if models:
+        newest = models[0] if models[0].suffix == ".model" else models[-1]
+        readers.append(partial(_sentencepiece, newest))
+    if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+        readers.append(partial(from_merges, folder))
+    readers += [partial(from_ranks, path) for path in sorted(folder.glob("*.tiktoken"))]
+    if readers:
+        return readers
+    raise UserFixable(
+        tr("The model folder has no tokenizer.json."),
+        tr("Choose the folder that holds all of the model's files, or download it again."),
+        str(folder),
+    )
+
+
+def _library_file(path: Path) -> Vocabulary:
+    return Vocabulary(JsonObject.read(path).data)
+
+
+def _sentencepiece(path: Path) -> Vocabulary:
+    model = SentencePieceModel.read(path)
+    pieces = with_added(model.pieces, path.parent)
+    return sentencepiece(pieces, by_score(pieces), space_prefix=model.space_prefix)

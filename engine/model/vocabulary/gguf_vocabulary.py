@@ -1,0 +1,139 @@
+"""The vocabulary in a GGUF file's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine.errors import UserFixable
+from engine.language import tr
+from engine.model.json_object import DOWNLOAD_AGAIN
+from engine.model.vocabulary.description import Vocabulary, byte_level, sentencepiece
+from engine.model.vocabulary.merges import as_listed, by_score
+from engine.model.vocabulary.pieces import BLANK, Kind, Pieces, damaged
+from engine.model.vocabulary.pretokenisers import pretokeniser
+
+Metadata = Mapping[str, object]
+
+_PREFIX = "tokenizer.ggml."
+_CHARACTER_BPE = ("gemma4", "sarvam-moe")
+"""Names of vocabularies of characters, as SentencePiece's, that list their merges."""
+_KEEP_BLANKS = frozenset({"<unk>", "<s>", "<|endoftext|>"})
+"""Phi-3's tokens that do not swallow the blanks behind them."""
+
+
+def gguf_vocabulary(metadata: Metadata) -> Vocabulary:
+    """The vocabulary in GGUF metadata.
+
+    Raises `UserFixable` for a vocabulary that is missing, damaged or of an unknown kind.
+    """
+    kind = metadata.get(f"{_PREFIX}model")
+    if kind == "llama":
+        return _scored(metadata)
+    if kind == "gemma4" or metadata.get(f"{_PREFIX}pre") in _CHARACTER_BPE:
+        return _characters(metadata)
+    if kind == "gpt2":
+        return _bytes(metadata)
+    if kind is None:
+        raise UserFixable(
+            tr("The model file holds no vocabulary."), tr(DOWNLOAD_AGAIN), "tokenizer.ggml.model"
+        )
+    raise UserFixable(
+        tr("The model's vocabulary is of a kind that Duotail does not know."),
+        tr("Choose another model, or a newer version of Duotail."),
+        f"tokenizer.ggml.model: {kind!r}"[:500],
+    )
+
+
+def token_id(metadata: Metadata, name: str) -> int | None:
+    """A token's id by its name (`bos`, `eos`, `eot`, `eom`, `unknown`, `padding`), if it is there.
+
+    Files with a SentencePiece vocabulary may leave out its usual first three.
+    """
+    value = metadata.get(f"{_PREFIX}{name}_token_id")
+    if value is None and metadata.get(f"{_PREFIX}model") == "llama":
+        value = {"unknown": 0, "bos": 1, "eos": 2}.get(name)
+    count = len(_strings(metadata, "tokens"))
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count:
+        return value
+    return None  # as llama.cpp: a bad id is as good as none
+
+
+def adds_bos(metadata: Metadata) -> bool:
+    """Whether the begin-of-text token belongs before every text."""
+    value = metadata.get(f"{_PREFIX}add_bos_token")
+    if isinstance(value, bool):
+        return value
+    named = metadata.get(f"{_PREFIX}pre")
+    beginning = ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "tekken")
+    return metadata.get(f"{_PREFIX}model") in ("llama", "gemma4") or named in beginning
+
+
+def _scored(metadata: Metadata) -> Vocabulary:
+    pieces = _pieces(metadata, _numbers(metadata, "scores"), blanks=True)
+    if not pieces.scores:
+        raise damaged("tokenizer.ggml.scores is missing")
+    prefix = metadata.get(f"{_PREFIX}add_space_prefix")
+    phi3 = metadata.get("general.architecture") == "phi3"
+    return sentencepiece(
+        pieces,
+        by_score(pieces),
+        space_prefix=prefix if isinstance(prefix, bool) else True,
+        swallows=lambda index: phi3 and pieces.texts[index] not in _KEEP_BLANKS,
+    )
+
+
+def _characters(metadata: Metadata) -> Vocabulary:
+    pieces = _pieces(metadata, (), blanks=True)
+    merges = as_listed(_strings(metadata, "merges"), pieces.texts)
+    return sentencepiece(pieces, merges, space_prefix=False, lines=True)
+
+
+def _bytes(metadata: Metadata) -> Vocabulary:
+    pieces = _pieces(metadata, (), blanks=False)
+    name = metadata.get(f"{_PREFIX}pre", "default")
+    return byte_level(
+        pieces,
+        as_listed(_strings(metadata, "merges"), pieces.texts),
+        pretokeniser(str(name or "default")),
+    )
+
+
+def _pieces(metadata: Metadata, scores: Sequence[float], *, blanks: bool) -> Pieces:
+    """The tokens; with `blanks`, those that the file writes with spaces get their stand-ins."""
+    texts = _never_empty(_strings(metadata, "tokens"))
+    kinds = [int(kind) for kind in _numbers(metadata, "token_type")] or [Kind.NORMAL] * len(texts)
+    if blanks:
+        texts = [
+            text.replace(" ", BLANK) if kind == Kind.USER_DEFINED else text
+            for text, kind in zip(texts, kinds, strict=False)
+        ]
+    return Pieces(texts, scores, kinds)
+
+
+def _never_empty(texts: Sequence[str]) -> list[str]:
+    return [text or f"[EMPTY_{index}]" for index, text in enumerate(texts)]
+
+
+def _strings(metadata: Metadata, name: str) -> Sequence[str]:
+    values = metadata.get(f"{_PREFIX}{name}")
+    if (
+        not isinstance(values, Sequence)
+        or isinstance(values, str)
+        or not all(isinstance(value, str) for value in values)
+    ):
+        raise damaged(f"{_PREFIX}{name} is not a list of texts")
+    return values
+
+
+def _numbers(metadata: Metadata, name: str) -> Sequence[float]:
+    """A list of numbers; empty when there is none."""
+    values = metadata.get(f"{_PREFIX}{name}")
+    if values is None:
+        return ()
+    if hasattr(values, "tolist"):  # long lists may come as arrays
+        values = values.tolist()
+    if not isinstance(values, Sequence) or not all(
+        isinstance(value, int | float) for value in values
+    ):
+        raise damaged(f"{_PREFIX}{name} is not a list of numbers")
+    return values

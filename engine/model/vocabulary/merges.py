@@ -1,0 +1,75 @@
+"""Which two neighbouring tokens become one, and which do so first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from engine.model.vocabulary.pieces import Kind, Pieces, is_blank
+
+Merge = tuple[str, str]
+
+
+def by_score(pieces: Pieces) -> list[Merge]:
+    """The merges of a SentencePiece vocabulary: any two tokens that join to a token.
+
+    The higher the score of the result, the earlier. Among ways to the same result, and results of
+    the same score, those with the longer first half come first. Runs of blanks that are tokens of
+    their own accord come before all others.
+    """
+    words = dict(_scored_words(pieces))
+    found: list[tuple[float, int, str, str]] = []
+    for text, score in words.items():
+        for cut in range(1, len(text)):
+            first, second = text[:cut], text[cut:]
+            if first in words and second in words:
+                found.append((-score, -cut, first, second))
+    found.sort(key=lambda merge: merge[:2])
+    return [(first, second) for _, _, first, second in found]
+
+
+def _scored_words(pieces: Pieces) -> Iterator[tuple[str, float]]:
+    for text, score, kind in zip(pieces.texts, pieces.scores, pieces.kinds, strict=True):
+        if kind == Kind.USER_DEFINED and is_blank(text):
+            yield text, math.inf
+        elif kind in (Kind.NORMAL, Kind.UNUSED):
+            yield text, score
+
+
+def as_listed(lines: Iterable[str], words: Iterable[str]) -> list[Merge]:
+    """The merges of a list "first second", in its order, as far as the vocabulary has their result.
+
+    Of a merge that is listed twice the first counts. The first half may begin with a space.
+    """
+    known = set(words)
+    merges: dict[Merge, None] = {}
+    for line in lines:
+        cut = line.find(" ", 1)
+        first, second = line[:cut], line[cut + 1 :]
+        if cut > 0 and first in known and second in known and first + second in known:
+            merges[first, second] = None
+    return list(merges)
+
+
+def by_rank(ranks: dict[bytes, int]) -> list[tuple[bytes, bytes]]:
+    """The merges of a tiktoken vocabulary, where a token's rank is all that is stored.
+
+    A token is made of the two that merging all lower ranks leaves of it.
+    """
+    return [
+        halves
+        for token in sorted(ranks, key=ranks.__getitem__)
+        if len(token) > 1 and (halves := _made_of(token, ranks)) is not None
+    ]
+
+
+def _made_of(token: bytes, ranks: dict[bytes, int]) -> tuple[bytes, bytes] | None:
+    parts, limit = [token[i : i + 1] for i in range(len(token))], ranks[token]
+    while len(parts) > 2:
+        joined = [ranks.get(a + b, limit) for a, b in pairwise(parts)]
+        best = min(range(len(joined)), key=joined.__getitem__)
+        if joined[best] >= limit:
+            return None
+        parts[best : best + 2] = [parts[best] + parts[best + 1]]
+    return parts[0], parts[1]

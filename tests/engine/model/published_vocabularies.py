@@ -1,0 +1,77 @@
+"""Vocabularies of published models out of the test data, as GGUF files would have them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from engine.model.vocabulary.pieces import Kind
+from engine.model.vocabulary.sentencepiece_file import SentencePieceModel
+
+Metadata = dict[str, Any]
+GGUF_LIKE = ("gpt-2", "phi-2", "mpt", "llama-spm", "phi-3", "mistral-v1", "mistral-v3")
+
+
+def gguf_like(name: str, shared_data: Path) -> Metadata:
+    """GGUF metadata with the vocabulary of a published model."""
+    folder = shared_data / "tokenizers"
+    if name in ("gpt-2", "phi-2", "mpt"):
+        source = {"gpt-2": "gpt2", "phi-2": "phi-2", "mpt": "gpt-neox-20b"}[name]
+        return _byte_level(folder / source / "tokenizer.json", name)
+    if name == "llama-spm":
+        return _scored(folder / "llama2" / "tokenizer.model")
+    if name == "phi-3":
+        return _phi3(folder)
+    return _scored(folder / "mistral" / f"tokenizer.model.{name.removeprefix('mistral-')}")
+
+
+def _byte_level(file: Path, pre: str) -> Metadata:
+    data = json.loads(file.read_text(encoding="utf-8"))
+    texts = {index: text for text, index in data["model"]["vocab"].items()}
+    kinds = dict.fromkeys(texts, Kind.NORMAL)
+    for token in data["added_tokens"]:
+        texts[token["id"]] = token["content"]
+        kinds[token["id"]] = Kind.CONTROL if token["special"] else Kind.USER_DEFINED
+    end = data["added_tokens"][0]["id"]
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": pre,
+        "tokenizer.ggml.tokens": [texts[index] for index in range(len(texts))],
+        "tokenizer.ggml.token_type": [int(kinds[index]) for index in range(len(texts))],
+        "tokenizer.ggml.merges": [
+            merge if isinstance(merge, str) else " ".join(merge)
+            for merge in data["model"]["merges"]
+        ],
+        "tokenizer.ggml.bos_token_id": end,
+        "tokenizer.ggml.eos_token_id": end,
+    }
+
+
+def _scored(file: Path) -> Metadata:
+    pieces = SentencePieceModel.read(file).pieces
+    return {
+        "general.architecture": "llama",
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.pre": "default",
+        "tokenizer.ggml.tokens": list(pieces.texts),
+        "tokenizer.ggml.scores": list(pieces.scores),
+        "tokenizer.ggml.token_type": list(pieces.kinds),
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
+    }
+
+
+def _phi3(folder: Path) -> Metadata:
+    """Llama 2's vocabulary with more control tokens."""
+    metadata = _scored(folder / "llama2" / "tokenizer.model")
+    added = json.loads((folder / "phi-3-mini" / "tokenizer.json").read_text())["added_tokens"]
+    for token in added:
+        if token["id"] >= len(metadata["tokenizer.ggml.tokens"]):
+            metadata["tokenizer.ggml.tokens"].append(token["content"])
+            metadata["tokenizer.ggml.scores"].append(-1000.0)
+            metadata["tokenizer.ggml.token_type"].append(int(Kind.CONTROL))
+    metadata["tokenizer.ggml.token_type"][2] = int(Kind.USER_DEFINED)
+    metadata["tokenizer.ggml.eos_token_id"] = 32000
+    return metadata | {"general.architecture": "phi3"}

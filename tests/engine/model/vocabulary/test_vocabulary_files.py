@@ -1,0 +1,165 @@
+"""Folders with a vocabulary in other files than tokenizer.json."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from published_vocabularies import gguf_like
+from tokenizers import Tokenizer as Library
+
+from engine.errors import UserFixable
+from engine.model.tokenizer import Tokenizer
+from engine.model.vocabulary.sentencepiece_file import SentencePieceModel
+
+TEXTS = [
+    "Hello, y'all! 1234 über 日本語 👩‍👩‍👧  \n\n\tdef x(): pass",
+    " leading",
+    "a\x00\x1f\u200d",
+    "</s> <|endoftext|> [INST]",
+]
+
+
+def folder_of(tmp_path: Path, shared_data: Path, *files: str) -> Path:
+    for name in files:
+        source, _, target = name.partition(">")
+        file = tmp_path / (target or Path(source).name)
+        file.write_bytes((shared_data / "tokenizers" / source).read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("files", [("gpt2/vocab.json", "gpt2/merges.txt"), ("gpt2/gpt2.tiktoken",)])
+def test_gpt2_in_other_files(tmp_path: Path, shared_data: Path, files: tuple[str, ...]) -> None:
+    tokenizer = Tokenizer.open(folder_of(tmp_path, shared_data, *files))
+    library = Library.from_file(str(shared_data / "tokenizers" / "gpt2" / "tokenizer.json"))
+    assert tokenizer.vocabulary == library.get_vocab(with_added_tokens=True)
+    assert tokenizer.control_tokens == {"<|endoftext|>": 50256}
+    library.encode_special_tokens = True
+    for text in TEXTS:
+        assert tokenizer.encode_text(text) == library.encode(text).ids
+        assert tokenizer.decode(tokenizer.encode_text(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("llama2/tokenizer.model", "llama-spm"),
+        ("mistral/tokenizer.model.v1", "mistral-v1"),
+        ("mistral/tokenizer.model.v3", "mistral-v3"),
+    ],
+)
+def test_sentencepiece_files(tmp_path: Path, shared_data: Path, file: str, name: str) -> None:
+    tokenizer = Tokenizer.open(folder_of(tmp_path, shared_data, file))
+    same = Tokenizer.from_gguf(gguf_like(name, shared_data))
+    assert tokenizer.control_tokens == same.control_tokens
+    for text in TEXTS:
+        ids = tokenizer.encode_text(text)
+        assert ids == same.encode_text(text)
+        assert tokenizer.decode(ids) == text
+
+
+def test_sentencepiece_ids_are_llama_2s(tmp_path: Path, shared_data: Path) -> None:
+    """As the library gives them by tokenizer.json; the copy at hand has lost its hard spaces."""
+    data = json.loads((shared_data / "tokenizers" / "llama2" / "tokenizer.json").read_text())
+    model = data["model"]
+    pieces = SentencePieceModel.read(shared_data / "tokenizers" / "llama2" / "tokenizer.model")
+    model["vocab"] = {text: index for index, text in enumerate(pieces.pieces.texts)}
+    model["merges"] = [merge for merge in model["merges"] if merge.count(" ") == 1]
+    library = Library.from_str(json.dumps(data))
+    library.encode_special_tokens = True
+    tokenizer = Tokenizer.open(folder_of(tmp_path, shared_data, "llama2/tokenizer.model"))
+    for text in TEXTS:
+        assert tokenizer.encode_text(text) == library.encode(text, add_special_tokens=False).ids
+
+
+def test_added_tokens_beside_a_vocabulary(tmp_path: Path, shared_data: Path) -> None:
+    folder = folder_of(tmp_path, shared_data, "llama2/tokenizer.model")
+    settings = {
+        "added_tokens_decoder": {
+            "1": {"content": "<s>", "special": True},
+            "32001": {"content": "<|im_end|>", "special": True},
+        },
+        "eos_token": "<|im_end|>",
+        "bos_token": "<s>",
+        "add_bos_token": True,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "added_tokens.json").write_text('{"<tool>": 32003}')
+    tokenizer = Tokenizer.open(folder)
+    assert tokenizer.control_tokens["<|im_end|>"] == 32001
+    assert tokenizer.control_tokens["<tool>"] == 32003
+    assert tokenizer.vocab_size == 32004
+    assert (tokenizer.bos_id, tokenizer.adds_bos, tokenizer.eos_ids) == (1, True, {32001})
+
+
+def test_another_file_serves_when_one_is_damaged(tmp_path: Path, shared_data: Path) -> None:
+    folder = folder_of(tmp_path, shared_data, "llama2/tokenizer.model")
+    (folder / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": 3}}')
+    assert Tokenizer.open(folder).encode_text("hello") == [22172]
+    (folder / "tokenizer.model").write_bytes(b"nothing")
+    with pytest.raises(UserFixable, match="vocabulary is damaged"):
+        Tokenizer.open(folder)
+
+
+@pytest.mark.parametrize(
+    "change", [{"added_tokens_decoder": {"x": {}}}, {"added_tokens_decoder": {"9" * 12: {}}}]
+)
+def test_damaged_added_tokens(tmp_path: Path, shared_data: Path, change: dict[str, object]) -> None:
+    folder = folder_of(tmp_path, shared_data, "gpt2/vocab.json", "gpt2/merges.txt")
+    (folder / "tokenizer_config.json").write_text(json.dumps(change))
+    with pytest.raises(UserFixable):
+        Tokenizer.open(folder)
+
+
+def test_damaged_sentencepiece_files(tmp_path: Path, shared_data: Path) -> None:
+    """A flipped byte anywhere gives a model or a sentence, and nothing else."""
+    whole = (shared_data / "tokenizers" / "llama2" / "tokenizer.model").read_bytes()
+    head, tail = whole[:3000], whole[-600:]  # tokens, and how they came about
+    short = head + tail
+    chance = random.Random(5)
+    path = tmp_path / "tokenizer.model"
+    failed = 0
+    for _ in range(1500):
+        data = bytearray(short)
+        for _ in range(chance.randint(1, 3)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(data[: chance.choice([len(data), chance.randrange(len(data))])])
+        try:
+            SentencePieceModel.read(path)
+        except UserFixable:
+            failed += 1
+    assert failed > 500
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("gpt2.tiktoken", b"IQ== 0\nIg== x\n"),
+        ("gpt2.tiktoken", b"not base 64\n"),
+        ("gpt2.tiktoken", b"IQ== -5\n"),
+        ("gpt2.tiktoken", b"\xff\xfe"),
+        ("future.tiktoken", b"IQ== 0\n"),
+        ("vocab.json", b'{"a": -1}'),
+        ("vocab.json", b'{"a": 99999999}'),
+        ("vocab.json", b"[]"),
+        ("vocab.json", b"{}"),
+    ],
+)
+def test_damaged_plain_files(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "merges.txt").write_text("#version: 0.2\na b\n")
+    with pytest.raises(UserFixable):
+        Tokenizer.open(tmp_path)
+
+
+def test_the_whole_folders_open(tmp_path: Path, shared_data: Path) -> None:
+    for folder in sorted((shared_data / "tokenizers").iterdir()):
+        copy = tmp_path / folder.name
+        shutil.copytree(folder, copy)
+        copy.chmod(0o755)
+        tokenizer = Tokenizer.open(copy)
+        for text in TEXTS:
+            assert tokenizer.decode(tokenizer.encode_text(text)) == text
