@@ -180,10 +180,10 @@ def test_spaces_behind_control_tokens(shared_data: Path) -> None:
     """One before a word, as in Llama 2, and no second one before a blank."""
     tokenizer = Tokenizer.from_gguf(gguf_like("mistral-v3", shared_data))
     begin = tokenizer.control_tokens["[INST]"]
-    hello = tokenizer.id_of("▁hello")
-    assert tokenizer.encode_rendered("[INST]hello") == [begin, hello]
-    assert tokenizer.encode_rendered("[INST] hello") == [begin, hello]
-    assert tokenizer.encode_text(" hello") == [tokenizer.id_of("▁"), hello]
+    hello = tokenizer.id_of("▁Hello")
+    assert tokenizer.encode_rendered("[INST]Hello") == [begin, hello]
+    assert tokenizer.encode_rendered("[INST] Hello") == [begin, hello]
+    assert tokenizer.encode_text(" Hello") == [tokenizer.id_of("▁"), hello]
 
 
 def test_phi3_swallows_blanks_behind_control_tokens(shared_data: Path) -> None:
