@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from native_models import native_decoder
@@ -32,6 +33,33 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     """Widths that are no multiple of any vector register."""
     folder = tmp_path_factory.mktemp("odd")
     return decoder(write_model(folder, hidden_size=72, intermediate_size=90, vocab_size=323))
+
+
+@pytest.fixture(scope="session")
+def gemma(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    """Windows, caps, two ways to rotate, norms everywhere, in odd widths."""
+    shape: dict[str, Any] = {
+        "hidden_size": 72, "head_dim": 20, "intermediate_size": 90, "vocab_size": 323,
+        "attn_logit_softcapping": 3.0, "final_logit_softcapping": 5.0, "sliding_window": 30,
+        "sliding_window_pattern": 2,
+    }  # fmt: skip
+    return decoder(write_model(tmp_path_factory.mktemp("gemma"), "gemma3_text", **shape))
+
+
+@pytest.fixture(scope="session")
+def experts(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    """gpt-oss: experts with biases, sinks, windows, in odd widths."""
+    shape: dict[str, Any] = {
+        "hidden_size": 72, "intermediate_size": 45, "num_local_experts": 7, "sliding_window": 30,
+    }  # fmt: skip
+    return decoder(write_model(tmp_path_factory.mktemp("experts"), "gpt_oss", **shape))
+
+
+@pytest.fixture(scope="session")
+def phi(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    """Heads rotated in part, a window in every block."""
+    shape: dict[str, Any] = {"partial_rotary_factor": 0.5, "sliding_window": 70}
+    return decoder(write_model(tmp_path_factory.mktemp("phi"), "phi3", **shape))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -30,21 +29,51 @@ SHAPE: dict[str, Any] = {
 }
 
 
-def write_model(folder: Path, family: str = "llama", *, seed: int = 0, **shape: object) -> Path:
+FAMILIES: dict[str, dict[str, Any]] = {
+    "phi3": {"pad_token_id": None, "original_max_position_embeddings": 640},
+    "gemma2": {"head_dim": 16, "query_pre_attn_scalar": 24, "sliding_window": 40},
+    "gemma3_text": {"head_dim": 16, "query_pre_attn_scalar": 24, "sliding_window": 40},
+    "mistral": {"sliding_window": 50},
+    "ministral": {"sliding_window": 50, "head_dim": 16},
+    "qwen3": {"head_dim": 24},
+    "qwen3_moe": {
+        "head_dim": 16,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 40,
+    },
+    "gpt_oss": {
+        "head_dim": 16,
+        "intermediate_size": 64,
+        "num_local_experts": 5,
+        "num_experts_per_tok": 2,
+        "sliding_window": 40,
+    },
+}
+"""What a family wants to have set in a small model."""
+
+
+def write_model(
+    folder: Path,
+    family: str = "llama",
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    **shape: object,
+) -> Path:
     """A random model of the family, saved by transformers itself."""
     torch.manual_seed(seed)
-    if family == "llama":
-        config: Any = transformers.LlamaConfig(**{**SHAPE, **shape})
-        model: Any = transformers.LlamaForCausalLM(config)
-    else:
-        config = transformers.Qwen2Config(**{**SHAPE, **shape})
-        model = transformers.Qwen2ForCausalLM(config)
+    own = {"pad_token_id": None, **FAMILIES.get(family, {})}
+    config: Any = transformers.AutoConfig.for_model(family, **{**SHAPE, **own, **shape})
+    model: Any = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             # transformers starts norms at 1 and biases at 0, which would hide a missing one.
-            spread = 0.3 if "norm" in name or name.endswith("bias") else 0.12
-            parameter.add_(torch.randn(parameter.shape) * spread)
-    model.save_pretrained(folder)
+            small = "norm" in name or name.endswith(("bias", "sinks"))
+            if not small and "experts" in name:
+                parameter.zero_()  # some are not initialised at all
+            parameter.add_(torch.randn(parameter.shape) * (0.3 if small else 0.12))
+    model.to(dtype).save_pretrained(folder)
     return folder
 
 
@@ -64,9 +93,9 @@ def reference(folder: Path) -> transformers.PreTrainedModel:
     return model.eval()
 
 
-def decoder(folder: Path) -> Decoder:
-    """The same folder in our decoder."""
-    config = ModelConfig.from_json(json.loads((folder / "config.json").read_text()))
+def decoder(folder: Path, context: int = 0) -> Decoder:
+    """The same folder in our decoder, for so long a context."""
+    config = ModelConfig.open(folder).for_context(context)
     return Decoder.build(config, ModelWeights.of_folder(config, folder), TorchCpuBackend())
 
 

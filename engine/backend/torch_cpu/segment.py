@@ -7,10 +7,12 @@ import torch
 
 from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Weights
 from engine.backend.step import CHUNK, Step
-from engine.backend.torch_cpu.block import Block, TileContext, rms_norm, transposed
+from engine.backend.torch_cpu.attention import TileContext
+from engine.backend.torch_cpu.block import Block
 from engine.backend.torch_cpu.cache import TorchCache, cache_rows
+from engine.backend.torch_cpu.linear import Linear, rms_norm, vector
 from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
-from engine.model.config import ModelConfig
+from engine.model.config import ModelConfig, RopeConfig
 from engine.model.rope import rotations
 
 
@@ -34,25 +36,37 @@ class TorchSegment:
         self._range = blocks
         self._blocks = [Block(config, weights, index) for index in blocks]
         self._embedding: torch.Tensor | None = None  # [vocab, d], or a view of the tied head
-        self._head: torch.Tensor | None = None  # [d, vocab]
+        self._head: Linear | None = None
         self._norm: torch.Tensor | None = None
         if head:
             name = "model.embed_tokens" if config.tie_word_embeddings else "lm_head"
-            self._head = transposed(weights, f"{name}.weight")
-            self._norm = torch.from_numpy(weights.float32("model.norm.weight"))
+            self._head = Linear(weights, (name,), bias=False)
+            self._norm = vector(weights, "model.norm.weight")
         if embed and config.tie_word_embeddings and self._head is not None:
-            self._embedding = self._head.t()
+            self._embedding = self._head.matrix.t()
         elif embed:
-            self._embedding = torch.from_numpy(weights.float32("model.embed_tokens.weight"))
+            self._embedding = vector(weights, "model.embed_tokens.weight")
         self._rows = self._choose_tile_rows()
-        self._cos, self._sin = _rotations(config, positions=CHUNK)
+        self._windows = {config.blocks[index].window for index in blocks}
+        self._positions = 0
+        self._turns: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._reach(CHUNK)
 
     def _choose_tile_rows(self) -> int:
         products = set().union(*(block.products for block in self._blocks))
         if self._head is not None:
-            products.add((self._head.shape[0], self._head.shape[1]))
+            products.add(self._head.product)
         group = self._config.num_heads // self._config.num_kv_heads
         return tile_rows(products, group, self._config.head_dim)
+
+    def _reach(self, positions: int) -> None:
+        """Have rotations for so many positions."""
+        if positions <= self._positions:
+            return
+        self._positions = positions
+        blocks = (self._config.blocks[index] for index in self._range)
+        ropes = dict.fromkeys(block.rope for block in blocks if block.rope is not None)
+        self._turns = {rope: _rotations(rope, positions) for rope in ropes}
 
     @property
     def blocks(self) -> range:
@@ -73,7 +87,8 @@ class TorchSegment:
     def weight_bytes(self) -> int:
         """Bytes of weights held; a tied embedding counts once."""
         held = sum(block.weight_bytes for block in self._blocks)
-        own = {t.data_ptr(): t.nbytes for t in (self._embedding, self._head) if t is not None}
+        head = None if self._head is None else self._head.matrix
+        own = {t.data_ptr(): t.nbytes for t in (self._embedding, head) if t is not None}
         return held + sum(own.values())
 
     @property
@@ -84,8 +99,7 @@ class TorchSegment:
     def new_cache(self, slots: int) -> TorchCache:
         """An empty cache with room for `slots` tokens."""
         config = self._config
-        if slots > len(self._cos):
-            self._cos, self._sin = _rotations(config, slots)
+        self._reach(slots)
         return TorchCache(len(self._blocks), slots, config.num_kv_heads, config.head_dim)
 
     @torch.inference_mode()
@@ -111,7 +125,7 @@ class TorchSegment:
                 every = range(rows) if step.logit_rows is None else step.logit_rows
                 wanted = [row - start for row in every if start <= row < stop]
                 if wanted:
-                    logits.append((x @ self._head)[torch.tensor(wanted)])
+                    logits.append(self._logits(x, self._head)[torch.tensor(wanted)])
             result[start:stop] = x[: stop - start]
         joined = None if self._head is None else self._join(logits)
         return SegmentOutput(result.numpy(), joined, {k: v.numpy() for k, v in taps.items()})
@@ -121,10 +135,15 @@ class TorchSegment:
         if hidden is not None:
             x[: stop - start] = torch.from_numpy(hidden[start:stop])
         elif self._embedding is not None:
-            x[: stop - start] = self._embedding[torch.tensor(step.tokens[start:stop])]
+            embedded = self._embedding[torch.tensor(step.tokens[start:stop])]
+            x[: stop - start] = embedded * self._config.embedding_scale
         else:
             raise ValueError("this segment has no embedding and was given no hidden states")
         return x
+
+    def _logits(self, x: torch.Tensor, head: Linear) -> torch.Tensor:
+        logits, cap = head(x), self._config.logit_softcap
+        return logits.div_(cap).tanh_().mul_(cap) if cap else logits
 
     def _join(self, logits: list[torch.Tensor]) -> Floats:
         if len(logits) == 1:
@@ -138,17 +157,15 @@ class TorchSegment:
         positions[:rows] = step.positions[start:stop]
         chunks = int(positions.max()) // CHUNK + 1
         where = torch.from_numpy(positions)
-        ahead = torch.arange(chunks * CHUNK).view(chunks, 1, 1, 1, CHUNK) > where.view(
-            1, 1, -1, 1, 1
-        )
-        mask = torch.zeros(ahead.shape).masked_fill_(ahead, -torch.inf)
         tile = TileContext(
             rows=rows,
             slot=step.first_slot + start,
-            cos=self._cos[where].unsqueeze(1),
-            sin=self._sin[where].unsqueeze(1),
+            turns={
+                rope: (cos[where].unsqueeze(1), sin[where].unsqueeze(1))
+                for rope, (cos, sin) in self._turns.items()
+            },
             shared=chunks,
-            mask=mask,
+            masks={window: _mask(where, chunks, window) for window in self._windows},
         )
         if step.tree is not None:
             tree = step.tree
@@ -163,9 +180,19 @@ class TorchSegment:
         return tile
 
 
-def _rotations(config: ModelConfig, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and sin [positions, head dim]; the first half of sin is negated (see `_rotate`)."""
-    cos, sin = rotations(config.rope, positions)
+def _mask(where: torch.Tensor, chunks: int, window: int) -> torch.Tensor:
+    """[chunks, 1, R, 1, CHUNK]: 0 where rows at positions `where` may look, -inf elsewhere."""
+    keys = torch.arange(chunks * CHUNK).view(chunks, 1, 1, 1, CHUNK)
+    rows = where.view(1, 1, -1, 1, 1)
+    hidden = keys > rows
+    if window:
+        hidden |= keys <= rows - window
+    return torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+
+
+def _rotations(rope: RopeConfig, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """cos and sin [positions, rotated]; the first half of sin is negated (see `_rotate`)."""
+    cos, sin = rotations(rope, positions)
     both = torch.from_numpy(np.concatenate((cos, cos), axis=1))
     signed = torch.from_numpy(np.concatenate((-sin, sin), axis=1))
     return both, signed

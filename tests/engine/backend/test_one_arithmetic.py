@@ -89,7 +89,9 @@ def fingerprint(logits: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(logits).tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize("model", ["tiny", "tiny_draft", "odd", "bundled_target"])
+@pytest.mark.parametrize(
+    "model", ["tiny", "tiny_draft", "odd", "gemma", "experts", "phi", "bundled_target"]
+)
 def test_one_hash_over_chunks_trees_threads_and_reuse(
     model: str, request: pytest.FixtureRequest
 ) -> None:
