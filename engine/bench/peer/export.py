@@ -102,11 +102,17 @@ def export(config: ModelConfig, weights: Readable) -> Export:
     """
     architecture = architecture_of(config)
     stacks: dict[str, list[str]] = defaultdict(list)
-    for name in expected_tensors(config):
-        stacks[_gguf_name(name, _NAMES.get(architecture, _OF_BLOCK))].append(name)
+    for name, stored in gguf_names(config).items():
+        stacks[stored].append(name)
     tensors = [_tensor(config, weights, name, parts) for name, parts in stacks.items()]
     tensors += _rope_factors(config)
     return Export(architecture, metadata_of(config), tuple(tensors))
+
+
+def gguf_names(config: ModelConfig) -> dict[str, str]:
+    """Canonical name -> the tensor that it is in, or is a part of, in GGUF."""
+    names = _NAMES.get(architecture_of(config), _OF_BLOCK)
+    return {name: _gguf_name(name, names) for name in expected_tensors(config)}
 
 
 def _gguf_name(name: str, names: dict[str, str]) -> str:

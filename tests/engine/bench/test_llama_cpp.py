@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from llama_files import needs_peer
 from peer_models import small_config, small_subject
 
 from engine.backend.native.library import Format
@@ -28,17 +29,6 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
-
-
-def _peer_is_here() -> bool:
-    try:
-        find_interpreter()
-    except Absent:
-        return False
-    return True
-
-
-needs_peer = pytest.mark.skipif(not _peer_is_here(), reason="llama.cpp is not installed")
 
 
 @needs_peer
