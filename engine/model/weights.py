@@ -110,8 +110,8 @@ def _no_weights(folder: Path) -> UserFixable:
         )
     if any(name.endswith(".gguf") for name in names):
         return UserFixable(
-            tr("The weights are in GGUF format, which Duotail cannot read yet."),
-            tr("Choose a safetensors version of the model."),
+            tr("This folder holds models in GGUF format."),
+            tr("Choose the .gguf file of one of them."),
             ", ".join(names[:20]),
         )
     if "adapter_model.safetensors" in names:

@@ -23,6 +23,7 @@ from engine.model.stored import StoredTensor, cannot_be_read, damaged, incomplet
 
 MAX_HEADER_BYTES = 128 << 20
 MAX_ENTRIES = 1 << 16
+MAX_TEXTS = 1 << 22
 MAX_NAME_BYTES = 1 << 10
 MAX_ALIGNMENT = 1 << 16
 MAX_DIMENSIONS = 4
@@ -200,8 +201,12 @@ def _check_magic(cursor: _Cursor) -> None:
 
 
 def _entries(cursor: _Cursor, least: int) -> int:
-    count = cursor.count(least)
-    if count > MAX_ENTRIES:
+    return _limited(cursor, cursor.count(least), MAX_ENTRIES)
+
+
+def _limited(cursor: _Cursor, count: int, most: int) -> int:
+    """Counts that no model comes near to would only cost time."""
+    if count > most:
         raise damaged(cursor.file, tr("it claims {count:,} entries").format(count=count))
     return count
 
@@ -215,7 +220,7 @@ def _value(cursor: _Cursor, key: str) -> object:
         return np.frombuffer(cursor.take(form.itemsize), form)[0].item()
     kind = cursor.number(_U32)
     if kind == _TEXT:
-        return cursor.texts(cursor.count(_U64.size))
+        return cursor.texts(_limited(cursor, cursor.count(_U64.size), MAX_TEXTS))
     form = _form(cursor, kind, key)
     count = cursor.count(form.itemsize)
     return np.frombuffer(cursor.take(count * form.itemsize), form)

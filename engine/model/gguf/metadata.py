@@ -14,6 +14,7 @@ from engine.model.json_object import JsonObject
 
 MOST = (1 << 32) - 1
 _WORD = 60
+_SHORT = 1024
 _Number = TypeVar("_Number", int, float)
 
 
@@ -32,8 +33,10 @@ class Metadata(JsonObject):
         return self.data
 
     def items(self, key: str) -> tuple[object, ...]:
-        """The elements of a list; a single value stands for a list of one."""
+        """The elements of a short list; a single value stands for a list of one."""
         value = self.data.get(key)
+        if isinstance(value, np.ndarray | tuple) and len(value) > _SHORT:
+            raise self.wrong(key, tr("a list of at most {count} entries").format(count=_SHORT))
         if isinstance(value, np.ndarray):
             return tuple(value.tolist())
         if isinstance(value, tuple):
@@ -55,11 +58,11 @@ class Metadata(JsonObject):
         return value
 
     def numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
-        """A list of finite numbers in [low, high], or one; empty when absent."""
+        """A short list of finite numbers in [low, high], or one; empty when absent."""
         return tuple(self._alone(key, one).number(key, low, high) for one in self.items(key))
 
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...]:
-        """A list of whole numbers in [low, high], or one; empty when absent."""
+        """A short list of whole numbers in [low, high], or one; empty when absent."""
         return tuple(self._alone(key, one).integer(key, low, high) for one in self.items(key))
 
     def _alone(self, key: str, value: object) -> Metadata:

@@ -313,6 +313,8 @@ def test_the_frequencies_of_llama_3(tmp_path: Path) -> None:
 def test_lists_of_equal_numbers_count_as_one(tmp_path: Path) -> None:
     numbers = {"attention.head_count_kv": [2] * 6, "feed_forward_length": [96] * 6}
     assert model_config(opened(tmp_path, "llama", numbers)).num_kv_heads == 2
+    with pytest.raises(UserFixable, match="at most 1024 entries"):
+        model_config(opened(tmp_path, "llama", {"attention.head_count_kv": [2] * 1025}))
     numbers = {"attention.head_count_kv": [2, 2, 1, 2, 2, 2]}
     with pytest.raises(UserFixable, match=r"differ in “attention\.head_count_kv”"):
         model_config(opened(tmp_path, "llama", numbers))

@@ -165,6 +165,7 @@ def test_huge_counts_in_little_memory(tmp_path: Path) -> None:
         header(pair_count=1) + key + struct.pack("<II", 9, 10) + huge,
         header(pair_count=1) + key + struct.pack("<II", 9, 8) + huge,
         header(tensors=[Info(dims=(2**30, 2**30, 2**30, 2**30))]),
+        header(pair_count=1) + key + struct.pack("<IIQ", 9, 8, 2**23),
     ]
     files = []
     for number, head in enumerate(heads):
@@ -183,3 +184,4 @@ def test_huge_counts_in_little_memory(tmp_path: Path) -> None:
     lines = child.stdout.splitlines()
     assert len(lines) == len(heads)
     assert all(line.endswith(".") for line in lines), lines
+    assert "8,388,608 entries" in lines[-1]
