@@ -15,12 +15,15 @@
 #define DT_API __attribute__((visibility("default")))
 #endif
 
-/* Weight blocks cover 16 rows of the matrix ("lanes") and 32 columns, but for 16-bit floats, where
- * a block is 16 rows and one column. */
+/* Weight blocks cover 16 rows of the matrix ("lanes") and 32 or 256 columns, but for floats, where a
+ * block is 16 rows and one column. */
 enum { DT_LANES = 16, DT_BLOCK = 32, DT_CHUNK = 64 };
 
-/* Weight formats. */
-enum { DT_Q4 = 0, DT_Q8 = 1, DT_BF16 = 2, DT_F16 = 3, DT_FORMATS = 4 };
+/* Weight formats: ggml's, and what they consist of says formats.h. */
+enum {
+    DT_Q4 = 0, DT_Q8, DT_BF16, DT_F16, DT_F32, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q2_K, DT_Q3_K, DT_Q4_K,
+    DT_Q5_K, DT_Q6_K, DT_IQ4_NL, DT_IQ4_XS, DT_MXFP4, DT_FORMATS
+};
 
 /* Instruction sets, slowest first. */
 enum { DT_PORTABLE = 0, DT_AVX2 = 1, DT_AVX512 = 2, DT_AMX_INT8 = 3, DT_ISAS = 4 };

@@ -3,25 +3,29 @@
 #define DUOTAIL_INTERNAL_H
 
 #include "duotail.h"
+#include "formats.h"
 
 #include <stddef.h>
 
 enum {
     DT_MOST_ROWS = 64, /* rows that a forward computes together */
     DT_TILE_ROWS = 16, /* activation rows that lie side by side */
-    DT_Q4_BYTES = 256 + 32,
-    DT_Q8_BYTES = 512 + 32,
 };
 
-/* 32 columns of up to 16 activation rows in int8: x ~ q * scale, start = -8 * sum of q (what takes
- * the offset of 4-bit weights back). Side by side, so that a product walks one pointer. */
+/* What the products need to know of a row's 32 numbers q beside themselves: x ~ q * scale. */
+typedef struct {
+    float scale;
+    int32_t start, first; /* -8 * sum of q, which takes the bias of 4-bit codes back; of q[0..15] */
+    float total;          /* sum of q, times scale */
+} dt_row;
+
+/* 32 columns of up to 16 activation rows in int8, side by side, so that a product walks one pointer. */
 typedef struct {
     int8_t q[DT_TILE_ROWS][DT_BLOCK];
-    float scale[DT_TILE_ROWS];
-    int32_t start[DT_TILE_ROWS];
+    dt_row row[DT_TILE_ROWS];
 } dt_quantised;
 
-/* Activation rows: as they are (16-bit float weights), and quantised, [rows / 16][cols / 32]. */
+/* Activation rows: as they are (float weights), and quantised, [rows / 16][cols / 32]. */
 typedef struct {
     const float *raw;
     const dt_quantised *quantised;

@@ -3,7 +3,8 @@
 #pragma GCC target("avx2,fma,f16c")
 #define DT_ISA 1
 #define DT_KERNELS dt_kernels_avx2
-#define DT_PACK dt_pack_avx2
+#define DT_PACKERS dt_packers_avx2
 #include "kernels.h"
 #include "pack_kernels.h"
+#include "repack_kernels.h"
 #endif

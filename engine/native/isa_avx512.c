@@ -3,7 +3,8 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #define DT_ISA 2
 #define DT_KERNELS dt_kernels_avx512
-#define DT_PACK dt_pack_avx512
+#define DT_PACKERS dt_packers_avx512
 #include "kernels.h"
 #include "pack_kernels.h"
+#include "repack_kernels.h"
 #endif

@@ -5,15 +5,28 @@
 #include "internal.h"
 #include "vector.h"
 
-enum { MOST_ROWS = 8 }; /* whose sums fit the registers; divides DT_TILE_ROWS */
+enum { MOST_ROWS = 8 }; /* of activations, together; divides DT_TILE_ROWS */
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define ALWAYS_INLINE DT_INLINE
 
 /* A number of rows known to the compiler keeps the sums in registers. */
-#define FOR_ALL_ROWS(DO) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8)
+#define FOR_4_ROWS(DO) DO(1) DO(2) DO(3) DO(4)
+#define FOR_ALL_ROWS(DO) FOR_4_ROWS(DO) DO(5) DO(6) DO(7) DO(8)
 
+/* And the format known to it makes each of them a product of its own. */
+#define FOR_ALL_QUANTISED(DO)                                                                      \
+    DO(Q4) DO(Q8) DO(Q4_1) DO(Q5_0) DO(Q5_1) DO(Q2_K) DO(Q3_K) DO(Q4_K) DO(Q5_K) DO(Q6_K) DO(IQ4_NL) \
+    DO(IQ4_XS) DO(MXFP4)
+#define FOR_ALL_FORMATS(DO) FOR_ALL_QUANTISED(DO) DO(BF16) DO(F16) DO(F32)
+
+#include "bytes.h"
 #include "rows.h"
+#include "blocks.h"
+#ifdef DT_AMX
+#include "tiles.h"
+#else
 #include "products.h"
+#endif
 #include "attention.h"
 
 const dt_kernels DT_KERNELS = {quantise, multiply, rms_norm, gated, to_half, attend_chunk};

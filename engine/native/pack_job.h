@@ -7,17 +7,20 @@
 
 #include <stdatomic.h>
 
-/* `source` holds rows first..first+count-1 of a matrix [rows, cols] in fp32, fp16 or bf16. */
+/* `source` holds rows first..first+count-1 of a matrix [rows, cols]. */
 typedef struct {
     const void *source;
     uint8_t *out;
     int32_t type, format, first, count, rows, cols;
-    atomic_int damaged; /* set when a weight is not a finite number */
+    atomic_int damaged; /* set when a weight or scale is not a finite number */
 } dt_pack_job;
 
 /* Blocks of rows first + 16 * index .. + 15. The same bits on every instruction set. */
 typedef void dt_packer(dt_pack_job *job, int32_t index);
-dt_packer dt_pack_portable, dt_pack_avx2, dt_pack_avx512;
+
+/* pack: from floats, with scales that are found. repack: `source` is ggml's blocks of `format`. */
+typedef struct { dt_packer *pack, *repack; } dt_packers;
+extern const dt_packers dt_packers_portable, dt_packers_avx2, dt_packers_avx512;
 
 static inline uint16_t dt_float_to_bfloat(float value)
 {

@@ -1,7 +1,6 @@
 /* Quantising weights, written once and compiled once per instruction set.
  *
- * isa_*.c include this behind kernels.h (which brings vector.h), with DT_PACK naming the function
- * that it defines. A lane is a row of weights: 16 rows are quantised side by side, so that no
+ * isa_*.c include this behind kernels.h (which brings vector.h). A lane is a row of weights: 16 rows are quantised side by side, so that no
  * operation crosses lanes and every instruction set gives the same bits.
  */
 #include "pack_job.h"
@@ -149,8 +148,13 @@ static void pack_q8(lanes32 x, uint8_t *out)
     }
 }
 
-static void pack_halves(lanes32 x, int32_t format, uint16_t *out)
+static void pack_floats(lanes32 x, int32_t format, uint8_t *floats)
 {
+    if (format == DT_F32) {
+        memcpy(floats, x, sizeof(lanes32));
+        return;
+    }
+    uint16_t *out = (uint16_t *)floats;
     for (int i = 0; i < DT_BLOCK; i++, out += DT_LANES)
         if (format == DT_F16)
             v_store_f16(out, v_load(x[i]));
@@ -158,7 +162,7 @@ static void pack_halves(lanes32 x, int32_t format, uint16_t *out)
             for (int l = 0; l < DT_LANES; l++) out[l] = dt_float_to_bfloat(x[i][l]);
 }
 
-void DT_PACK(dt_pack_job *job, int32_t index)
+static void pack(dt_pack_job *job, int32_t index)
 {
     const int64_t bytes = dt_block_row_bytes(job->format, job->cols);
     const int32_t blocks = dt_round_up(job->cols, DT_BLOCK) / DT_BLOCK;
@@ -172,7 +176,7 @@ void DT_PACK(dt_pack_job *job, int32_t index)
         else if (job->format == DT_Q8)
             pack_q8(x, out);
         else
-            pack_halves(x, job->format, (uint16_t *)out);
+            pack_floats(x, job->format, out);
     }
     if (v_sum(poison) != 0) atomic_store(&job->damaged, 1);
 }

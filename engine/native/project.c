@@ -9,11 +9,6 @@ enum {
     COLUMNS = 256,         /* of activations, per claimed piece */
 };
 
-static int is_quantised(const dt_matrix *matrix)
-{
-    return matrix->format == DT_Q4 || matrix->format == DT_Q8;
-}
-
 static int32_t block_rows(const dt_matrix *matrix)
 {
     return dt_round_up(matrix->rows, DT_LANES) / DT_LANES;
@@ -102,7 +97,7 @@ void dt_prepare(forward *f, const dt_matrix *matrices, int32_t count, float *x, 
                 int32_t cols, int gated)
 {
     int quantised = 0;
-    for (int32_t i = 0; i < count; i++) quantised |= matrices[i].rows && is_quantised(&matrices[i]);
+    for (int32_t i = 0; i < count; i++) quantised |= matrices[i].rows && dt_is_quantised(matrices[i].format);
     if (!gated && !quantised) return;
     column_job job = {f, x, rows, cols, quantised, gated};
     dt_run(f->pool, prepare_columns, &job, (cols + COLUMNS - 1) / COLUMNS);

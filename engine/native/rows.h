@@ -13,8 +13,9 @@ static void quantise(const float *x, int32_t row, int32_t cols, int32_t from, in
         v16i low = v_round_int(v_mul(first, inverse)), high = v_round_int(v_mul(second, inverse));
         vi_store_bytes(out[b].q[lane], low);
         vi_store_bytes(out[b].q[lane] + 16, high);
-        out[b].scale[lane] = top / 127.0f;
-        out[b].start[lane] = -8 * vi_sum(vi_add(low, high));
+        const float scale = top / 127.0f;
+        const int32_t half = vi_sum(low), sum = vi_sum(vi_add(low, high));
+        out[b].row[lane] = (dt_row){scale, -8 * sum, -8 * half, (float)sum * scale};
 #ifdef DT_AMX
         if (row < 8) memcpy(spread + b / 2 * 1024 + row * 64 + b % 2 * (512 + 32), out[b].q[lane], 32);
 #endif

@@ -34,6 +34,10 @@ typedef __m512i v16i;
 #define v_load_bf16(p)   \
     _mm512_castsi512_ps( \
         _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(p))), 16))
+#define vi_from_u8(p) _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(p)))
+#define vi_from_i8(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(p)))
+#define vi_low_nibble(v) _mm512_and_si512(v, _mm512_set1_epi32(15))
+#define vi_high_nibble(v) _mm512_srli_epi32(v, 4)
 #define v_round_int(v) _mm512_cvtps_epi32(v)
 #define v_from_int(v) _mm512_cvtepi32_ps(v)
 #define vi_set1(x) _mm512_set1_epi32(x)
@@ -83,6 +87,25 @@ static inline v16 v_load_bf16(const uint16_t *p)
                      _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16)),
                  _mm256_castsi256_ps(_mm256_slli_epi32(
                      _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p + 8))), 16))};
+}
+static inline v16i vi_from_u8(const uint8_t *p)
+{
+    return (v16i){_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)),
+                  _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(p + 8)))};
+}
+static inline v16i vi_from_i8(const uint8_t *p)
+{
+    return (v16i){_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p)),
+                  _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p + 8)))};
+}
+static inline v16i vi_low_nibble(v16i v)
+{
+    const __m256i nibble = _mm256_set1_epi32(15);
+    return (v16i){_mm256_and_si256(v.lo, nibble), _mm256_and_si256(v.hi, nibble)};
+}
+static inline v16i vi_high_nibble(v16i v)
+{
+    return (v16i){_mm256_srli_epi32(v.lo, 4), _mm256_srli_epi32(v.hi, 4)};
 }
 static inline v16i v_round_int(v16 v) { return (v16i){_mm256_cvtps_epi32(v.lo), _mm256_cvtps_epi32(v.hi)}; }
 static inline v16 v_from_int(v16i v) { return (v16){_mm256_cvtepi32_ps(v.lo), _mm256_cvtepi32_ps(v.hi)}; }
@@ -143,6 +166,14 @@ static inline v16 v_load_bf16(const uint16_t *p)
     }
     return r;
 }
+#define VI_LANES(expression) \
+    v16i r;                  \
+    for (int l = 0; l < 16; l++) r.i[l] = (expression); \
+    return r
+static inline v16i vi_from_u8(const uint8_t *p) { VI_LANES(p[l]); }
+static inline v16i vi_from_i8(const uint8_t *p) { VI_LANES((int8_t)p[l]); }
+static inline v16i vi_low_nibble(v16i v) { VI_LANES(v.i[l] & 15); }
+static inline v16i vi_high_nibble(v16i v) { VI_LANES(v.i[l] >> 4); }
 static inline v16i v_round_int(v16 v)
 {
     v16i r;

@@ -12,6 +12,7 @@ from session import Session
 from tiny_models import bundled_decoder, decoder, write_chat_model, write_model
 
 from engine.backend.native.library import Format
+from engine.backend.native.matrix import PACKABLE
 from engine.model.decoder import Decoder
 
 
@@ -68,7 +69,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> dict[Format, tuple[Decod
     root = tmp_path_factory.mktemp("native-pair")
     target = write_model(root / "target")
     draft = write_model(root / "draft", "qwen2", seed=5, hidden_size=32, num_hidden_layers=1)
-    return {fmt: (native_decoder(target, fmt), native_decoder(draft, fmt)) for fmt in Format}
+    return {fmt: (native_decoder(target, fmt), native_decoder(draft, fmt)) for fmt in PACKABLE}
 
 
 @pytest.fixture(scope="session")

@@ -20,12 +20,24 @@ _NO_MEMORY, _INVALID_LOGITS = -1, -4
 
 
 class Format(IntEnum):
-    """How weights are stored."""
+    """How weights are stored: as ggml does, 16 rows side by side."""
 
     Q4 = 0
     Q8 = 1
     BF16 = 2
     F16 = 3
+    F32 = 4
+    Q4_1 = 5
+    Q5_0 = 6
+    Q5_1 = 7
+    Q2_K = 8
+    Q3_K = 9
+    Q4_K = 10
+    Q5_K = 11
+    Q6_K = 12
+    IQ4_NL = 13
+    IQ4_XS = 14
+    MXFP4 = 15
 
 
 class Isa(IntEnum):
@@ -207,6 +219,7 @@ def library() -> c.CDLL:
         "dt_pool_free": (None, (at,)),
         "dt_packed_bytes": (i64, (i32, i32, i32)),
         "dt_pack_rows": (i32, (at, i32, i32, at, i32, i32, i32, i32, at)),
+        "dt_repack_rows": (i32, (at, i32, at, i32, i32, i32, i32, at)),
         "dt_unpack_row": (None, (c.POINTER(Matrix), i32, at)),
         "dt_checksum": (c.c_uint64, (at, at, i64)),
         "dt_cache_new": (at, (c.POINTER(SegmentStruct), i32)),

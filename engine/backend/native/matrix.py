@@ -1,4 +1,4 @@
-"""Packed weights: quantised at load, in the blocks that the native products read."""
+"""Packed weights, in the blocks that the native products read: quantised here or as stored."""
 
 from __future__ import annotations
 
@@ -16,11 +16,20 @@ from engine.backend.segment import Floats, Readable, Stretch, Weights
 from engine.model.stored import not_finite
 
 LANES = 16
-_SOURCES = {"float32": 4, "float16": int(Format.F16), "uint16": int(Format.BF16)}
-_NOT_FINITE = -16
 
-NATIVE_KINDS = {"F16": Format.F16, "BF16": Format.BF16}
+NATIVE_KINDS = {
+    "Q4_0": Format.Q4,
+    "Q8_0": Format.Q8,
+    **{fmt.name: fmt for fmt in Format if fmt not in (Format.Q4, Format.Q8)},
+}
 """Kinds of stored tensors that there are products for, by ggml's names."""
+
+PACKABLE = (Format.Q4, Format.Q8, Format.BF16, Format.F16, Format.F32)
+"""Formats that matrices of floats can be packed in."""
+
+_SOURCES = {"float32": Format.F32, "float16": Format.F16, "uint16": Format.BF16}
+_STORED = "uint8"
+_NOT_FINITE = -16
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +62,14 @@ class PackedWeights(Protocol):
 
 
 def pack(pool: ThreadPool, weights: Weights, names: Sequence[str], fmt: Format) -> Packed:
-    """The named matrices, one below the other, in `fmt`: packed before, or quantised here.
+    """The named matrices, one below the other: packed before, as they are stored, or quantised.
 
     Raises:
         UserFixable: a weight is not a finite number.
     """
 
     def make() -> Packed:
-        if isinstance(weights, Readable):
+        if isinstance(weights, Readable) and _direct(weights, names, fmt):
             shapes = [weights.shape(name) for name in names]
             # Rows are packed in groups of 16, which must not straddle two matrices.
             if all(rows % LANES == 0 for rows, _ in shapes[:-1]):
@@ -72,6 +81,12 @@ def pack(pool: ThreadPool, weights: Weights, names: Sequence[str], fmt: Format) 
     return weights.packed(names, fmt, make) if isinstance(weights, PackedWeights) else make()
 
 
+def _direct(weights: Readable, names: Sequence[str], fmt: Format) -> bool:
+    """Whether the stored matrices hold floats, or what `fmt` holds; else they are widened first."""
+    kinds = {weights.kind(name) for name in names}
+    return kinds <= {"F32", "F16", "BF16"} or all(NATIVE_KINDS.get(kind) == fmt for kind in kinds)
+
+
 def pack_rows(pool: ThreadPool, rows: Floats, fmt: Format) -> Packed:
     """A matrix in `fmt`."""
     return _pack(pool, [("a matrix", rows)], empty(fmt, *rows.shape))
@@ -79,7 +94,10 @@ def pack_rows(pool: ThreadPool, rows: Floats, fmt: Format) -> Packed:
 
 def empty(fmt: Format, rows: int, cols: int) -> Packed:
     """Room for a matrix."""
-    data = WEIGHTS.take(library().dt_packed_bytes(fmt, rows, cols))
+    nbytes = library().dt_packed_bytes(fmt, rows, cols)
+    if nbytes < 0:
+        raise ValueError(f"{rows} x {cols} weights do not fit the blocks of {fmt.name}")
+    data = WEIGHTS.take(nbytes)
     return Packed(Matrix(pointer(data), fmt, rows, cols), data)
 
 
@@ -89,8 +107,12 @@ def _pack(pool: ThreadPool, stretches: Iterable[tuple[str, Stretch]], packed: Pa
     for name, part in stretches:
         source = np.ascontiguousarray(part)
         place = (first, len(part), whole.rows, whole.cols, pointer(packed.data))
-        kind = _SOURCES[source.dtype.name]
-        failed = library().dt_pack_rows(pool.handle, whole.format, kind, pointer(source), *place)
+        handle, fmt = pool.handle, whole.format
+        if source.dtype.name == _STORED:
+            failed = library().dt_repack_rows(handle, fmt, pointer(source), *place)
+        else:
+            kind = _SOURCES[source.dtype.name]
+            failed = library().dt_pack_rows(handle, fmt, kind, pointer(source), *place)
         if failed == _NOT_FINITE:
             raise not_finite(name)
         if failed:

@@ -19,6 +19,7 @@ from test_one_arithmetic import (
 from tiny_models import decoder, write_model
 
 from engine.backend.native.library import Format, Isa, library
+from engine.backend.native.matrix import PACKABLE
 from engine.backend.native.pool import ThreadPool
 from engine.hub.local import bundled_models_root
 from engine.model.decoder import Decoder
@@ -54,7 +55,7 @@ def hashes(model: Decoder, chunks: tuple[int, ...]) -> dict[tuple[object, ...], 
     return found
 
 
-@pytest.mark.parametrize("fmt", list(Format), ids=lambda fmt: fmt.name)
+@pytest.mark.parametrize("fmt", PACKABLE, ids=lambda fmt: fmt.name)
 @pytest.mark.parametrize("name", ["grouped heads", "odd widths", "biases"])
 def test_one_hash(name: str, fmt: Format, folders: dict[str, Path]) -> None:
     found: dict[tuple[object, ...], str] = {}

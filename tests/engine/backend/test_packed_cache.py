@@ -21,6 +21,7 @@ import engine.backend.native.cached_weights
 from engine.backend.native import packed_cache
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format, Isa, library
+from engine.backend.native.matrix import PACKABLE
 from engine.backend.native.packed_cache import PackedCache
 from engine.backend.native.packed_file import DamagedFile, PackedFile
 from engine.backend.native.pool import shared_pool
@@ -71,7 +72,7 @@ def packed_files(cache: PackedCache) -> list[Path]:
 # -- the second load -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fmt", list(Format))
+@pytest.mark.parametrize("fmt", PACKABLE)
 def test_the_second_load_maps_what_the_first_has_packed(
     model: Path, cache: PackedCache, fmt: Format, monkeypatch: pytest.MonkeyPatch
 ) -> None:

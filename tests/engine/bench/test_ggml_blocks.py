@@ -10,7 +10,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.matrix import Packed, pack, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats
-from engine.bench.peer.blocks import ggml_rows
+from engine.bench.peer.blocks import TYPES, ggml_rows
 
 ROWS, COLS = 70, 160
 
@@ -46,7 +46,7 @@ def values(rows: NDArray[np.uint8], fmt: Format) -> Floats:
     return (whole * scales).reshape(len(rows), -1)
 
 
-@pytest.mark.parametrize("fmt", list(Format))
+@pytest.mark.parametrize("fmt", list(TYPES))
 @pytest.mark.parametrize(("first", "count"), [(0, ROWS), (16, 32), (37, 20), (69, 1)])
 def test_values_stay(fmt: Format, first: int, count: int) -> None:
     matrix = packed(fmt)
@@ -56,7 +56,7 @@ def test_values_stay(fmt: Format, first: int, count: int) -> None:
 
 
 def test_rows_are_as_long_as_ggml_wants_them() -> None:
-    matrices = [packed(fmt) for fmt in Format]  # a struct alone does not keep its memory
+    matrices = [packed(fmt) for fmt in TYPES]  # a struct alone does not keep its memory
     sizes = [ggml_rows(matrix.struct, 0, 2).shape for matrix in matrices]
     assert sizes == [(2, COLS // 32 * 18), (2, COLS // 32 * 34), (2, COLS * 2), (2, COLS * 2)]
 

@@ -1,0 +1,83 @@
+/* Sixty-four bytes, the same operations on every instruction set; beside vector.h and included like it. */
+
+#if DT_ISA == 2
+
+typedef __m512i b64;
+#define b_load(p) _mm512_loadu_si512((const void *)(p))
+#define b_store(p, a) _mm512_storeu_si512((void *)(p), a)
+#define b_set1(x) _mm512_set1_epi8((char)(x))
+#define b_and(a, b) _mm512_and_si512(a, b)
+#define b_xor(a, b) _mm512_xor_si512(a, b)
+#define b_sub(a, b) _mm512_sub_epi8(a, b)
+#define b_or_and(a, b, mask) _mm512_ternarylogic_epi64(a, b, mask, 0xf8)
+#define b_right(a, n) _mm512_srli_epi16(a, n)
+#define b_left(a, n) _mm512_slli_epi16(a, n)
+#define b_look(table, a) \
+    _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(table))), a)
+
+/* c + the dot products of 16 times four unsigned bytes with the same four signed ones. */
+#define b_dot(c, w, four) _mm512_dpbusd_epi32(c, w, _mm512_set1_epi32(four))
+
+#elif DT_ISA == 1
+
+typedef struct { __m256i lo, hi; } b64;
+static inline b64 b_load(const void *p)
+{
+    return (b64){_mm256_loadu_si256(p), _mm256_loadu_si256((const void *)((const char *)p + 32))};
+}
+static inline b64 b_set1(int x) { return (b64){_mm256_set1_epi8((char)x), _mm256_set1_epi8((char)x)}; }
+#define B_PAIR(op, a, b) ((b64){op((a).lo, (b).lo), op((a).hi, (b).hi)})
+static inline b64 b_and(b64 a, b64 b) { return B_PAIR(_mm256_and_si256, a, b); }
+static inline b64 b_or(b64 a, b64 b) { return B_PAIR(_mm256_or_si256, a, b); }
+static inline b64 b_or_and(b64 a, b64 b, b64 mask) { return b_or(a, b_and(b, mask)); }
+#define b_right(a, n) ((b64){_mm256_srli_epi16((a).lo, n), _mm256_srli_epi16((a).hi, n)})
+#define b_left(a, n) ((b64){_mm256_slli_epi16((a).lo, n), _mm256_slli_epi16((a).hi, n)})
+static inline b64 b_look(const void *table, b64 a)
+{
+    const __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128(table));
+    return (b64){_mm256_shuffle_epi8(t, a.lo), _mm256_shuffle_epi8(t, a.hi)};
+}
+
+/* maddubs adds pairs in 16 bits: 2 * 63 * 127 and 2 * 128 * 127 both fit, so nothing saturates. */
+static inline __m256i b_dot8(__m256i c, __m256i w, __m256i x)
+{
+    return _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
+}
+static inline v16i b_dot(v16i c, b64 w, int32_t four)
+{
+    const __m256i x = _mm256_set1_epi32(four);
+    return (v16i){b_dot8(c.lo, w.lo, x), b_dot8(c.hi, w.hi, x)};
+}
+/* The same for signed bytes: |w| times x with w's sign. */
+static inline v16i b_dot_signed(v16i c, b64 w, int32_t four)
+{
+    const __m256i x = _mm256_set1_epi32(four);
+    return (v16i){b_dot8(c.lo, _mm256_abs_epi8(w.lo), _mm256_sign_epi8(x, w.lo)),
+                  b_dot8(c.hi, _mm256_abs_epi8(w.hi), _mm256_sign_epi8(x, w.hi))};
+}
+
+#else
+
+typedef struct { uint8_t b[64]; } b64;
+#define B_EACH(expression) \
+    b64 r;                 \
+    for (int l = 0; l < 64; l++) r.b[l] = (uint8_t)(expression); \
+    return r
+static inline b64 b_load(const uint8_t *p) { B_EACH(p[l]); }
+static inline b64 b_set1(int x) { B_EACH(x); }
+static inline b64 b_and(b64 a, b64 b) { B_EACH(a.b[l] & b.b[l]); }
+static inline b64 b_xor(b64 a, b64 b) { B_EACH(a.b[l] ^ b.b[l]); }
+static inline b64 b_or_and(b64 a, b64 b, b64 mask) { B_EACH(a.b[l] | (b.b[l] & mask.b[l])); }
+static inline b64 b_right(b64 a, int n) { B_EACH(a.b[l] >> n); }
+static inline b64 b_left(b64 a, int n) { B_EACH(a.b[l] << n); }
+static inline b64 b_look(const uint8_t *table, b64 a) { B_EACH(table[a.b[l]]); }
+static inline v16i b_dot(v16i c, b64 w, int32_t four)
+{
+    int8_t x[4];
+    memcpy(x, &four, 4);
+    for (int r = 0; r < 16; r++)
+        for (int i = 0; i < 4; i++) c.i[r] += w.b[r * 4 + i] * x[i];
+    return c;
+}
+
+#endif
