@@ -199,7 +199,7 @@ def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Part]:
     if which in ("q", "k", "v"):
         first, rows = _place_in_fused(config, which)
         fused = f"{block}attn_qkv.{leaf}"
-        yield replace(plain, stored=fused, whole=(rows, *shape[1:]), first=first, pairs=0)
+        yield replace(plain, stored=fused, whole=(rows, *shape[1:]), first=first)
 
 
 def _gguf_name(config: ModelConfig, rest: str, leaf: str) -> str:
