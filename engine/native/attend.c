@@ -6,42 +6,62 @@
 
 enum { QUERIES = 8 }; /* that attend together */
 
-static void rotate(const float *x, const float *cosine, const float *sine, int32_t dim, float scale,
-                   float *y)
+/* How a block turns the heads of a row at one position. */
+typedef struct {
+    const float *cosine, *sine;
+    int32_t rotated; /* numbers of a head */
+} rotation;
+
+static rotation at_position(const forward *f, int32_t position)
 {
-    const int32_t half = dim / 2;
-    for (int32_t i = 0; i < half; i++) {
-        const float a = x[i], b = x[i + half];
-        y[i] = (a * cosine[i] - b * sine[i]) * scale;
-        y[i + half] = (b * cosine[i] + a * sine[i]) * scale;
-    }
+    const int32_t index = f->segment->block[f->block_index].rope;
+    if (index < 0) return (rotation){NULL, NULL, 0};
+    const dt_rope *rope = &f->segment->rope[index];
+    const int64_t place = (int64_t)position * (rope->dim / 2);
+    return (rotation){rope->cosine + place, rope->sine + place, rope->dim};
 }
 
-/* Rotates queries and keys of a row and stores its keys and values. */
+/* One head of queries or keys: normed if there is a norm, rotated and scaled. y is padded with zeros. */
+static void turn(const forward *f, const float *x, const float *norm, rotation at, float scale, float *y)
+{
+    const int32_t dim = f->segment->head_dim, half = at.rotated / 2;
+    if (norm) {
+        memcpy(y, x, sizeof(float) * (size_t)dim);
+        f->kernels->rms_norm(y, norm, dim, f->dim, f->segment->norm_eps, y);
+        x = y;
+    }
+    for (int32_t i = 0; i < half; i++) {
+        const float a = x[i], b = x[i + half];
+        y[i] = (a * at.cosine[i] - b * at.sine[i]) * scale;
+        y[i + half] = (b * at.cosine[i] + a * at.sine[i]) * scale;
+    }
+    for (int32_t i = at.rotated; i < dim; i++) y[i] = x[i] * scale;
+}
+
+/* Turns queries and keys of a row and stores its keys and values. */
 static void place_row(void *context, int32_t row)
 {
     forward *f = context;
     const dt_segment *s = f->segment;
-    const int32_t dim = s->head_dim, padded = f->dim, position = f->step->positions[f->start + row];
+    const dt_block *block = &s->block[f->block_index];
+    const int32_t dim = s->head_dim, padded = f->dim;
     const int32_t slot = f->step->first_slot + f->start + row;
-    const float *cosine = s->rope_cos + (int64_t)position * (dim / 2);
-    const float *sine = s->rope_sin + (int64_t)position * (dim / 2);
+    const rotation at = at_position(f, f->step->positions[f->start + row]);
     const float *in = f->qkv + (int64_t)row * f->qkv_cols;
     float *query = f->query + (int64_t)row * s->heads * padded;
-    const float scale = 1.0f / sqrtf((float)dim);
     for (int32_t h = 0; h < s->heads; h++, in += dim)
-        rotate(in, cosine, sine, dim, scale, query + h * padded);
-    float rotated[MOST_DIM] = {0};
+        turn(f, in, block->query_norm, at, s->attention_scale, query + h * padded);
+    float turned[MOST_DIM] = {0};
     uint16_t half[MOST_DIM];
     for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
-        rotate(in, cosine, sine, dim, 1.0f, rotated);
-        f->kernels->to_half(rotated, padded, half);
+        turn(f, in, block->key_norm, at, 1.0f, turned);
+        f->kernels->to_half(turned, padded, half);
         uint16_t *keys = dt_keys(f->cache, f->block_index, h, slot / DT_CHUNK) + slot % DT_CHUNK;
         for (int32_t d = 0; d < padded; d++) keys[d * DT_CHUNK] = half[d];
     }
     for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
-        memcpy(rotated, in, sizeof(float) * (size_t)dim);
-        f->kernels->to_half(rotated, padded, half);
+        memcpy(turned, in, sizeof(float) * (size_t)dim);
+        f->kernels->to_half(turned, padded, half);
         memcpy(dt_values(f->cache, f->block_index, h, slot / DT_CHUNK) + slot % DT_CHUNK * padded, half,
                sizeof(uint16_t) * (size_t)padded);
     }
@@ -61,11 +81,12 @@ static void gather(const forward *f, int32_t head, const int32_t *slots, uint16_
     }
 }
 
-/* One batch of queries that share a key/value head and a path. */
+/* One batch of queries that share a key/value head and a path; visible: positions. */
 typedef struct {
     const float *query[QUERIES];
     float *mixed[QUERIES];
-    int32_t position[QUERIES], count;
+    dt_span visible[QUERIES];
+    int32_t count;
     float peak[QUERIES], total[QUERIES];
 } batch;
 
@@ -74,53 +95,69 @@ static void attend_batch_chunk(const forward *f, batch *b, int32_t chunk, const 
 {
     const float *query[QUERIES];
     float *mixed[QUERIES], peak[QUERIES], total[QUERIES];
-    int32_t visible[QUERIES], who[QUERIES], rows = 0;
+    dt_span visible[QUERIES];
+    int32_t who[QUERIES], rows = 0;
+    const int32_t begin = chunk * DT_CHUNK;
     for (int32_t m = 0; m < b->count; m++) {
-        const int32_t ahead = b->position[m] + 1 - chunk * DT_CHUNK;
-        if (ahead < 1) continue;
-        visible[rows] = ahead < DT_CHUNK ? ahead : DT_CHUNK;
+        const dt_span all = b->visible[m];
+        if (all.to <= begin || all.from >= begin + DT_CHUNK) continue;
+        visible[rows].from = all.from > begin ? all.from - begin : 0;
+        visible[rows].to = all.to - begin < DT_CHUNK ? all.to - begin : DT_CHUNK;
         query[rows] = b->query[m], mixed[rows] = b->mixed[m];
         peak[rows] = b->peak[m], total[rows] = b->total[m];
         who[rows++] = m;
     }
     if (!rows) return;
-    f->kernels->attend_chunk(keys, values, f->dim, query, visible, rows, peak, total, mixed);
+    f->kernels->attend_chunk(keys, values, f->dim, query, visible, rows, f->segment->attention_softcap, peak,
+                             total, mixed);
     for (int32_t m = 0; m < rows; m++) b->peak[who[m]] = peak[m], b->total[who[m]] = total[m];
+}
+
+/* The chunks that the batch sees, in order. */
+static void attend_batch(const forward *f, batch *b, int32_t head, int32_t path)
+{
+    const dt_step *step = f->step;
+    const int32_t *slots = step->paths ? step->path_slots + (int64_t)path * step->path_width : 0;
+    uint16_t keys[DT_CHUNK * MOST_DIM], values[DT_CHUNK * MOST_DIM];
+    dt_span all = b->visible[0];
+    for (int32_t m = 1; m < b->count; m++) {
+        all.from = b->visible[m].from < all.from ? b->visible[m].from : all.from;
+        all.to = b->visible[m].to > all.to ? b->visible[m].to : all.to;
+    }
+    for (int32_t chunk = all.from / DT_CHUNK; chunk * DT_CHUNK < all.to; chunk++) {
+        const int32_t behind = chunk * DT_CHUNK - step->path_base;
+        if (slots && behind >= 0) {
+            gather(f, head, slots + behind, keys, values);
+            attend_batch_chunk(f, b, chunk, keys, values);
+        } else {
+            attend_batch_chunk(f, b, chunk, dt_keys(f->cache, f->block_index, head, chunk),
+                               dt_values(f->cache, f->block_index, head, chunk));
+        }
+    }
 }
 
 static void attend_group(void *context, int32_t index)
 {
     forward *f = context;
     const dt_segment *s = f->segment;
-    const dt_step *step = f->step;
+    const dt_block *block = &s->block[f->block_index];
     const group *rows = &f->groups[index / s->kv_heads];
     const int32_t head = index % s->kv_heads, per_kv = s->heads / s->kv_heads, dim = f->dim;
     const int32_t queries = rows->count * per_kv;
     float mixed[QUERIES][MOST_DIM];
-    uint16_t keys[DT_CHUNK * MOST_DIM], values[DT_CHUNK * MOST_DIM];
     for (int32_t first = 0; first < queries; first += QUERIES) {
         batch b = {.count = queries - first < QUERIES ? queries - first : QUERIES};
-        int32_t furthest = 0;
         for (int32_t m = 0; m < b.count; m++) {
             const int32_t row = f->order[rows->first + (first + m) / per_kv];
             const int32_t h = head * per_kv + (first + m) % per_kv;
+            const int32_t seen = f->step->positions[f->start + row] + 1, window = block->window;
             b.query[m] = f->query + ((int64_t)row * s->heads + h) * dim;
             b.mixed[m] = memset(mixed[m], 0, sizeof(float) * (size_t)dim);
-            b.position[m] = step->positions[f->start + row];
-            b.peak[m] = -INFINITY, b.total[m] = 0;
-            furthest = b.position[m] > furthest ? b.position[m] : furthest;
+            b.visible[m] = (dt_span){window && window < seen ? seen - window : 0, seen};
+            b.peak[m] = block->sinks ? block->sinks[h] : -INFINITY;
+            b.total[m] = block->sinks ? 1.0f : 0.0f;
         }
-        const int32_t *slots = step->paths ? step->path_slots + (int64_t)rows->path * step->path_width : 0;
-        for (int32_t chunk = 0; chunk * DT_CHUNK <= furthest; chunk++) {
-            const int32_t behind = chunk * DT_CHUNK - step->path_base;
-            if (slots && behind >= 0) {
-                gather(f, head, slots + behind, keys, values);
-                attend_batch_chunk(f, &b, chunk, keys, values);
-            } else {
-                attend_batch_chunk(f, &b, chunk, dt_keys(f->cache, f->block_index, head, chunk),
-                                   dt_values(f->cache, f->block_index, head, chunk));
-            }
-        }
+        attend_batch(f, &b, head, rows->path);
         for (int32_t m = 0; m < b.count; m++) {
             const int32_t row = f->order[rows->first + (first + m) / per_kv];
             const int32_t h = head * per_kv + (first + m) % per_kv;

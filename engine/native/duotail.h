@@ -44,22 +44,46 @@ typedef struct {
     const float *gate_up_bias, *down_bias;
 } dt_mlp;
 
-/* One decoder block. */
+/* What the gate of a feed-forward goes through: see gated() in rows.h. */
+enum { DT_SILU = 0, DT_GELU_TANH = 1, DT_SWIGLU_OAI = 2, DT_ACTIVATIONS = 3 };
+
+/* A choice of `used` out of `count` experts, made per row. The shares of the chosen ones are a softmax
+ * over them alone if `normalise`, else over all. */
+typedef struct {
+    dt_matrix router;
+    const float *router_bias;
+    const dt_mlp *expert;
+    int32_t count, used, intermediate, normalise;
+} dt_experts;
+
+/* One decoder block; NULL where the model lacks a bias, norm or sinks. */
 typedef struct {
     dt_matrix qkv[3], out;
     const float *qkv_bias, *out_bias;
-    const float *input_norm, *post_norm;
+    const float *input_norm, *post_norm;    /* of what attention and feed-forward get */
+    const float *attention_norm, *mlp_norm; /* of what they add */
+    const float *query_norm, *key_norm;     /* of each head, [head_dim] */
+    const float *sinks;                     /* [heads] logits that take part in the softmax and add nothing */
+    int32_t rope, window;                   /* one of the segment's, or -1; positions seen, or 0 for all */
     dt_mlp mlp;
+    dt_experts experts;                     /* instead of mlp, unless count is 0 */
 } dt_block;
 
-/* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them.
- * Rope tables are [positions, head_dim / 2]. */
+/* How the first `dim` numbers of each head are rotated: [positions, dim / 2]. */
 typedef struct {
-    int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, positions;
-    float norm_eps;
+    const float *cosine, *sine;
+    int32_t dim;
+} dt_rope;
+
+/* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them. Softcaps
+ * are 0 where there are none. */
+typedef struct {
+    int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, activation;
+    float norm_eps, attention_scale, attention_softcap, logit_softcap, embedding_scale;
     const dt_block *block;
     dt_matrix embedding, head;
-    const float *final_norm, *rope_cos, *rope_sin;
+    const float *final_norm;
+    const dt_rope *rope;
 } dt_segment;
 
 /* One forward over n rows; see engine.backend.segment.Step. paths == 0 means a chain. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CAPPED = 4096 }; /* logits that a thread caps at once */
+
 /* ---- norms ---------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -25,14 +27,43 @@ static void norm(forward *f, const float *weight)
     dt_run(f->pool, norm_row, &job, f->rows);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* x += norm(normed): where what a block's half adds is normed, it is in normed, which is free by then. */
+static void add_row(void *context, int32_t row)
+{
+    const norm_job *job = context;
+    const forward *f = job->f;
+    float *x = f->x + (int64_t)row * f->hidden, *added = f->normed + (int64_t)row * f->hidden;
+    f->kernels->rms_norm(added, job->weight, f->segment->hidden, f->hidden, f->segment->norm_eps, added);
+    for (int32_t i = 0; i < f->segment->hidden; i++) x[i] += added[i];
+}
+
+static void add_normed(forward *f, const float *weight)
+{
+    norm_job job = {f, weight};
+    if (weight) dt_run(f->pool, add_row, &job, f->rows);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+/* Where a half of a block puts what it adds. */
+static dt_output to_stream(const forward *f, const float *norm, const float *bias)
+{
+    return (dt_output){norm ? f->normed : f->x, bias, f->hidden, !norm};
+}
+
+static void feed(forward *f, const dt_mlp *mlp, dt_output out)
+{
+    dt_prepare(f, mlp->gate_up, 2, f->normed, f->rows, f->hidden, 0);
+    dt_project(f, mlp->gate_up, 2, f->normed, f->rows, f->hidden,
+               (dt_output){f->gate_up, mlp->gate_up_bias, 2 * f->inner, 0});
+    dt_prepare(f, &mlp->down, 1, f->act, f->rows, f->inner, 1);
+    dt_project(f, &mlp->down, 1, f->act, f->rows, f->inner, out);
+}
 
 static void run_block(forward *f, int32_t index)
 {
-    const dt_segment *s = f->segment;
-    const dt_block *block = &s->block[index];
+    const dt_block *block = &f->segment->block[index];
     f->block_index = index;
-    const dt_mlp *mlp = &block->mlp;
     norm(f, block->input_norm);
     dt_prepare(f, block->qkv, 3, f->normed, f->rows, f->hidden, 0);
     dt_project(f, block->qkv, 3, f->normed, f->rows, f->hidden,
@@ -40,26 +71,27 @@ static void run_block(forward *f, int32_t index)
     dt_attend(f);
     dt_prepare(f, &block->out, 1, f->mixed, f->rows, f->mixed_cols, 0);
     dt_project(f, &block->out, 1, f->mixed, f->rows, f->mixed_cols,
-               (dt_output){f->x, block->out_bias, f->hidden, 1});
+               to_stream(f, block->attention_norm, block->out_bias));
+    add_normed(f, block->attention_norm);
     norm(f, block->post_norm);
-    dt_prepare(f, mlp->gate_up, 2, f->normed, f->rows, f->hidden, 0);
-    dt_project(f, mlp->gate_up, 2, f->normed, f->rows, f->hidden,
-               (dt_output){f->gate_up, mlp->gate_up_bias, 2 * f->inner, 0});
-    dt_prepare(f, &mlp->down, 1, f->act, f->rows, f->inner, 1);
-    dt_project(f, &mlp->down, 1, f->act, f->rows, f->inner,
-               (dt_output){f->x, mlp->down_bias, f->hidden, 1});
+    if (block->experts.count) dt_consult(f, &block->experts, to_stream(f, block->mlp_norm, NULL));
+    else feed(f, &block->mlp, to_stream(f, block->mlp_norm, block->mlp.down_bias));
+    add_normed(f, block->mlp_norm);
 }
 
 static void enter(forward *f)
 {
     const int32_t hidden = f->segment->hidden;
+    const float scale = f->segment->embedding_scale;
     memset(f->x, 0, sizeof(float) * (size_t)f->rows * (size_t)f->hidden);
     for (int32_t row = 0; row < f->rows; row++) {
         float *x = f->x + (int64_t)row * f->hidden;
-        if (f->step->hidden_in)
+        if (f->step->hidden_in) {
             memcpy(x, f->step->hidden_in + (int64_t)(f->start + row) * hidden, sizeof(float) * (size_t)hidden);
-        else
-            dt_unpack_row(&f->segment->embedding, f->step->tokens[f->start + row], x);
+            continue;
+        }
+        dt_unpack_row(&f->segment->embedding, f->step->tokens[f->start + row], x);
+        for (int32_t i = 0; i < hidden; i++) x[i] *= scale;
     }
 }
 
@@ -69,6 +101,19 @@ static void leave(forward *f, float *out)
     for (int32_t row = 0; row < f->rows; row++)
         memcpy(out + (int64_t)(f->start + row) * hidden, f->x + (int64_t)row * f->hidden,
                sizeof(float) * (size_t)hidden);
+}
+
+typedef struct {
+    const forward *f;
+    float *logits;
+    int32_t count;
+} cap_job;
+
+static void cap_piece(void *context, int32_t index)
+{
+    const cap_job *job = context;
+    const int32_t from = index * CAPPED, left = job->count - from;
+    job->f->kernels->softcap(job->logits + from, left < CAPPED ? left : CAPPED, job->f->segment->logit_softcap);
 }
 
 /* Final norm, and the logits of the rows asked for; `done` of them came from earlier slices. */
@@ -88,9 +133,10 @@ static int32_t finish(forward *f, int32_t done)
         wanted++;
     }
     if (wanted) {
+        cap_job job = {f, step->logits + (int64_t)done * s->head.rows, wanted * s->head.rows};
         dt_prepare(f, &s->head, 1, f->normed, wanted, f->hidden, 0);
-        dt_project(f, &s->head, 1, f->normed, wanted, f->hidden,
-                   (dt_output){step->logits + (int64_t)done * s->head.rows, NULL, s->head.rows, 0});
+        dt_project(f, &s->head, 1, f->normed, wanted, f->hidden, (dt_output){job.logits, NULL, s->head.rows, 0});
+        if (s->logit_softcap > 0) dt_run(f->pool, cap_piece, &job, (job.count + CAPPED - 1) / CAPPED);
     }
     return done + wanted;
 }
@@ -134,8 +180,12 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
         .dim = dt_round_up(segment->head_dim, DT_LANES),
     };
     if (f.dim > MOST_DIM) return DT_BAD_ARGUMENT;
-    void *scratch = take_scratch(&f, step->rows < SLICE ? step->rows : SLICE);
-    if (!scratch) return DT_NO_MEMORY;
+    const int32_t most = step->rows < SLICE ? step->rows : SLICE;
+    void *scratch = take_scratch(&f, most);
+    if (!scratch || dt_take_mixture(&f, most)) {
+        free(scratch);
+        return DT_NO_MEMORY;
+    }
     int32_t done = 0;
     for (f.start = 0; f.start < step->rows; f.start += SLICE) {
         f.rows = step->rows - f.start < SLICE ? step->rows - f.start : SLICE;
@@ -150,6 +200,6 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
         if (segment->head.data) done = finish(&f, done);
         leave(&f, step->hidden_out);
     }
-    free(scratch);
+    free(scratch), free(f.mixture);
     return DT_OK;
 }

@@ -13,6 +13,9 @@ enum {
 /* Rows of one slice that attend along the same path. */
 typedef struct { int32_t path, first, count; } group;
 
+/* Where rows of a slice go among experts. */
+typedef struct dt_mixture dt_mixture;
+
 typedef struct {
     dt_pool *pool;
     const dt_kernels *kernels;
@@ -28,7 +31,10 @@ typedef struct {
     int32_t order[SLICE];                /* rows, grouped by path */
     group groups[SLICE];
     int32_t group_count;
+    dt_mixture *mixture;                 /* NULL where no block has experts */
 } forward;
+
+/* ---- project.c ------------------------------------------------------------------------------ */
 
 /* One matrix of a product. */
 typedef struct {
@@ -37,21 +43,39 @@ typedef struct {
     dt_output out;
 } dt_product;
 
-/* project.c: all products at once; threads claim rows of the matrices, whichever they belong to. */
+/* Whether any of the matrices is multiplied with quantised activations, and with floats. */
+int dt_takes_quantised(const dt_matrix *matrices, int32_t count);
+int dt_takes_floats(const dt_matrix *matrices, int32_t count);
+
+/* Products with matrices that lie one below the other in the output; returns how many. */
+int32_t dt_line_up(const dt_matrix *matrices, int32_t count, dt_activations x, dt_output out,
+                   dt_product *products);
+
+/* All products at once: threads claim rows of the matrices, whichever they belong to. */
 void dt_multiply(dt_pool *pool, const dt_kernels *kernels, const dt_product *products, int32_t count);
 
-/* project.c: makes x [rows, cols] ready for products with the matrices; if gated, computes it first. */
+/* Makes x [rows, cols] ready for products with the matrices; if gated, computes it first. */
 void dt_prepare(forward *f, const dt_matrix *matrices, int32_t count, float *x, int32_t rows,
                 int32_t cols, int gated);
 
-/* project.c: x * matrix^T of activations made ready; one matrix below the other in the output. */
+/* x * matrix^T of activations made ready, one matrix below the other in the output. */
 void dt_project(forward *f, const dt_matrix *matrices, int32_t count, const float *x, int32_t rows,
                 int32_t cols, dt_output out);
 
-/* attend.c: rows of the slice that share a path, together; once per slice. */
+/* ---- attend.c ------------------------------------------------------------------------------- */
+
+/* Rows of the slice that share a path, together; once per slice. */
 void dt_group_rows(forward *f);
 
-/* attend.c: keys and values of the slice into the cache, then qkv to mixed. */
+/* Keys and values of the slice into the cache, then qkv to mixed. */
 void dt_attend(forward *f);
+
+/* ---- experts.c ------------------------------------------------------------------------------ */
+
+/* Scratch memory for slices of so many rows, if the segment has experts; the caller frees f->mixture. */
+int32_t dt_take_mixture(forward *f, int32_t rows);
+
+/* What the rows' experts make of `normed`. */
+void dt_consult(forward *f, const dt_experts *experts, dt_output out);
 
 #endif

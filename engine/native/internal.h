@@ -40,6 +40,9 @@ typedef struct {
     int32_t stride, add;
 } dt_output;
 
+/* Keys [from, to) of a chunk that a row sees. */
+typedef struct { int32_t from, to; } dt_span;
+
 typedef struct {
     void (*quantise)(const float *x, int32_t row, int32_t cols, int32_t from, int32_t to,
                      dt_quantised *out, int8_t *spread);
@@ -47,10 +50,12 @@ typedef struct {
                      int32_t from, int32_t to);
     void (*rms_norm)(const float *x, const float *weight, int32_t cols, int32_t padded, float eps,
                      float *y);
-    void (*gated)(const float *gate, const float *up, int32_t count, float *y);
+    void (*gated[DT_ACTIVATIONS])(const float *gate, const float *up, int32_t count, float *y);
+    void (*exponentials)(float *x, int32_t count);
+    void (*softcap)(float *x, int32_t count, float cap);
     void (*to_half)(const float *x, int32_t count, uint16_t *y);
     void (*attend_chunk)(const uint16_t *keys, const uint16_t *values, int32_t dim,
-                         const float *const *query, const int32_t *visible, int32_t rows,
+                         const float *const *query, const dt_span *visible, int32_t rows, float cap,
                          float *peak, float *total, float *const *mixed);
 } dt_kernels;
 

@@ -29,4 +29,7 @@ enum { MOST_ROWS = 8 }; /* of activations, together; divides DT_TILE_ROWS */
 #endif
 #include "attention.h"
 
-const dt_kernels DT_KERNELS = {quantise, multiply, rms_norm, gated, to_half, attend_chunk};
+const dt_kernels DT_KERNELS = {
+    quantise, multiply, rms_norm, {gated_silu, gated_gelu_tanh, gated_swiglu_oai}, exponentials, softcap,
+    to_half, attend_chunk,
+};

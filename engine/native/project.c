@@ -9,6 +9,20 @@ enum {
     COLUMNS = 256,         /* of activations, per claimed piece */
 };
 
+int dt_takes_quantised(const dt_matrix *matrices, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (matrices[i].rows && dt_is_quantised(matrices[i].format)) return 1;
+    return 0;
+}
+
+int dt_takes_floats(const dt_matrix *matrices, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (matrices[i].rows && !dt_is_quantised(matrices[i].format)) return 1;
+    return 0;
+}
+
 static int32_t block_rows(const dt_matrix *matrix)
 {
     return dt_round_up(matrix->rows, DT_LANES) / DT_LANES;
@@ -50,16 +64,25 @@ void dt_multiply(dt_pool *pool, const dt_kernels *kernels, const dt_product *pro
     dt_run(pool, product_piece, &job, long_pieces + (rest + SHORT_PIECE - 1) / SHORT_PIECE);
 }
 
+int32_t dt_line_up(const dt_matrix *matrices, int32_t count, dt_activations x, dt_output out,
+                   dt_product *products)
+{
+    int32_t placed = 0;
+    for (int32_t i = 0; i < count; i++) {
+        if (!matrices[i].rows) continue;
+        products[placed++] = (dt_product){&matrices[i], x, out};
+        out.y += matrices[i].rows;
+        if (out.bias) out.bias += matrices[i].rows;
+    }
+    return placed;
+}
+
 void dt_project(forward *f, const dt_matrix *matrices, int32_t count, const float *x, int32_t rows,
                 int32_t cols, dt_output out)
 {
     dt_product products[MOST_PARTS];
-    for (int32_t i = 0; i < count; i++) {
-        products[i] = (dt_product){&matrices[i], {x, f->quantised, f->spread, rows, cols, cols}, out};
-        out.y += matrices[i].rows;
-        if (out.bias) out.bias += matrices[i].rows;
-    }
-    dt_multiply(f->pool, f->kernels, products, count);
+    const dt_activations in = {x, f->quantised, f->spread, rows, cols, cols};
+    dt_multiply(f->pool, f->kernels, products, dt_line_up(matrices, count, in, out, products));
 }
 
 /* ---- activations ---------------------------------------------------------------------------- */
@@ -77,7 +100,8 @@ static void gate_columns(const forward *f, int32_t row, int32_t from, int32_t to
     const int32_t inner = f->segment->intermediate, end = dt_round_up(inner, DT_LANES);
     const float *both = f->gate_up + (int64_t)row * 2 * f->inner;
     float *act = f->act + (int64_t)row * f->inner;
-    f->kernels->gated(both + from, both + inner + from, (to < end ? to : end) - from, act + from);
+    const int32_t count = (to < end ? to : end) - from;
+    f->kernels->gated[f->segment->activation](both + from, both + inner + from, count, act + from);
     for (int32_t i = inner; i < to; i++) act[i] = 0;
 }
 
@@ -96,8 +120,7 @@ static void prepare_columns(void *context, int32_t index)
 void dt_prepare(forward *f, const dt_matrix *matrices, int32_t count, float *x, int32_t rows,
                 int32_t cols, int gated)
 {
-    int quantised = 0;
-    for (int32_t i = 0; i < count; i++) quantised |= matrices[i].rows && dt_is_quantised(matrices[i].format);
+    const int quantised = dt_takes_quantised(matrices, count);
     if (!gated && !quantised) return;
     column_job job = {f, x, rows, cols, quantised, gated};
     dt_run(f->pool, prepare_columns, &job, (cols + COLUMNS - 1) / COLUMNS);

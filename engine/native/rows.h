@@ -37,14 +37,55 @@ static void rms_norm(const float *x, const float *weight, int32_t cols, int32_t 
         v_store(y + i, v_mul(v_mul(v_load(x + i), v_set1(scale)), v_load(weight + i)));
 }
 
-/* y = silu(gate) * up over `count` (a multiple of 16) numbers. */
-static void gated(const float *gate, const float *up, int32_t count, float *y)
+/* Feed-forwards over `count` (a multiple of 16) numbers: y = gate * sigmoid(...) * up. */
+ALWAYS_INLINE void gated(const int activation, const float *gate, const float *up, int32_t count, float *y)
 {
     for (int32_t i = 0; i < count; i += 16) {
-        v16 g = v_load(gate + i);
-        v16 one = v_set1(1.0f), minus = v_sub(v_zero(), g);
-        v_store(y + i, v_mul(v_div(g, v_add(one, v_exp(minus))), v_load(up + i)));
+        v16 g = v_load(gate + i), u = v_load(up + i), slope = g;
+        const v16 one = v_set1(1.0f);
+        if (activation == DT_GELU_TANH) { /* (1 + tanh(z)) / 2 = sigmoid(2 z), z = sqrt(2 / pi) (g + ...) */
+            const v16 cube = v_mul(v_mul(g, g), g);
+            slope = v_mul(v_set1(1.59576912f), v_fma(v_set1(0.044715f), cube, g));
+        } else if (activation == DT_SWIGLU_OAI) {
+            g = v_min(g, v_set1(7.0f));
+            u = v_add(v_max(v_min(u, v_set1(7.0f)), v_set1(-7.0f)), one);
+            slope = v_mul(v_set1(1.702f), g);
+        }
+        const v16 minus = v_sub(v_zero(), slope);
+        v_store(y + i, v_mul(v_div(g, v_add(one, v_exp(minus))), u));
     }
+}
+
+#define GATED(NAME, ACTIVATION)                                                          \
+    static void gated_##NAME(const float *gate, const float *up, int32_t count, float *y) \
+    {                                                                                    \
+        gated(ACTIVATION, gate, up, count, y);                                           \
+    }
+GATED(silu, DT_SILU)
+GATED(gelu_tanh, DT_GELU_TANH)
+GATED(swiglu_oai, DT_SWIGLU_OAI)
+
+/* x = exp(x) over `count` (a multiple of 16) numbers. */
+static void exponentials(float *x, int32_t count)
+{
+    for (int32_t i = 0; i < count; i += 16) v_store(x + i, v_exp(v_load(x + i)));
+}
+
+/* cap * tanh(x / cap), tanh(z) = 1 - 2 / (exp(2 z) + 1) */
+static inline v16 v_softcap(v16 x, float cap)
+{
+    const v16 power = v_exp(v_mul(x, v_set1(2.0f / cap))), one = v_set1(1.0f);
+    return v_mul(v_set1(cap), v_sub(one, v_div(v_set1(2.0f), v_add(power, one))));
+}
+
+static void softcap(float *x, int32_t count, float cap)
+{
+    const int32_t whole = count / 16 * 16, left = count - whole;
+    for (int32_t i = 0; i < whole; i += 16) v_store(x + i, v_softcap(v_load(x + i), cap));
+    float last[16] = {0};
+    memcpy(last, x + whole, sizeof(float) * (size_t)left);
+    v_store(last, v_softcap(v_load(last), cap));
+    memcpy(x + whole, last, sizeof(float) * (size_t)left);
 }
 
 static void to_half(const float *x, int32_t count, uint16_t *y)

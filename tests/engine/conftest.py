@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from full_models import full_decoder
 from native_models import native_decoder
 from session import Session
 from tiny_models import bundled_decoder, decoder, write_chat_model, write_model
@@ -70,6 +71,18 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> dict[Format, tuple[Decod
     target = write_model(root / "target")
     draft = write_model(root / "draft", "qwen2", seed=5, hidden_size=32, num_hidden_layers=1)
     return {fmt: (native_decoder(target, fmt), native_decoder(draft, fmt)) for fmt in PACKABLE}
+
+
+@pytest.fixture(scope="session")
+def featured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Decoder]:
+    """Native models with windows shorter than the texts and trees of tests, softcaps, experts."""
+    root = tmp_path_factory.mktemp("featured")
+    windows = {"gemma2": 12, "gemma3_text": 30, "gpt_oss": 7}
+    models = {
+        family: native_decoder(write_model(root / family, family, sliding_window=window), Format.Q8)
+        for family, window in windows.items()
+    }
+    return {**models, "every feature": full_decoder(Format.Q4)}
 
 
 @pytest.fixture(scope="session")

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+import ctypes as c
+from collections.abc import Iterable, Sequence
+from itertools import chain, groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.native.library import Block, Format, Matrix, Mlp, aligned
+from engine.backend.native.library import Block, Experts, Format, Matrix, Mlp, aligned, library
 from engine.backend.native.matrix import LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import WEIGHTS
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats, Readable, Weights
-from engine.model.config import ModelConfig
+from engine.model.config import Experts as ExpertsConfig
+from engine.model.config import ModelConfig, RopeConfig
 
 VECTOR = 32
 """Norms are padded with zeros to a multiple of this, as activations are."""
 
 
 class BlockPacker:
-    """Packs what a segment needs of a model's weights, and holds it.
+    """Packs what a segment needs of a model's weights.
 
     Args:
-        fmt: of all matrices; None leaves every matrix as it is stored.
+        fmt: of all matrices but the routers; None leaves every matrix as it is stored.
+
+    Attributes:
+        packed, vectors, experts: the memory of everything that was handed out.
+        ropes: the different ways in which the blocks rotate.
     """
 
     def __init__(
@@ -33,21 +39,50 @@ class BlockPacker:
         self._config, self._weights, self._format, self._pool = config, weights, fmt, pool
         self.packed: list[Packed] = []
         self.vectors: list[NDArray[np.float32]] = []
+        self.experts: list[c.Array[Mlp]] = []
+        self.ropes: list[RopeConfig] = []
 
     def block(self, index: int) -> Block:
         """A whole decoder block."""
-        prefix, config = f"model.layers.{index}.", self._config
+        prefix, config, own = f"model.layers.{index}.", self._config, self._config.blocks[index]
         qkv = [f"{prefix}self_attn.{part}_proj" for part in "qkv"]
         out = f"{prefix}self_attn.o_proj"
-        return Block(
+        block = Block(
             qkv=(Matrix * 3)(*self._parts(qkv)),
             out=self.matrix(f"{out}.weight"),
             qkv_bias=self._bias(config.qkv_bias, qkv),
             out_bias=self._bias(config.attention_out_bias, [out]),
-            input_norm=self.vector(f"{prefix}input_layernorm.weight"),
-            post_norm=self.vector(f"{prefix}post_attention_layernorm.weight"),
-            mlp=self._mlp(f"{prefix}mlp."),
+            rope=-1 if own.rope is None else self._rope(own.rope),
+            window=own.window,
         )
+        self._norms(block, prefix)
+        if own.experts is None:
+            block.mlp = self._mlp(f"{prefix}mlp.")
+        else:
+            block.experts = self._mixture(f"{prefix}mlp.", own.experts)
+        return block
+
+    def _norms(self, block: Block, prefix: str) -> None:
+        config = self._config
+        names = {"input_norm": "input_layernorm"}
+        if config.output_norms:
+            names["attention_norm"] = "post_attention_layernorm"
+            names["post_norm"] = "pre_feedforward_layernorm"
+            names["mlp_norm"] = "post_feedforward_layernorm"
+        else:
+            names["post_norm"] = "post_attention_layernorm"
+        if config.qk_norm:
+            names |= {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
+        for field, name in names.items():
+            setattr(block, field, self.vector(f"{prefix}{name}.weight"))
+        if config.sinks:
+            block.sinks = self.vector(f"{prefix}self_attn.sinks")
+
+    def _rope(self, rope: RopeConfig) -> int:
+        """Its place among the segment's."""
+        if rope not in self.ropes:
+            self.ropes.append(rope)
+        return self.ropes.index(rope)
 
     def _mlp(self, prefix: str) -> Mlp:
         gate_up, down = [f"{prefix}{part}_proj" for part in ("gate", "up")], f"{prefix}down_proj"
@@ -58,9 +93,57 @@ class BlockPacker:
             down_bias=self._bias(self._config.mlp_bias, [down]),
         )
 
+    def _mixture(self, prefix: str, config: ExpertsConfig) -> Experts:
+        router, inner, hidden = (
+            f"{prefix}router",
+            config.intermediate_size,
+            self._config.hidden_size,
+        )
+        experts = [f"{prefix}experts.{expert}." for expert in range(config.count)]
+        gate_up = [[f"{expert}gate_proj", f"{expert}up_proj"] for expert in experts]
+        down = [[f"{expert}down_proj"] for expert in experts]
+        mlps = (Mlp * config.count)()
+        parts = self._stack(gate_up, inner), self._stack(down, hidden)
+        for mlp, both, (last,) in zip(mlps, *parts, strict=True):
+            mlp.gate_up, mlp.down = (Matrix * 2)(*both), last
+        if config.bias:
+            starts = self._biases(chain(*gate_up)), self._biases(chain(*down))
+            for index, mlp in enumerate(mlps):
+                mlp.gate_up_bias = starts[0] + index * 2 * inner * c.sizeof(c.c_float)
+                mlp.down_bias = starts[1] + index * hidden * c.sizeof(c.c_float)
+        self.experts.append(mlps)
+        return Experts(
+            router=self._router(f"{router}.weight"),
+            router_bias=self._bias(config.bias, [router]),
+            expert=mlps,
+            count=config.count,
+            used=config.used,
+            intermediate=inner,
+            normalise=config.normalise,
+        )
+
+    def _stack(self, experts: Sequence[Sequence[str]], rows: int) -> list[list[Matrix]]:
+        """For each expert its matrices with one output; packed as one, as there are thousands."""
+        names = [f"{layer}.weight" for layer in chain(*experts)]
+        if rows % LANES or len(set(map(self._format_of, names))) > 1:
+            return [self._parts(layers) for layers in experts]
+        whole = self.matrix(*names)
+        height = whole.rows // len(experts)
+        step = library().dt_packed_bytes(whole.format, height, whole.cols)
+        starts = (whole.data + index * step for index in range(len(experts)))
+        return [[Matrix(start, whole.format, height, whole.cols)] for start in starts]
+
+    def _router(self, name: str) -> Matrix:
+        """Small, and its choices are all or nothing: never quantised here."""
+        kind = self._weights.kind(name) if isinstance(self._weights, Readable) else ""
+        return self._pack([name], NATIVE_KINDS.get(kind, Format.F32))
+
     def matrix(self, *names: str) -> Matrix:
         """The named matrices, all of one format, one below the other."""
-        packed = pack(self._pool, self._weights, names, self._format_of(names[0]))
+        return self._pack(names, self._format_of(names[0]))
+
+    def _pack(self, names: Sequence[str], fmt: Format) -> Matrix:
+        packed = pack(self._pool, self._weights, names, fmt)
         self.packed.append(packed)
         return packed.struct
 
@@ -88,12 +171,13 @@ class BlockPacker:
         return self._weights
 
     def _bias(self, present: bool, layers: Sequence[str]) -> int | None:
-        if not present:
-            return None
+        return self._biases(layers) if present else None
+
+    def _biases(self, layers: Iterable[str]) -> int:
         return self._keep([self._weights.float32(f"{layer}.bias") for layer in layers])
 
     def vector(self, name: str) -> int:
-        """Address of a norm's weights."""
+        """Address of a norm's weights, or of sinks."""
         vector = self._weights.float32(name)
         return self._keep([vector, np.zeros(-len(vector) % VECTOR, dtype=np.float32)])
 

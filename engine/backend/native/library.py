@@ -40,6 +40,14 @@ class Format(IntEnum):
     MXFP4 = 15
 
 
+class Activation(IntEnum):
+    """What the gate of a feed-forward goes through, by `ModelConfig`'s names."""
+
+    SILU = 0
+    GELU_TANH = 1
+    SWIGLU_OAI = 2
+
+
 class Isa(IntEnum):
     """Instruction sets, slowest first; all give the same bits."""
 
@@ -71,15 +79,48 @@ class Mlp(c.Structure):
     )
 
 
+class Experts(c.Structure):
+    """dt_experts."""
+
+    _fields_ = (
+        ("router", Matrix),
+        ("router_bias", c.c_void_p),
+        ("expert", c.POINTER(Mlp)),
+        *((name, c.c_int32) for name in ("count", "used", "intermediate", "normalise")),
+    )
+
+
 class Block(c.Structure):
     """dt_block."""
 
     _fields_ = (
         ("qkv", Matrix * 3),
         ("out", Matrix),
-        *((name, c.c_void_p) for name in ("qkv_bias", "out_bias", "input_norm", "post_norm")),
+        *(
+            (name, c.c_void_p)
+            for name in (
+                "qkv_bias",
+                "out_bias",
+                "input_norm",
+                "post_norm",
+                "attention_norm",
+                "mlp_norm",
+                "query_norm",
+                "key_norm",
+                "sinks",
+            )
+        ),
+        ("rope", c.c_int32),
+        ("window", c.c_int32),
         ("mlp", Mlp),
+        ("experts", Experts),
     )
+
+
+class Rope(c.Structure):
+    """dt_rope."""
+
+    _fields_ = (("cosine", c.c_void_p), ("sine", c.c_void_p), ("dim", c.c_int32))
 
 
 class SegmentStruct(c.Structure):
@@ -95,16 +136,24 @@ class SegmentStruct(c.Structure):
                 "heads",
                 "kv_heads",
                 "head_dim",
-                "positions",
+                "activation",
             )
         ),
-        ("norm_eps", c.c_float),
+        *(
+            (name, c.c_float)
+            for name in (
+                "norm_eps",
+                "attention_scale",
+                "attention_softcap",
+                "logit_softcap",
+                "embedding_scale",
+            )
+        ),
         ("block", c.POINTER(Block)),
         ("embedding", Matrix),
         ("head", Matrix),
         ("final_norm", c.c_void_p),
-        ("rope_cos", c.c_void_p),
-        ("rope_sin", c.c_void_p),
+        ("rope", c.POINTER(Rope)),
     )
 
 

@@ -9,15 +9,16 @@ from collections.abc import Collection, Sequence
 from engine.backend.native.blocks import BlockPacker
 from engine.backend.native.drafting import DraftCall
 from engine.backend.native.library import (
+    Activation,
     Block,
     Format,
     SegmentStruct,
     library,
-    pointer,
     refusal,
 )
 from engine.backend.native.matrix import EMPTY
 from engine.backend.native.pool import ThreadPool, shared_pool
+from engine.backend.native.rope_tables import RopeTables
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
@@ -34,7 +35,6 @@ from engine.backend.segment import (
 )
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
-from engine.model.rope import rotations
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD
 
 KEPT_ROWS = 64
@@ -109,9 +109,9 @@ class NativeSegment:
     ) -> None:
         self._config, self._range, self._pool = config, blocks, pool
         packer = BlockPacker(config, weights, fmt, pool)
-        self._packed, self._vectors = packer.packed, packer.vectors
-        self._rope: tuple[Floats, Floats] | None = None
+        self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
         self._blocks = (Block * len(blocks))(*map(packer.block, blocks))
+        self._ropes = RopeTables(packer.ropes)
         self._struct = SegmentStruct(
             blocks=len(blocks),
             hidden=config.hidden_size,
@@ -119,8 +119,14 @@ class NativeSegment:
             heads=config.num_heads,
             kv_heads=config.num_kv_heads,
             head_dim=config.head_dim,
+            activation=Activation[config.activation.upper()],
             norm_eps=config.rms_norm_eps,
+            attention_scale=config.attention_scale,
+            attention_softcap=config.attention_softcap,
+            logit_softcap=config.logit_softcap,
+            embedding_scale=config.embedding_scale,
             block=self._blocks,
+            rope=self._ropes.struct,
             embedding=EMPTY,
             head=EMPTY,
         )
@@ -173,10 +179,7 @@ class NativeSegment:
 
     def new_cache(self, slots: int) -> NativeCache:
         """An empty cache with room for `slots` tokens."""
-        if self._rope is None or slots > len(self._rope[0]):
-            self._rope = rotations(self._config.rope, slots)
-            self._struct.positions = slots
-            self._struct.rope_cos, self._struct.rope_sin = map(pointer, self._rope)
+        self._ropes.reach(slots)
         return NativeCache(self._struct, slots)
 
     def draft(

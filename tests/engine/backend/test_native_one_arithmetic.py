@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from full_models import full_decoder
 from native_models import native_decoder
 from test_one_arithmetic import (
     LENGTH,
@@ -58,11 +60,20 @@ def hashes(model: Decoder, chunks: tuple[int, ...]) -> dict[tuple[object, ...], 
 @pytest.mark.parametrize("fmt", PACKABLE, ids=lambda fmt: fmt.name)
 @pytest.mark.parametrize("name", ["grouped heads", "odd widths", "biases"])
 def test_one_hash(name: str, fmt: Format, folders: dict[str, Path]) -> None:
+    assert_one_hash(lambda pool: native_decoder(folders[name], fmt, pool))
+
+
+@pytest.mark.parametrize("fmt", [None, Format.Q4], ids=["stored", "Q4"])
+def test_one_hash_with_every_feature(fmt: Format | None) -> None:
+    assert_one_hash(lambda pool: full_decoder(fmt, pool))
+
+
+def assert_one_hash(build: Callable[[ThreadPool], Decoder]) -> None:
     found: dict[tuple[object, ...], str] = {}
     for isa in ISAS:
         assert library().dt_use_isa(isa) == 0
         for threads in (1, 2, 3):
-            model = native_decoder(folders[name], fmt, ThreadPool(threads))
+            model = build(ThreadPool(threads))
             chunks = (1, 7, 64, 512) if threads == 2 else (7, 512)
             cells = hashes(model, chunks if isa is ISAS[-1] else (64,))
             found |= {(isa.name, threads, *cell): value for cell, value in cells.items()}

@@ -175,6 +175,25 @@ def test_quantised_models_under_random_budgets_and_trees(
             assert speculative.tokens == plain.tokens
 
 
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize("name", ["gemma2", "gemma3_text", "gpt_oss", "every feature"])
+def test_windows_softcaps_and_experts(
+    name: str, sampling: SamplingParams, featured: dict[str, Decoder]
+) -> None:
+    target = featured[name]
+    drafter = drafters("the target itself", target, target)
+    rng = np.random.default_rng(3)
+    prompt = random_prompt(rng, target.config.vocab_size)
+    plain = decode(target, prompt, sampling)
+    random = OracleDrafter(plain.tokens, len(prompt), target.config.vocab_size, rng)
+    for source in (drafter, random):
+        speculative = decode(
+            target, prompt, sampling, drafter=source, controller=RandomController(rng)
+        )
+        assert speculative.tokens == plain.tokens
+        assert len(speculative.rounds) < len(plain.rounds)
+
+
 def test_a_second_turn_reuses_the_first(tiny: Decoder, tiny_draft: Decoder) -> None:
     rng = np.random.default_rng(21)
     sampling = SAMPLINGS["sampled"]

@@ -42,7 +42,17 @@ def run(target: Decoder, answer: list[int], prompt: list[int], params: SamplingP
 def test_one_call_is_one_after_the_other(
     sampling: SamplingParams, native: dict[Format, tuple[Decoder, Decoder]]
 ) -> None:
-    target = native[Format.Q8][0]
+    assert_one_call_is_one_after_the_other(native[Format.Q8][0], sampling)
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3_text", "gpt_oss", "every feature"])
+def test_one_call_is_one_after_the_other_with_every_feature(
+    name: str, featured: dict[str, Decoder]
+) -> None:
+    assert_one_call_is_one_after_the_other(featured[name], SAMPLINGS["sampled"])
+
+
+def assert_one_call_is_one_after_the_other(target: Decoder, sampling: SamplingParams) -> None:
     assert target.verifies_trees
     apart = OneAfterTheOther(target.config, target.segments)
     prompt = list(range(3, 64))  # the tree lies across a border between chunks of keys

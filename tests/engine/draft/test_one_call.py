@@ -86,28 +86,40 @@ def test_one_call_is_level_by_level(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drafting, "PATIENCE", 60.0)
-    rng = np.random.default_rng(7)
     for model in native[fmt]:
-        assert model.drafts_trees
-        twins = Twins(model)
-        # Long enough to draft across a border between chunks of 64 keys, and up to a full context.
-        tokens = rng.integers(3, 320, 50).tolist()
-        context = DraftContext(tokens, Sampler(sampling), lambda: False)
-        twins.begin(context)
-        while len(tokens) < CONTEXT + 3:
-            budget = Budget(
-                nodes=int(rng.integers(1, 40)),
-                depth=int(rng.integers(1, 8)),
-                width=int(rng.integers(1, 6)),
-                floor=float(rng.choice([0.0, 0.2])),
-            )
-            one, many = twins.propose(context, budget)
-            assert_same_trees(one, many)
-            twins.assert_same_states()
-            committed = random_path(one, rng)
-            twins.observe(committed)
-            tokens += committed
-        assert one.drafted == 0, "past its context it proposes nothing"
+        assert_one_call_is_level_by_level(model, sampling)
+
+
+def test_one_call_is_level_by_level_with_every_feature(
+    featured: dict[str, Decoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafting, "PATIENCE", 60.0)
+    for model in featured.values():
+        assert_one_call_is_level_by_level(model, SAMPLINGS["sampled"])
+
+
+def assert_one_call_is_level_by_level(model: Decoder, sampling: SamplingParams) -> None:
+    assert model.drafts_trees
+    rng = np.random.default_rng(7)
+    twins = Twins(model)
+    # Long enough to draft across a border between chunks of 64 keys, and up to a full context.
+    tokens = rng.integers(3, 320, 50).tolist()
+    context = DraftContext(tokens, Sampler(sampling), lambda: False)
+    twins.begin(context)
+    while len(tokens) < CONTEXT + 3:
+        budget = Budget(
+            nodes=int(rng.integers(1, 40)),
+            depth=int(rng.integers(1, 8)),
+            width=int(rng.integers(1, 6)),
+            floor=float(rng.choice([0.0, 0.2])),
+        )
+        one, many = twins.propose(context, budget)
+        assert_same_trees(one, many)
+        twins.assert_same_states()
+        committed = random_path(one, rng)
+        twins.observe(committed)
+        tokens += committed
+    assert one.drafted == 0, "past its context it proposes nothing"
 
 
 def random_path(tree: TokenTree, rng: np.random.Generator) -> list[int]:
