@@ -21,6 +21,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.model.channels import said_in
 from engine.model.disguise import Disguise
 from engine.model.template_sandbox import SandboxedTemplate, TemplateFailure
 from engine.model.template_source import (
@@ -199,12 +200,13 @@ class ChatTemplate:
         plain: list[dict[str, str]] = []
         for turn in turns:
             answer = turn.role is Role.ASSISTANT
-            hidden = disguise.hide_answer(turn.text) if answer else disguise.hide(turn.text)
+            text = said_in(turn.text) if answer and tokenizer.channels else turn.text
+            hidden = disguise.hide_answer(text) if answer else disguise.hide(text)
             plain.append({"role": turn.role.value, "content": hidden})
             marked.append(plain[-1])
-            if answer and self._goes_in_by_ids(turn, tokenizer):
+            if answer and (ids := self._own_ids(turn, tokenizer)):
                 mark = disguise.mark()
-                marks[mark] = turn.token_ids or ()
+                marks[mark] = ids
                 marked[-1] = {"role": turn.role.value, "content": mark}
         text = render(marked, add_generation_prompt=True)
         lost = _not_once(marks, text)
@@ -233,9 +235,15 @@ class ChatTemplate:
             tuple(tokenizer.encode_rendered(cut + opening, splices={cut: ()})),
         )
 
-    def _goes_in_by_ids(self, answer: Message, tokenizer: Tokenizer) -> bool:
+    def _own_ids(self, answer: Message, tokenizer: Tokenizer) -> Sequence[int]:
+        """The ids with which a past answer goes in; none for one that goes in as text."""
+        if not answer.token_ids or not _says(answer, tokenizer):
+            return ()
+        if tokenizer.channels:
+            said = tokenizer.channels.said(answer.token_ids, tokenizer.token_bytes)
+            return () if said is None else said
         thought = THOUGHT in answer.text and THOUGHT in self._template.source
-        return bool(answer.token_ids) and not thought and _says(answer, tokenizer)
+        return () if thought else answer.token_ids
 
 
 def _as_prompted(text: str, header: str, marks: Mapping[str, Sequence[int]]) -> str:
@@ -261,6 +269,8 @@ def answer_ids(answer: Message, tokenizer: Tokenizer) -> list[int]:
     """An answer's own ids, or those of its text when there are none that say it."""
     if answer.token_ids is not None and _says(answer, tokenizer):
         return list(answer.token_ids)
+    if tokenizer.channels:
+        return tokenizer.channels.tokens_of(answer.text, tokenizer.encode_text)
     return tokenizer.encode_text(answer.text)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,7 +25,7 @@ NOTHING = Released()
 
 @dataclass(slots=True)
 class _Held:
-    """A token whose text is not decided yet. `whole`: no half character follows its text."""
+    """A token whose text is not decided yet. `whole`: nothing half follows its text."""
 
     token_id: int
     origin: Origin
@@ -37,7 +36,8 @@ class _Held:
 class TextStream:
     """Turns committed tokens into text, one token at a time; work per token is bounded.
 
-    Held back are incomplete UTF-8 characters and tokens in which a stop string may have begun.
+    Held back are incomplete UTF-8 characters, incomplete headers of messages in channels, and
+    tokens in which a stop string may have begun.
     The answer ends before the first stop string to be complete (the leftmost, if one token
     completes several).
 
@@ -48,10 +48,8 @@ class TextStream:
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
         self._tokenizer = tokenizer
         self._stop = tuple(text for text in stop if text)
-        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._spaces_to_drop = tokenizer.leading_spaces
+        self._shown = tokenizer.shown_text()
         self._held: list[_Held] = []
-        self._half = False  # the last token ended inside a character
         self._position = 0
         self._finished = False
         self._whole = True
@@ -71,16 +69,16 @@ class TextStream:
             raise ValueError("the answer has ended")
         self.pushed += 1
         self._last = (token_id, origin)
-        text = self._drop_spaces(self._utf8.decode(self._tokenizer.token_bytes(token_id)))
-        self._half = bool(self._utf8.getstate()[0])
-        self._held.append(_Held(token_id, origin, text, not self._half))
+        text = self._shown.push(token_id)
+        self._held.append(_Held(token_id, origin, text, not self._shown.half))
         return self._decide() if text else NOTHING
 
     def push_all(self, token_ids: Sequence[int], drafted: int) -> Released:
         """`push` tokens, of which the first `drafted` were drafted, up to a stop string."""
         pieces = [self._tokenizer.token_bytes(token) for token in token_ids]
         origins = [Origin.DRAFTED] * drafted + [Origin.TARGET] * (len(pieces) - drafted)
-        undecided = self._held or self._half or self._stop or self._spaces_to_drop
+        decided = self._shown.plain and self._shown.marks.isdisjoint(token_ids)
+        undecided = self._held or self._stop or not decided
         if not undecided and all(piece and piece.isascii() for piece in pieces):
             return self._show(token_ids, pieces, origins)
         released = NOTHING
@@ -113,7 +111,7 @@ class TextStream:
     @property
     def undecided(self) -> bool:
         """Whether the last token's text, or a part of it, is held back."""
-        return bool(self._held) or self._half
+        return bool(self._held) or self._shown.half
 
     def resume(self, token_ids: Sequence[int], shown: str) -> None:
         """Take in the tokens of a begun answer before the first `push`; `shown` is their text.
@@ -121,22 +119,21 @@ class TextStream:
         Spans go on behind that text. Stop strings are looked for in new text only: what might have
         become one was not shown. Half a character at the end is completed by what comes.
         """
-        begun = self._tokenizer.decode_both(token_ids)[1]
+        begun = self._shown.push_all(token_ids)
         if begun == shown:
-            written = b"".join(map(self._tokenizer.token_bytes, token_ids))
-            self._drop_spaces(self._utf8.decode(written))
-            self._half = bool(self._utf8.getstate()[0])
-            self._whole = not self._half
+            self._whole = not self._shown.half
             self._last = (token_ids[-1] if token_ids else 0, Origin.TARGET)
+        else:
+            self._shown.forget_half()
         self._position = _utf16_length(shown)
         if shown:
-            self._spaces_to_drop = 0
+            self._shown.keep_spaces()
 
     def open(self, token_ids: Sequence[int]) -> Released:
         """Show what the template has begun the answer with; no stop string is looked for in it."""
         self.pushed += len(token_ids)
         for token in token_ids:
-            text = self._drop_spaces(self._utf8.decode(self._tokenizer.token_bytes(token)))
+            text = self._shown.push(token)
             self._held.append(_Held(token, Origin.TARGET, text, whole=True))
         return self._release(len(self._held))
 
@@ -161,7 +158,7 @@ class TextStream:
         if self.stopped or self._finished:
             return NOTHING
         self._finished = True
-        rest = self._drop_spaces(self._utf8.decode(b"", final=True))
+        rest = self._shown.finish()
         if rest and self._held:
             self._held[-1].text += rest
             self._held[-1].whole = True
@@ -170,15 +167,6 @@ class TextStream:
             self.kept -= 1
         # After a stop string nothing is held any more, and the second part is empty.
         return self._decide() + self._release(len(self._held))
-
-    def _drop_spaces(self, text: str) -> str:
-        while self._spaces_to_drop and text:
-            if text[0] != " ":
-                self._spaces_to_drop = 0
-                break
-            text = text[1:]
-            self._spaces_to_drop -= 1
-        return text
 
     def _decide(self) -> Released:
         """Release every held token before the first one that may belong to a stop string."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
 import re
@@ -14,9 +13,11 @@ import tokenizers
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.model.channels import Channels
 from engine.model.disguise import translated
 from engine.model.json_object import DOWNLOAD_AGAIN
 from engine.model.recent_ids import RecentIds
+from engine.model.shown_text import ShownText
 from engine.model.text_ends import TextEnds, folder_ends, gguf_ends
 from engine.model.token_bytes import ByteRules
 from engine.model.vocabulary.description import Vocabulary
@@ -49,6 +50,7 @@ class Tokenizer:
             token.content: index for index, token in added.items() if token.special
         }
         self._control_pattern = _pattern(token for token in added.values() if token.special)
+        self.channels = Channels.of(self.control_tokens)
         self._forbidden = set(self.control_tokens.values()) - {self._unknown_id()}
         self._added = frozenset(added)
         self._rules = ByteRules.from_json(self._description.get("decoder"))
@@ -197,16 +199,22 @@ class Tokenizer:
         """How many spaces are dropped at the start of a decoded text (SentencePiece: one)."""
         return self._rules.leading_spaces
 
+    def shown_text(self) -> ShownText:
+        """What turns an answer's tokens into text, one at a time."""
+        return ShownText(self.token_bytes, self.leading_spaces, self.channels)
+
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, control tokens included; broken UTF-8 shows as U+FFFD."""
+        """The text of ids, control tokens included; broken UTF-8 shows as U+FFFD.
+
+        Where answers come in channels, it is what an answer of these ids shows.
+        """
         return self.decode_both(ids)[0]
 
     def decode_both(self, ids: Iterable[int]) -> tuple[str, str]:
         """`decode`, and the same without half a character at the end."""
-        written = codecs.getincrementaldecoder("utf-8")("replace")
-        text = written.decode(b"".join(map(self.token_bytes, ids)))
-        whole = text[min(len(text) - len(text.lstrip(" ")), self.leading_spaces) :]
-        return whole + written.decode(b"", final=True), whole
+        shown = self.shown_text()
+        whole = shown.push_all(ids)
+        return whole + shown.finish(), whole
 
     def _unknown_id(self) -> int | None:
         """The id that stands for unknown characters; plain text may well yield it."""
