@@ -30,7 +30,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 _HTML = re.compile(
     "</?(?:table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|ul|ol|li|p|br|hr|a|img"
-    "|strong|em|b|i|u|s|sub|sup|code|pre)>"
+    "|strong|em|b|i|u|sub|sup|code|pre)>"
 )
 
 
@@ -251,7 +251,7 @@ def _with_control_mark(token: object) -> object:
     """Mark as special any added token that could be more than a piece of ordinary text.
 
     Ordinary are words, single characters, runs of blanks, and the tags of HTML, which Gemma's
-    vocabulary has.
+    vocabulary has; but `</s>`, which in other vocabularies ends a text.
     """
     if not isinstance(token, dict) or not isinstance(token.get("content"), str):
         return token
