@@ -27,7 +27,7 @@ MORE = [
     "I'LL don't they'Ve 1234567 ١٢٣ Ⅻ ½",
     "\x00\x01\x7f\u2028\ufeff",
     "עברית العربية हिन्दी ไทย 한국어 日本語",
-    "▁ ▁▁ <0x0A> <s></s> <unk> <|end|>",
+    "▁ ▁▁ <0x0A> <s> <unk> <|end|>",
     *(" " * length for length in range(1, 40)),
 ]
 
