@@ -8,10 +8,10 @@ from __future__ import annotations
 from itertools import cycle
 from pathlib import Path
 
-from engine.bench.forward import decoder_for
-from engine.bench.random_weights import RandomWeights
+from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shapes import shape
-from engine.commands import Load, Mode, WeightFormat
+from engine.bench.subject import random_subject
+from engine.commands import Load, Mode
 from engine.decode.controller import Controller
 from engine.events import PlanSummary
 from engine.hub.local import bundled_target
@@ -75,7 +75,7 @@ def shape_path(name: str) -> Path:
 
 def _random_pair(path: Path, context: int) -> LoadedPair:
     config = shape(path.name)
-    decoder = decoder_for(config, RandomWeights(config), WeightFormat.Q4)
+    decoder = random_subject(config, SHAPE_FORMAT).decoder
     plan = PlanSummary(Mode.PLAIN, "CPU", None, None, context, decoder.signature, ())
     return LoadedPair(
         path=path,

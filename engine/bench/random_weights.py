@@ -1,62 +1,154 @@
-"""Random weights of any shape, made quickly: speed depends on the shape, not on the values."""
+"""Random weights of any shape in any type, made quickly: speed does not depend on the values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.native.library import Format
-from engine.backend.native.matrix import LANES, Packed, empty, pack_rows
-from engine.backend.native.pool import ThreadPool
-from engine.backend.segment import Floats
+from engine.backend.segment import Floats, Stretch
+from engine.bench.recipes import tensor_kinds
 from engine.model.config import ModelConfig
+from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
 
-STRETCH = 61
-"""Different groups of 16 rows in random weights."""
+LANES = 16
+GROUPS = 61
+"""Different groups of 16 rows in random weights; a prime, so that nothing repeats in step."""
+PIECE_BYTES = 4 << 20
+
+_SCALES: Mapping[str, tuple[tuple[int, float], ...]] = {
+    "Q4_0": ((0, 1),),
+    "Q4_1": ((0, 1), (2, -7.5)),
+    "Q5_0": ((0, 1),),
+    "Q5_1": ((0, 1), (2, -15.5)),
+    "Q8_0": ((0, 1),),
+    "Q2_K": ((80, 1), (82, 1.5)),
+    "Q3_K": ((108, 1),),
+    "Q4_K": ((0, 1), (2, 7.5)),
+    "Q5_K": ((0, 1), (2, 15.5)),
+    "Q6_K": ((208, 1),),
+    "IQ4_NL": ((0, 1),),
+    "IQ4_XS": ((0, 1),),
+}
+"""Where a block has its fp16 scales, and their sizes to each other: then its mean is about 0.
+
+All its other bits may be anything.
+"""
+
+_FLOATS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
 
 class RandomWeights:
-    """Weights of a shape, made on demand: one stretch of noise over and over.
+    """Weights of a shape, made on demand: the same groups of rows over and over, in random order.
 
     The spread keeps hidden states of the usual size through the layers.
+
+    Args:
+        wanted: one of `engine.bench.recipes.FORMATS`.
+        readable: types that the reader knows; matrices of others are widened to fp32 for it. None:
+            it knows all.
     """
 
-    def __init__(self, config: ModelConfig, seed: int = 0) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        wanted: str,
+        seed: int = 0,
+        readable: Collection[str] | None = None,
+    ) -> None:
         self._shapes = expected_tensors(config)
-        self._seed = seed
-        self._stretches: dict[tuple[Format, int], NDArray[np.uint8]] = {}
+        self._kinds = tensor_kinds(config, wanted)
+        self._seed, self._readable = seed, readable
+        self._groups: dict[tuple[str, int], NDArray[np.uint8]] = {}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self._shapes[name]
+
+    def kind(self, name: str) -> str:
+        """What `stretches` gives; vectors are in fp32."""
+        kind = self._kinds.get(name, "F32")
+        return kind if self._readable is None or kind in self._readable else "F32"
 
     def float32(self, name: str) -> Floats:
         """The tensor as a C-contiguous fp32 array."""
         extents = self._shapes[name]
         if len(extents) == 1:
             return np.full(extents, 1.0 if "norm" in name else 0.01, dtype=np.float32)
-        # A prime length, so that no two rows of a matrix repeat in step.
-        return np.resize(self._noise(1_000_003, extents[1], name), extents)
+        return np.concatenate([widened(part, self._kinds[name]) for part in self._rows(name)])
 
-    def packed(self, names: Sequence[str], fmt: Format, make: Callable[[], Packed]) -> Packed:
-        """The matrices in native blocks: 16 rows at a time out of a packed stretch, at random."""
-        del make  # packing billions of weights takes long
-        rows, cols = sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]
-        stretch = self._stretches.get((fmt, cols))
-        if stretch is None:
-            noise = self._noise(STRETCH * LANES * cols, cols, str(fmt)).reshape(-1, cols)
-            stretch = pack_rows(ThreadPool(1), noise, fmt).data.reshape(STRETCH, -1)
-            self._stretches[fmt, cols] = stretch
-        matrix = empty(fmt, rows, cols)
-        blocks = matrix.data.reshape(-1, stretch.shape[1])
-        order = self._rng(names[0]).integers(0, STRETCH, len(blocks))
-        np.take(
-            stretch, order, axis=0, out=blocks, mode="clip"
-        )  # "raise" would go by way of a copy
-        return matrix
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        """A matrix from top to bottom, some megabytes at a time, in the same memory."""
+        kind = self._kinds[name]
+        for part in self._rows(name):
+            same = self.kind(name) == kind
+            yield part.view(_FLOATS.get(kind, np.uint8)) if same else widened(part, kind)
 
-    def _noise(self, count: int, cols: int, name: str) -> Floats:
-        spread = np.float32(cols**-0.5)
-        return self._rng(name).standard_normal(count, dtype=np.float32) * spread
+    def _rows(self, name: str) -> Iterator[NDArray[np.uint8]]:
+        """The same in bytes."""
+        rows, cols = self._shapes[name]
+        kind = self._kinds[name]
+        groups = self._some_groups(kind, cols)
+        order = self._rng(name).integers(0, GROUPS, -(-rows // LANES))
+        most = max(PIECE_BYTES // groups.shape[1], 1)
+        room = np.empty((min(most, len(order)), groups.shape[1]), dtype=np.uint8)
+        for first in range(0, len(order), most):
+            chosen = order[first : first + most]
+            part = room[: len(chosen)]
+            np.take(groups, chosen, axis=0, out=part, mode="clip")  # "raise" would copy
+            yield part.reshape(len(chosen) * LANES, -1)[: rows - first * LANES]
+
+    def _some_groups(self, kind: str, cols: int) -> NDArray[np.uint8]:
+        """Bytes of GROUPS groups of 16 rows, one after the other."""
+        found = self._groups.get((kind, cols))
+        if found is None:
+            rng = self._rng(f"{kind} {cols}")
+            found = random_rows(kind, GROUPS * LANES, cols, rng).reshape(GROUPS, -1)
+            self._groups[kind, cols] = found
+        return found
 
     def _rng(self, name: str) -> np.random.Generator:
         return np.random.default_rng([self._seed, *name.encode()])
+
+
+def random_rows(kind: str, rows: int, cols: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Rows as ggml stores them, [rows, bytes per row]: values of about the spread cols**-0.5."""
+    spread = np.float32(cols**-0.5)
+    if kind in _FLOATS:
+        noise = rng.standard_normal((rows, cols), dtype=np.float32) * spread
+        if kind == "BF16":
+            return (noise.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
+        return noise.astype(_FLOATS[kind]).view(np.uint8)
+    stored = KIND_OF_NAME[kind]
+    blocks = rng.integers(0, 256, (rows, cols // stored.numbers, stored.nbytes), dtype=np.uint8)
+    _set_scales(blocks, kind, 1.0, rng)
+    unscaled = widened(blocks[:16].reshape(-1, blocks.shape[1] * stored.nbytes), kind).std()
+    _set_scales(blocks, kind, float(spread / unscaled), rng)
+    return blocks.reshape(rows, -1)
+
+
+def _set_scales(
+    blocks: NDArray[np.uint8], kind: str, size: float, rng: np.random.Generator
+) -> None:
+    """Scales of about `size`, a little different from block to block."""
+    shape = blocks.shape[:2]
+    if kind == "MXFP4":  # a power of two, 127 stands for 1
+        blocks[..., 0] = np.clip(127 + round(np.log2(size)) + rng.integers(-1, 2, shape), 1, 254)
+        return
+    sizes = size * rng.uniform(0.7, 1.3, shape)
+    if len(_SCALES[kind]) == 1:
+        sizes *= rng.choice((-1, 1), shape)  # integers go one further down than up
+    for place, ratio in _SCALES[kind]:
+        halves = (sizes * ratio).astype("<f2")
+        blocks[..., place : place + 2] = halves[..., None].view(np.uint8)
+
+
+def widened(rows: NDArray[np.uint8], kind: str) -> Floats:
+    """Rows of bytes as the numbers that they stand for, by the definition of their type."""
+    from gguf import GGMLQuantizationType
+    from gguf.quants import dequantize
+
+    values: Floats = dequantize(rows, GGMLQuantizationType[kind])
+    return values

@@ -102,6 +102,8 @@ RECIPES = {
 """llama.cpp's mixtures by the names that their files carry."""
 
 FORMATS = (*UNIFORM, *RECIPES)
+SHAPE_FORMAT = "q4_0"
+"""What a published shape stands for unless told otherwise."""
 
 
 def tensor_kinds(config: ModelConfig, wanted: str) -> dict[str, str]:

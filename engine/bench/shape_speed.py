@@ -19,7 +19,7 @@ from engine.bench.peer.side import PeerSettings, llama_cpp
 from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
 from engine.bench.shapes import draft_shape
 from engine.bench.subject import random_subject
-from engine.commands import Mode, WeightFormat
+from engine.commands import Mode
 from engine.decode.controller import Controller
 from engine.decode.decoding import Decoding, Round
 from engine.decode.loops import autoregressive, serial
@@ -31,6 +31,8 @@ from engine.request import SamplingParams
 
 DEPTHS = tuple(range(1, 9))
 VERIFY_ROWS = (*range(1, 10), 16)
+DRAFT_FORMAT = "q8_0"
+"""Of drafts, which are small."""
 FORWARDS = 10
 """Single forwards of each size."""
 SLACK = 16
@@ -109,7 +111,7 @@ class ShapeSpeed:
 
 def measure_shape(
     config: ModelConfig,
-    wish: WeightFormat,
+    wanted: str,
     wishes: Wishes,
     *,
     threads: int | None = None,
@@ -117,14 +119,15 @@ def measure_shape(
 ) -> ShapeSpeed:
     """Decode the same text plainly, at every depth and as the controller likes, in turns.
 
-    With `peer`, llama.cpp's forwards are timed in turns with ours.
+    `wanted` is one of `engine.bench.recipes.FORMATS`. With `peer`, llama.cpp's forwards are timed
+    in turns with ours.
 
     Raises:
         Absent: there is no llama.cpp here.
     """
     if peer:
         find_interpreter()  # before minutes go into a model
-    bench = _Bench(config, wish, wishes, threads)
+    bench = _Bench(config, wanted, wishes, threads)
     for run in range(wishes.runs):
         bench.run(run)
     return bench.result_beside_peer() if peer else bench.result()
@@ -154,13 +157,13 @@ class _Bench:
     def __init__(
         self,
         config: ModelConfig,
-        wish: WeightFormat,
+        wanted: str,
         wishes: Wishes,
         threads: int | None,
     ) -> None:
         self._wishes, self._threads = wishes, threads
-        self._subject = random_subject(config, wish, threads)
-        self._small = random_subject(draft_shape(config), WeightFormat.AUTO, threads, seed=1)
+        self._subject = random_subject(config, wanted, threads)
+        self._small = random_subject(draft_shape(config), DRAFT_FORMAT, threads, seed=1)
         self._target, self._draft = self._subject.decoder, self._small.decoder
         room = CONTEXT + wishes.tokens + SLACK
         self._state = self._target.new_state(room)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from engine.backend.cpu import NATIVE_FORMATS, choose_format
 from engine.backend.native.library import Format
+from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.native.pool import shared_pool
+from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Readable, Weights
 from engine.bench.forward import decoder_for
 from engine.bench.peer.blocks import PackedWeights
@@ -29,10 +32,16 @@ class Subject:
 
 
 def random_subject(
-    config: ModelConfig, wish: WeightFormat, threads: int | None = None, seed: int = 0
+    config: ModelConfig, wanted: str, threads: int | None = None, seed: int = 0
 ) -> Subject:
-    """A model of random weights."""
-    return _subject(config, RandomWeights(config, seed), wish, threads)
+    """A model of random weights in one of `engine.bench.recipes.FORMATS`.
+
+    Raises:
+        Absent: the native backend is not built.
+    """
+    ours = RandomWeights(config, wanted, seed, readable=NATIVE_KINDS)
+    decoder = Decoder.build(config, ours, NativeBackend(None, shared_pool(threads)))
+    return Subject(decoder, config, RandomWeights(config, wanted, seed))
 
 
 def stored_subject(path: Path, wish: WeightFormat, threads: int | None = None) -> Subject:

@@ -17,14 +17,16 @@ from engine.bench.forward import (
 )
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import llama_cpp
+from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shapes import shape
 from engine.bench.subject import Subject, random_subject, stored_subject
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.columns import left
 from engine.commands import WeightFormat
+from engine.errors import UserFixable
 from engine.hub.local import resolve_model
-from engine.language import number, tr
+from engine.language import listed, number, tr
 
 VERIFY_ROWS = (1, 2, 4, 5, 8, 16)
 MOST_PREFILLS = 5
@@ -43,9 +45,11 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         which.add_argument("--shape", metavar="S", help=tr("random weights of a published shape"))
         parser.add_argument(
             "--format",
-            default=WeightFormat.AUTO,
-            choices=[str(weights) for weights in WeightFormat],
-            help=tr("how the weights are held"),
+            choices=dict.fromkeys((*map(str, WeightFormat), *FORMATS)),
+            metavar="F",
+            help=tr("how the weights are held; of a shape: {formats}").format(
+                formats=", ".join(FORMATS)
+            ),
         )
         parser.add_argument("--threads", type=one_or_more, metavar="N")
         parser.add_argument("--runs", type=one_or_more, default=20, metavar="N")
@@ -99,12 +103,26 @@ def _sides(arguments: argparse.Namespace) -> Iterator[tuple[list[Side], dict[str
 
 
 def _subject(arguments: argparse.Namespace) -> Subject:
-    wish = WeightFormat(arguments.format)
+    wanted, threads = arguments.format or WeightFormat.AUTO, arguments.threads
     if arguments.shape is not None:
-        # A published shape stands for a model of 4 bits unless told otherwise.
-        wish = WeightFormat.Q4 if wish is WeightFormat.AUTO else wish
-        return random_subject(shape(arguments.shape), wish, arguments.threads)
-    return stored_subject(resolve_model(arguments.model), wish, arguments.threads)
+        wanted = SHAPE_FORMAT if wanted == WeightFormat.AUTO else wanted
+        return random_subject(shape(arguments.shape), _known(wanted, FORMATS), threads)
+    wish = WeightFormat(_known(wanted, list(WeightFormat)))
+    return stored_subject(resolve_model(arguments.model), wish, threads)
+
+
+def _known(wanted: str, formats: Sequence[str]) -> str:
+    """The format, if it is one of those.
+
+    Raises:
+        UserFixable: it is not: files are held as they are or in few formats, shapes in any.
+    """
+    if wanted in formats:
+        return wanted
+    raise UserFixable(
+        tr("The weights cannot be had as {wanted} here.").format(wanted=wanted),
+        tr("Choose one of {known}.").format(known=listed(formats)),
+    )
 
 
 def _report(arguments: argparse.Namespace, result: dict[str, object]) -> ExitCode:

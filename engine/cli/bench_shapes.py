@@ -7,12 +7,13 @@ import json
 import sys
 from dataclasses import asdict
 
+from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_speed import DEPTHS, ShapeSpeed, Wishes, measure_shape
 from engine.bench.shapes import shape
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more, probability
 from engine.columns import left, right
-from engine.commands import Mode, WeightFormat
+from engine.commands import Mode
 from engine.language import number, tr
 from engine.plan.planner import check_mode
 
@@ -28,8 +29,8 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--depth", type=one_or_more, metavar="D", help=tr("only this fixed depth"))
     parser.add_argument(
         "--format",
-        default=WeightFormat.Q4,
-        choices=[str(weights) for weights in WeightFormat],
+        default=SHAPE_FORMAT,
+        choices=FORMATS,
         help=tr("how the target's weights are held"),
     )
     parser.add_argument("--threads", type=one_or_more, metavar="N")
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     )
     measured = measure_shape(
         config,
-        WeightFormat(arguments.format),
+        arguments.format,
         wishes,
         threads=arguments.threads,
         peer=arguments.peer is not None,

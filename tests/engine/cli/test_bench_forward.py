@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
-from engine.backend.segment import Weights
-from engine.bench.forward import decoder_for
-from engine.bench.random_weights import RandomWeights
-from engine.bench.shapes import draft_shape, shape
+from engine.bench.shapes import shape
 from engine.cli import main
-from engine.commands import WeightFormat
 from engine.errors import UserFixable
-from engine.model.tensors import expected_tensors
-from engine.plan.footprint import footprint, weight_count
+from engine.plan.footprint import weight_count
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
@@ -57,29 +51,37 @@ def test_what_is_absent_or_unknown(
     assert "qwen2.5-1.5b" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("name", "billions"),
-    [("qwen2.5-0.5b", 0.494), ("qwen2.5-1.5b", 1.544), ("qwen2.5-7b", 7.616), ("llama2-7b", 6.738)],
-)
-def test_shapes_have_the_published_number_of_weights(name: str, billions: float) -> None:
-    assert weight_count(shape(name)) / 1e9 == pytest.approx(billions, abs=0.001)
+def test_formats_of_shapes_and_of_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "decode", "--format", "q4_k_m"]) == 2
+    assert "q8_0" in capsys.readouterr().err
 
 
-def test_random_weights_fit_their_shape() -> None:
-    config = draft_shape(shape("qwen2.5-0.5b"), hidden=64, layers=1)
-    weights: Weights = RandomWeights(config)
-    for tensor, extents in expected_tensors(config).items():
-        assert weights.float32(tensor).shape == extents
+def test_shapes_that_are_not_there() -> None:
     with pytest.raises(UserFixable, match="no shape"):
         shape("gpt-5")
 
 
-@pytest.mark.parametrize("fmt", [WeightFormat.Q4, WeightFormat.BF16])
-def test_random_models_compute_sane_numbers(fmt: WeightFormat) -> None:
-    config = draft_shape(shape("llama2-7b"), hidden=192, layers=3)
-    decoder = decoder_for(config, RandomWeights(config), fmt, threads=1)
-    assert decoder.weight_bytes >= footprint(config, fmt).weight_bytes
-    forward = decoder.forward(decoder.new_state(64), range(1, 33))
-    assert np.isfinite(forward.logits).all()
-    assert 0.3 < forward.logits.std() < 3
-    assert len(set(forward.logits.argmax(axis=1))) > 8
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("qwen2.5-0.5b", 0.494),
+        ("qwen2.5-1.5b", 1.544),
+        ("qwen2.5-7b", 7.616),
+        ("qwen3-0.6b", 0.596),
+        ("qwen3-1.7b", 1.721),
+        ("qwen3-4b", 4.022),
+        ("qwen3-8b", 8.191),
+        ("qwen3-30b-a3b", 30.532),
+        ("llama2-7b", 6.738),
+        ("llama3.1-8b", 8.030),
+        ("llama3.2-1b", 1.236),
+        ("llama3.2-3b", 3.213),
+        ("smollm2-1.7b", 1.711),
+        ("gemma3-1b", 1.000),
+        ("gemma3-4b", 3.880),
+        ("phi4-mini", 3.836),
+        ("gpt-oss-20b", 20.915),
+    ],
+)
+def test_shapes_have_the_published_number_of_weights(name: str, billions: float) -> None:
+    assert weight_count(shape(name)) / 1e9 == pytest.approx(billions, abs=0.001)

@@ -11,11 +11,9 @@ import pytest
 from command_line import Duotail
 
 from engine.bench import shape_speed
-from engine.bench.forward import decoder_for
 from engine.bench.peer.side import PeerSettings
-from engine.bench.random_weights import RandomWeights
 from engine.bench.shapes import SHAPES, shape
-from engine.commands import WeightFormat
+from engine.bench.subject import random_subject
 from engine.errors import Absent
 
 QUICK = ("bench", "shapes", "--shape", "small", "--threads", "1", "--runs", "2", "--tokens", "24")
@@ -51,7 +49,7 @@ def test_what_is_reported(duotail: Duotail) -> None:
 def test_memory_is_what_is_held(duotail: Duotail) -> None:
     report = duotail(*QUICK, "--depth", "2", "--mode", "cpu", "--json").json
     config = shape("small")
-    held = decoder_for(config, RandomWeights(config), WeightFormat.Q4).weight_bytes
+    held = random_subject(config, "q4_0").decoder.weight_bytes
     assert report["memory"]["weights"] == held
     assert all(nbytes > 0 for nbytes in report["memory"].values())
     assert list(report["depths"]) == ["2"]

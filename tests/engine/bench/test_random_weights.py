@@ -1,0 +1,64 @@
+"""Weights of published shapes: every type, of the right sizes, values that a model can have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from peer_models import small_config
+
+from engine.backend.segment import Readable
+from engine.bench.random_weights import RandomWeights, random_rows, widened
+from engine.bench.recipes import FORMATS, UNIFORM
+from engine.bench.shapes import draft_shape, shape
+from engine.bench.subject import random_subject
+from engine.model.config import ModelConfig
+from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.tensors import expected_tensors
+
+
+def config_of_long_rows() -> ModelConfig:
+    return small_config("llama", hidden_size=256, intermediate_size=512, vocab_size=500)
+
+
+@pytest.mark.parametrize("wanted", FORMATS)
+def test_every_tensor_has_its_size(wanted: str) -> None:
+    config = config_of_long_rows()
+    weights: Readable = RandomWeights(config, wanted)
+    for name, extents in expected_tensors(config).items():
+        assert weights.float32(name).shape == weights.shape(name) == extents
+        if len(extents) == 2:
+            kind = KIND_OF_NAME[weights.kind(name)]
+            nbytes = sum(part.nbytes for part in weights.stretches(name))
+            assert nbytes == extents[0] * extents[1] // kind.numbers * kind.nbytes
+
+
+@pytest.mark.parametrize("kind", UNIFORM.values())
+def test_values_are_as_large_as_a_models(kind: str) -> None:
+    values = widened(random_rows(kind, 64, 1024, np.random.default_rng(0)), kind)
+    assert values.std() == pytest.approx(1024**-0.5, rel=0.1)
+    assert abs(values.mean()) < 0.03 * 1024**-0.5
+    assert abs(values).max() < 8 * 1024**-0.5
+
+
+def test_the_same_weights_widened_for_a_reader_who_knows_only_some_types() -> None:
+    config = config_of_long_rows()
+    stored = RandomWeights(config, "q5_k_m")
+    wide = RandomWeights(config, "q5_k_m", readable=("Q6_K",))
+    name = "model.layers.0.mlp.up_proj.weight"
+    assert (stored.kind(name), wide.kind(name)) == ("Q5_K", "F32")
+    (part,) = wide.stretches(name)
+    assert part.dtype == np.float32
+    assert np.array_equal(part, stored.float32(name))
+    assert wide.kind("lm_head.weight") == "Q6_K"
+    other = RandomWeights(config, "q5_k_m", seed=1)
+    assert not np.array_equal(part, other.float32(name))
+
+
+@pytest.mark.parametrize("wanted", FORMATS)
+def test_models_compute_sane_numbers(wanted: str) -> None:
+    config = draft_shape(shape("llama2-7b"), hidden=256, layers=3)
+    decoder = random_subject(config, wanted, threads=1).decoder
+    forward = decoder.forward(decoder.new_state(64), range(1, 33))
+    assert np.isfinite(forward.logits).all()
+    assert 0.3 < forward.logits.std() < 3
+    assert len(set(forward.logits.argmax(axis=1))) > 8
