@@ -20,7 +20,7 @@ class Mode(StrEnum):
 
 
 class DraftChoice(StrEnum):
-    """Draft sources that are not a model folder."""
+    """Draft sources that are not a model."""
 
     AUTO = "auto"
     LOOKUP = "lookup"
@@ -28,12 +28,15 @@ class DraftChoice(StrEnum):
 
 
 class WeightFormat(StrEnum):
-    """How weights are held. `AUTO`: 8 bit, or 4 bit for a model of more than a billion weights.
+    """How weights are held.
 
-    The quantised formats have a scale per 32 weights; F32 is the slow portable path.
+    `AUTO`: as stored in GGUF files; otherwise 8 bit, or 4 bit for a model of more than a billion
+    weights. `STORED`: every matrix in the type that its file has. The quantised formats have a
+    scale per 32 weights; F32 is the slow portable path.
     """
 
     AUTO = "auto"
+    STORED = "stored"
     Q4 = "q4_0"
     Q8 = "q8_0"
     BF16 = "bf16"
@@ -44,7 +47,8 @@ class WeightFormat(StrEnum):
 class Load:
     """Load a target, and what drafts for it; an answer in progress is stopped first.
 
-    The model in memory stays in use when the new one turns out to be unusable.
+    `model` is a folder or a GGUF file. The model in memory stays in use when the new one turns out
+    to be unusable.
     `context` is the planned number of tokens (None: the model's own limit, capped by memory);
     `weights` is the target's format, a draft's is chosen by its size.
     """

@@ -67,6 +67,8 @@ class PlanSummary:
     """Whether the model's template knows how to switch thinking on and off."""
     context_limit: int = 0
     """The longest context the model itself can handle; 0: not known."""
+    caveat: str = ""
+    """What this model cannot do that others can, for the user to know before the first answer."""
 
 
 @dataclass(frozen=True, slots=True)

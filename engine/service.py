@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from engine.answering import Answer
+from engine.checking import check
 from engine.commands import Command, Count, Generate, Load, Stop, Unload
 from engine.counting import TokenCounter
 from engine.errors import Cancelled
@@ -46,7 +47,7 @@ from engine.hardware.memory import give_memory_back
 from engine.hardware.monitor import DeviceMonitor
 from engine.hardware.probe import probe_host
 from engine.language import tr
-from engine.loading import LoadedPair, check, load
+from engine.loading import LoadedPair, load
 
 _log = logging.getLogger(__name__)
 

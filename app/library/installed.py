@@ -1,4 +1,4 @@
-"""The models that can be chosen: the bundled ones and the folders used before. Reads files."""
+"""The models that can be chosen: the bundled ones and those used before. Reads files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from engine.errors import UserFixable
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A model folder that passed its check."""
+    """A model that passed its check; `kind` names the types of its weights, as in "Q4_K_M"."""
 
     path: Path
     name: str
+    kind: str
     weight_bytes: int
 
 
 def installed(recent: Iterable[Path]) -> list[Installed]:
-    """The usable ones, bundled models first, then `recent`; a folder that is gone is left out."""
+    """The usable ones, bundled models first, then `recent`; what is gone is left out."""
     from engine.hub.local import bundled_models_root, bundled_names
 
     try:
@@ -37,12 +38,13 @@ def installed(recent: Iterable[Path]) -> list[Installed]:
 
 
 def inspect(path: Path) -> Installed:
-    """Check a folder that somebody chose; headers only.
+    """Check a folder or a file that somebody chose; headers only.
 
     Raises:
+        SeveralModels: a folder with more than one, of which one can be chosen.
         UserFixable: what keeps it from being used, in words.
     """
-    from engine.hub.local import ModelFolder
+    from engine.hub.local import LocalModel
 
-    model = ModelFolder.inspect(path)
-    return Installed(path, model.name, model.weight_bytes)
+    model = LocalModel.inspect(path)
+    return Installed(path, model.name, model.kind, model.weight_bytes)

@@ -16,7 +16,7 @@ NATIVE_FORMATS = {
     WeightFormat.Q8: Format.Q8,
     WeightFormat.BF16: Format.BF16,
 }
-"""What the native backend calls the formats that it serves; torch serves the others."""
+"""What the native backend calls the formats that it packs into; torch serves F32."""
 
 
 BYTES_PER_THREAD = 8 << 20
@@ -45,8 +45,8 @@ def native_is_built() -> bool:
     return True
 
 
-def choose_format(wish: WeightFormat, weights: int) -> WeightFormat:
-    """The format that serves a model of so many weights.
+def choose_format(wish: WeightFormat, weights: int, *, in_gguf: bool = False) -> WeightFormat:
+    """The format that serves a model of so many weights; one in GGUF stays as it is stored.
 
     Raises:
         Absent: a quantised format was asked for, and the native backend is not built.
@@ -55,6 +55,8 @@ def choose_format(wish: WeightFormat, weights: int) -> WeightFormat:
     if wish is WeightFormat.AUTO:
         if not native:
             return WeightFormat.F32
+        if in_gguf:
+            return WeightFormat.STORED
         return WeightFormat.Q8 if weights <= MOST_AT_EIGHT_BITS else WeightFormat.Q4
     if wish is not WeightFormat.F32 and not native:
         raise Absent(
@@ -79,4 +81,4 @@ def cpu_backend(weights: WeightFormat, threads: int | None = None) -> Backend:
     from engine.backend.native.pool import shared_pool
     from engine.backend.native.segment import NativeBackend
 
-    return NativeBackend(NATIVE_FORMATS[weights], shared_pool(threads))
+    return NativeBackend(NATIVE_FORMATS.get(weights), shared_pool(threads))

@@ -14,11 +14,11 @@ from engine.backend.segment import Readable, Weights
 from engine.bench.forward import decoder_for
 from engine.bench.peer.blocks import PackedWeights
 from engine.bench.random_weights import RandomWeights
+from engine.checking import own_model
 from engine.commands import WeightFormat
-from engine.hub.local import ModelFolder
+from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.model_weights import ModelWeights
 from engine.plan.footprint import weight_count
 
 
@@ -50,10 +50,8 @@ def stored_subject(path: Path, wish: WeightFormat, threads: int | None = None) -
     Raises:
         UserFixable: it cannot be used.
     """
-    folder = ModelFolder.inspect(path)
-    return _subject(
-        folder.config, ModelWeights.of_folder(folder.config, folder.path), wish, threads
-    )
+    config, weights, fmt = own_model(LocalModel.inspect(path), wish)
+    return _subject(config, weights, fmt, threads)
 
 
 def _subject(

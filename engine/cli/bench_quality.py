@@ -9,15 +9,13 @@ from pathlib import Path
 
 from engine.bench.passages import read_passages
 from engine.bench.quality import Quality, measure_quality
+from engine.checking import own_model
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.columns import left, right
 from engine.commands import WeightFormat
-from engine.hub.local import ModelFolder, resolve_model
+from engine.hub.local import LocalModel, resolve_model
 from engine.language import listed, number, tr, tr_count
-from engine.model.chat_template import ChatTemplate
-from engine.model.model_weights import ModelWeights
-from engine.model.tokenizer import Tokenizer
 
 FORMATS = (WeightFormat.F32, WeightFormat.BF16, WeightFormat.Q8, WeightFormat.Q4)
 WINDOW = 512
@@ -45,13 +43,13 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
-    folder = ModelFolder.inspect(resolve_model(arguments.model))
-    tokenizer, template = Tokenizer.open(folder.path), ChatTemplate.open(folder.path)
-    window = min(WINDOW, folder.config.max_positions)
-    passages = read_passages(arguments.text, tokenizer, template, window)[: arguments.limit]
-    weights = ModelWeights.of_folder(folder.config, folder.path)
+    model = LocalModel.inspect(resolve_model(arguments.model))
+    config, weights, _ = own_model(model, WeightFormat.F32)
+    window = min(WINDOW, config.max_positions)
+    passages = read_passages(arguments.text, model.tokenizer(), model.template(), window)
+    passages = passages[: arguments.limit]
     measured = dict(
-        measure_quality(folder.config, weights, arguments.formats, passages, arguments.threads)
+        measure_quality(config, weights, arguments.formats, passages, arguments.threads)
     )
     rows = {str(fmt): _row(quality, measured) for fmt, quality in measured.items()}
     tokens = sum(len(passage) - 1 for passage in passages)

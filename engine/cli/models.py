@@ -1,20 +1,28 @@
-"""`duotail models`: the models that come with Duotail, and the cache of quantised weights."""
+"""`duotail models`: the bundled ones and those in folders, and the cache of quantised weights."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 from engine.backend.native.packed_cache import PackedCache
 from engine.cli.exit_code import ExitCode
-from engine.hub.local import ModelFolder, bundled_names, resolve_model
+from engine.columns import left
+from engine.hub.gguf_files import SeveralModels
+from engine.hub.local import LocalModel, bundled_names, resolve_model
 from engine.language import tr
+from engine.units import file_size
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = commands.add_parser("models", help=tr("list the bundled models"))
+    parser = commands.add_parser("models", help=tr("list the bundled models, and those in folders"))
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help=tr("a folder with models, or a GGUF file")
+    )
     parser.add_argument(
         "--clear-cache",
         action="store_true",
@@ -28,19 +36,39 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """List and print."""
     cache = PackedCache()
     freed = cache.clear() if arguments.clear_cache else 0
-    models = [(name, ModelFolder.inspect(resolve_model(name))) for name in bundled_names()]
+    models = [(name, LocalModel.inspect(resolve_model(name))) for name in bundled_names()]
+    for path in arguments.paths:
+        models += [(str(model.path), model) for model in _models_at(resolve_model(path))]
     held = {"path": str(cache.folder), "bytes": cache.usage(), "freed_bytes": freed}
     if arguments.json:
-        rows = [
-            {"name": name, "title": model.name, "path": str(model.path)} for name, model in models
-        ]
+        rows = [_row(name, model) for name, model in models]
         sys.stdout.write(json.dumps({"models": rows, "cache": held}) + "\n")
         return ExitCode.DONE
     for name, model in models:
-        sys.stdout.write(f"{name:<20} {model.name:<20} {model.path}\n")
+        about = left(model.name, 28) + left(model.kind, 8) + left(file_size(model.weight_bytes), 10)
+        sys.stdout.write(f"{left(name, 20)} {about} {model.path}\n")
     kept = tr("{kept:.1f} GB of quantised weights in {folder}")
     if freed:
         kept = tr("{kept:.1f} GB of quantised weights in {folder}, {freed:.1f} GB deleted")
     sizes = {"kept": cache.usage() / 1e9, "freed": freed / 1e9}
     sys.stdout.write(kept.format(**sizes, folder=cache.folder) + "\n")
     return ExitCode.DONE
+
+
+def _models_at(path: Path) -> Iterator[LocalModel]:
+    """The model that a path names, or all that a folder of GGUF files holds."""
+    try:
+        yield LocalModel.inspect(path)
+    except SeveralModels as several:
+        for file in several.files:
+            yield LocalModel.inspect(file)
+
+
+def _row(name: str, model: LocalModel) -> dict[str, object]:
+    return {
+        "name": name,
+        "title": model.name,
+        "path": str(model.path),
+        "kind": model.kind,
+        "bytes": model.weight_bytes,
+    }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from engine.checking import check
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import Absent, UserFixable
 from engine.hardware.probe import probe_host
 from engine.hub.local import resolve_model
 from engine.language import tr
-from engine.loading import LoadedPair, check, load
+from engine.loading import LoadedPair, load
 from engine.plan.planner import check_mode
 from engine.request import SamplingParams
 

@@ -1,53 +1,109 @@
-"""Models on this computer: the bundled ones, and any folder that a user names."""
+"""Models on this computer: the bundled ones, and any folder or GGUF file that a user names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
 from engine.errors import UserFixable
+from engine.hub.gguf_files import chosen_file, format_words, is_gguf, model_name, models_in
 from engine.language import listed, tr
+from engine.model.chat_template import ChatTemplate
 from engine.model.config import ModelConfig
+from engine.model.gguf.config import model_config
+from engine.model.gguf.file import GgufFile, open_gguf
+from engine.model.gguf.source import GgufSource
 from engine.model.json_object import JsonObject
 from engine.model.model_weights import ModelWeights
+from engine.model.other_family import OtherConfig, is_other, read_other
+from engine.model.tokenizer import Tokenizer
+from engine.model.weights import SafetensorsFolder
 
 BUNDLED_TARGET = "duotail-7m"
 SIDECAR = "duotail.json"
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFolder:
-    """A usable model folder. `draft` is the folder of the draft model that belongs to it."""
+class LocalModel:
+    """A usable model, its headers read and checked.
+
+    Attributes:
+        path: what was chosen: a folder, or a GGUF file.
+        name: for people.
+        config: what it looks like; an `OtherConfig` where transformers has to run it.
+        kind: the types of its weights in a word, such as "Q4_K_M" or "BF16".
+        weight_bytes: of all its tensors, as stored.
+        draft: the draft model that belongs to it.
+        gguf: the tables of contents, where it is in GGUF.
+    """
 
     path: Path
     name: str
-    config: ModelConfig
-    draft: Path | None
+    config: ModelConfig | OtherConfig
+    kind: str
     weight_bytes: int
+    draft: Path | None
+    gguf: GgufFile | None = field(default=None, repr=False)
 
     @classmethod
-    def inspect(cls, path: Path) -> ModelFolder:
+    def inspect(cls, path: Path) -> LocalModel:
         """Check config and weights (headers only) and read the optional sidecar `duotail.json`.
 
         Raises `UserFixable` for whatever would keep the model from loading.
         """
-        if not path.is_dir():
-            raise UserFixable(
-                tr("There is no folder {path}.").format(path=path),
-                tr("Choose the folder that holds the model."),
-                str(path),
-            )
-        config = ModelConfig.open(path)
-        weights = ModelWeights.of_folder(config, path)
+        file = chosen_file(path)
+        return cls._of_file(path, file) if file is not None else cls._of_folder(path)
+
+    @classmethod
+    def _of_folder(cls, path: Path) -> LocalModel:
+        source = JsonObject.read(path / "config.json")
+        config = read_other(source) if is_other(source) else ModelConfig.from_json(source.data)
+        weights = _safetensors(config, path)
         sidecar = JsonObject.read_optional(path / SIDECAR)
         return cls(
             path=path,
-            name=(sidecar.text("name") or path.resolve().name)[:200],
+            name=_given_name(sidecar) or path.resolve().name[:200],
             config=config,
-            draft=_draft(path, sidecar),
+            kind=_commonest_kind(weights),
             weight_bytes=weights.nbytes,
+            draft=_draft(path, sidecar),
         )
+
+    @classmethod
+    def _of_file(cls, path: Path, file: Path) -> LocalModel:
+        gguf = open_gguf(file)
+        config = model_config(gguf)
+        weights = ModelWeights.open(config, GgufSource(gguf), "gguf")
+        sidecar = _file_sidecar(gguf.files[0])
+        return cls(
+            path=path,
+            name=_given_name(sidecar) or model_name(gguf),
+            config=config,
+            kind=format_words(gguf),
+            weight_bytes=weights.nbytes,
+            draft=_draft(file.parent, sidecar),
+            gguf=gguf,
+        )
+
+    def own_weights(self, config: ModelConfig, native: Collection[str] = ()) -> ModelWeights:
+        """Its tensors by canonical name; types of GGUF that are not in `native` read as floats."""
+        if self.gguf is None:
+            return ModelWeights.of_folder(config, self.path)
+        return ModelWeights.open(config, GgufSource(self.gguf, native), "gguf")
+
+    def tokenizer(self) -> Tokenizer:
+        """Its tokenizer, from the same files."""
+        if self.gguf is None:
+            return Tokenizer.open(self.path)
+        return Tokenizer.from_gguf(self.gguf.metadata.values)
+
+    def template(self) -> ChatTemplate:
+        """Its chat template, from the same files."""
+        if self.gguf is None:
+            return ChatTemplate.open(self.path)
+        return ChatTemplate.from_gguf(self.gguf.metadata.values)
 
 
 def bundled_models_root() -> Path:
@@ -75,7 +131,7 @@ def bundled_names() -> tuple[str, ...]:
 
 
 def resolve_model(name_or_path: str | None) -> Path:
-    """The folder of a bundled name or a path; None stands for the bundled model.
+    """The path of a bundled name, a folder or a file; None stands for the bundled model.
 
     A folder wins over a bundled model of the same name only when written as a path (`./name`).
     Raises `UserFixable` when there is no such model.
@@ -88,31 +144,50 @@ def resolve_model(name_or_path: str | None) -> Path:
         path = Path(name_or_path).expanduser()
         if name_or_path and path.is_dir():
             return path.resolve()
-        is_file = path.is_file()
+        if name_or_path and path.exists():
+            return path.absolute()  # where a link leads, a file may have another name
     except (OSError, ValueError, RuntimeError) as error:
         raise _no_such_model(name_or_path) from error
-    if is_file:
-        raise UserFixable(
-            tr("{path} is a file, not a model folder.").format(path=path.name),
-            tr("Choose the folder that holds config.json, tokenizer.json and the weights."),
-            str(path),
-        )
     raise _no_such_model(name_or_path)
 
 
 def _no_such_model(name: str) -> UserFixable:
     return UserFixable(
         tr("There is no model “{name}”.").format(name=name[:200]),
-        tr("Name a folder, or one of the bundled models: {names}.").format(
+        tr("Name a folder or a GGUF file, or one of the bundled models: {names}.").format(
             names=listed(bundled_names())
         ),
     )
 
 
-def _draft(path: Path, sidecar: JsonObject) -> Path | None:
-    """The sidecar's draft, relative to the model's own folder; None when it is not there."""
+def _safetensors(
+    config: ModelConfig | OtherConfig, folder: Path
+) -> ModelWeights | SafetensorsFolder:
+    if isinstance(config, OtherConfig):
+        return SafetensorsFolder.open(folder)
+    return ModelWeights.of_folder(config, folder)
+
+
+def _commonest_kind(weights: ModelWeights | SafetensorsFolder) -> str:
+    """The type of the largest tensor, which most of them share."""
+    return weights.kind(max(weights.names(), key=weights.stored_bytes))
+
+
+def _file_sidecar(file: Path) -> JsonObject:
+    """`MODEL.duotail.json` beside `MODEL.gguf`; `duotail.json` where no other model is there."""
+    own = file.with_suffix(f".{SIDECAR}")
+    alone = not own.exists() and len(models_in(file.parent)) == 1
+    return JsonObject.read_optional(file.with_name(SIDECAR) if alone else own)
+
+
+def _given_name(sidecar: JsonObject) -> str:
+    return (sidecar.text("name") or "")[:200]
+
+
+def _draft(folder: Path, sidecar: JsonObject) -> Path | None:
+    """The sidecar's draft, relative to the model's folder; None when it is not there."""
     relative = sidecar.text("draft")
     if relative is None or "\0" in relative:
         return None
-    draft = (path / relative).resolve()
-    return draft if (draft / "config.json").is_file() else None
+    draft = (folder / relative).resolve()
+    return draft if (draft / "config.json").is_file() or is_gguf(draft) else None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.model.families import READERS
 from engine.model.families.common import refuse_quantised, unsupported
 from engine.model.json_object import JsonObject
 
@@ -49,11 +50,10 @@ def read_other(source: JsonObject) -> OtherConfig:
         UserFixable: transformers does not know it either, or other packages are needed.
     """
     family = source.text("model_type") or ""
-    architecture = runnable_families().get(family)
-    if architecture is None:
+    architecture, names = runnable_families().get(family), source.items("architectures")
+    if architecture is None or not names:
         raise unsupported(tr("its family is “{family}”").format(family=family[:60]))
-    names = source.items("architectures")
-    if names and architecture not in names:
+    if architecture not in names:
         raise unsupported(tr("its architecture is “{name}”").format(name=str(names[0])[:60]))
     if source.flag("is_encoder_decoder", default=False):
         raise unsupported(tr("it translates a text into another one instead of continuing it"))
@@ -68,8 +68,9 @@ def read_other(source: JsonObject) -> OtherConfig:
 
 
 def is_other(source: JsonObject) -> bool:
-    """Whether transformers has a class for this family that writes text."""
-    return (source.text("model_type") or "") in runnable_families()
+    """Whether only transformers has a class for this family that writes text."""
+    family = source.text("model_type") or ""
+    return family not in READERS and family in runnable_families()
 
 
 @cache

@@ -11,7 +11,7 @@ from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.events import PlanSummary
 from engine.language import tr
-from engine.plan.footprint import WORDS, Footprint
+from engine.plan.footprint import Footprint
 
 KV_SHARE = 0.25
 """Share of the free memory that cached keys and values may take, all conversations together."""
@@ -22,11 +22,15 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What the planner knows of a model."""
+    """What the planner knows of a model.
+
+    `other_family`: the family of a model that runs through transformers; it cannot verify drafts.
+    """
 
     name: str
     footprint: Footprint
     max_positions: int
+    other_family: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def plan(
         )
     sources = [draft.name] if draft else []
     sources += ["lookup"] if wish.lookup else []
-    drafting = bool(sources) and wish.mode is not Mode.PLAIN
+    drafting = bool(sources) and wish.mode is not Mode.PLAIN and not target.other_family
     return PlanSummary(
         mode=Mode.CPU if drafting else Mode.PLAIN,
         target_device="CPU",
@@ -78,6 +82,7 @@ def plan(
         draft_bytes=draft.footprint.weight_bytes if draft and drafting else 0,
         kv_bytes=context * per_token,
         context_limit=target.max_positions,
+        caveat=_caveat(target),
     )
 
 
@@ -110,33 +115,48 @@ def _context(target: ModelFacts, wish: Wish, free: int, per_token: int) -> int:
     return min(target.max_positions, max(affordable, SMALLEST_CONTEXT))
 
 
+def _caveat(target: ModelFacts) -> str:
+    """What is less than usual about a model that runs through transformers."""
+    if not target.other_family:
+        return ""
+    return tr(
+        "Duotail has no decoder of its own for “{family}” models: {model} runs through the "
+        "transformers library, without drafting, and the same seed may give another answer."
+    ).format(family=target.other_family, model=target.name)
+
+
 def _reasons(
     target: ModelFacts, draft: ModelFacts | None, wish: Wish, drafting: bool, context: int
 ) -> tuple[str, ...]:
     held = target.footprint
     reasons = [
         tr("{model} runs on the CPU: {size:.2f} GiB of weights in {format}.").format(
-            model=target.name, size=held.weight_bytes / GIB, format=tr(WORDS[held.format])
+            model=target.name, size=held.weight_bytes / GIB, format=held.words
         )
     ]
-    if held.format is WeightFormat.F32:
+    if held.format is WeightFormat.F32 and not target.other_family:
         reasons.append(
             tr("Without Duotail's native backend (a C compiler builds it) this is slow.")
         )
-    if not drafting and wish.mode is Mode.PLAIN:
-        reasons.append(tr("The target decodes alone, because you asked for plain decoding."))
-    elif not drafting:
-        reasons.append(tr("The target decodes alone, because no draft was chosen."))
-    elif draft and wish.lookup:
-        both = tr("{draft} and the conversation itself (lookup) propose tokens.")
-        reasons.append(both.format(draft=draft.name))
-    elif draft:
-        reasons.append(tr("{draft} proposes tokens.").format(draft=draft.name))
-    else:
-        reasons.append(tr("The conversation itself (lookup) proposes tokens."))
+    reasons.append(_who_drafts(target, draft, wish, drafting))
     if drafting and not wish.forced:
         reasons.append(tr("If drafting does not pay, the target decodes alone for a while."))
     if context < target.max_positions and wish.context is None:
         cut = tr("The context is cut to {context} tokens to fit the free memory.")
         reasons.append(cut.format(context=context))
     return tuple(reasons)
+
+
+def _who_drafts(target: ModelFacts, draft: ModelFacts | None, wish: Wish, drafting: bool) -> str:
+    if target.other_family:
+        return _caveat(target)
+    if not drafting and wish.mode is Mode.PLAIN:
+        return tr("The target decodes alone, because you asked for plain decoding.")
+    if not drafting:
+        return tr("The target decodes alone, because no draft was chosen.")
+    if draft and wish.lookup:
+        both = tr("{draft} and the conversation itself (lookup) propose tokens.")
+        return both.format(draft=draft.name)
+    if draft:
+        return tr("{draft} proposes tokens.").format(draft=draft.name)
+    return tr("The conversation itself (lookup) proposes tokens.")

@@ -16,11 +16,11 @@ from tiny_models import write_chat_model
 import engine.loading
 import engine.service
 from engine.backend.native.packed_cache import PackedCache, settle
+from engine.checking import check
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload
 from engine.errors import Absent, UserFixable
 from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloaded
 from engine.hub.local import bundled_models_root, bundled_target
-from engine.loading import check
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
 from engine.request import SamplingParams

@@ -7,10 +7,11 @@ import pytest
 from engine.backend.cpu import BYTES_PER_THREAD, native_is_built, threads_for
 from engine.backend.native import pool
 from engine.backend.native.segment import NativeSegment
+from engine.checking import check
 from engine.commands import Load
 from engine.hardware.probe import probe_host
 from engine.hub.local import bundled_target
-from engine.loading import check, load
+from engine.loading import load
 
 
 @pytest.fixture

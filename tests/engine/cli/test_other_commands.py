@@ -24,7 +24,7 @@ def test_models(duotail: Duotail) -> None:
     rows = done.json["models"]
     assert {row["name"] for row in rows} >= {"duotail-7m", "duotail-1m-draft"}
     for row in rows:
-        assert set(row) == {"name", "title", "path"}
+        assert set(row) == {"name", "title", "path", "kind", "bytes"}
         assert Path(row["path"]) == bundled_models_root() / row["name"]
     table = duotail("models")
     assert all(row["title"] in table.out for row in rows)

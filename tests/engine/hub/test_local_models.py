@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import UserFixable
 from engine.hub.local import (
-    ModelFolder,
+    LocalModel,
     bundled_models_root,
     bundled_names,
     bundled_target,
@@ -23,11 +23,11 @@ def copy_of_bundled(folder: Path) -> Path:
 
 
 def test_the_bundled_pair_is_usable() -> None:
-    target = ModelFolder.inspect(bundled_target())
+    target = LocalModel.inspect(bundled_target())
     assert target.name == "Duotail 7M"
     assert target.config.family == "llama"
     assert target.draft is not None
-    draft = ModelFolder.inspect(target.draft)
+    draft = LocalModel.inspect(target.draft)
     assert draft.draft is None
     assert draft.config.vocab_size == target.config.vocab_size
     assert 0 < draft.weight_bytes < target.weight_bytes < 20_000_000
@@ -54,19 +54,33 @@ def test_unknown_models_are_refused_with_what_there_is(name: str) -> None:
     assert "duotail-7m" in caught.value.remedy
 
 
-def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
-    file = tmp_path / "model.safetensors"
-    file.write_bytes(b"")
-    with pytest.raises(UserFixable, match="is a file"):
-        resolve_model(str(file))
-    with pytest.raises(UserFixable, match="no folder"):
-        ModelFolder.inspect(file)
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("model.safetensors", b"", "not a model in GGUF"),
+        ("notes.txt", b"Hello", "not a model in GGUF"),
+        ("model.bin", b"PK", "hidden code"),
+        ("empty.gguf", b"", "incomplete"),
+        ("wrong.gguf", b"PK" * 99, "not a GGUF file"),
+        (None, b"", "There is no"),
+    ],
+)
+def test_files_that_hold_no_model(
+    tmp_path: Path, name: str | None, content: bytes, words: str
+) -> None:
+    file = tmp_path / (name or "gone.gguf")
+    if name is not None:
+        file.write_bytes(content)
+        assert resolve_model(str(file)) == file
+    with pytest.raises(UserFixable, match=words) as refused:
+        LocalModel.inspect(file)
+    assert refused.value.remedy
 
 
 def test_a_folder_without_sidecar_is_named_after_itself(tmp_path: Path) -> None:
     folder = copy_of_bundled(tmp_path)
     (folder / "duotail.json").unlink()
-    model = ModelFolder.inspect(folder)
+    model = LocalModel.inspect(folder)
     assert (model.name, model.draft) == ("my model", None)
 
 
@@ -75,7 +89,7 @@ def test_a_draft_that_is_not_there_is_no_draft(tmp_path: Path, draft: str) -> No
     folder = copy_of_bundled(tmp_path)
     shutil.rmtree(folder / "x", ignore_errors=True)
     (folder / "duotail.json").write_text(json.dumps({"name": "Mine", "draft": draft}))
-    model = ModelFolder.inspect(folder)
+    model = LocalModel.inspect(folder)
     assert model.name == "Mine"
     assert model.draft in (None, folder.resolve() if draft == "" else None)
 
@@ -98,11 +112,11 @@ def test_broken_folders(tmp_path: Path, file: str, content: bytes | None, word: 
     if content is not None:
         (folder / file).write_bytes(content)
     with pytest.raises(UserFixable, match=word):
-        ModelFolder.inspect(folder)
+        LocalModel.inspect(folder)
 
 
 def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     folder = copy_of_bundled(tmp_path)
     shutil.copy(bundled_models_root() / "duotail-1m-draft" / "config.json", folder)
     with pytest.raises(UserFixable, match="do not fit"):
-        ModelFolder.inspect(folder)
+        LocalModel.inspect(folder)

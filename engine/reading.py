@@ -1,0 +1,168 @@
+"""Weights as a load reads them: with progress, stoppable, with the target's rows for tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from engine.backend.segment import Floats, Readable, Stretch
+from engine.errors import Cancelled
+from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.source import widened
+from engine.model.stored import not_finite
+from engine.model.tensors import EMBEDDING, HEAD
+
+_GROUP = 16
+"""Stretches are multiples of so many rows."""
+_PADDING_ROWS = 4096
+"""Most rows of zeros at a time."""
+
+
+class StoredWeights(Readable, Protocol):
+    """Weights in files."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors as stored."""
+        ...
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The weight files."""
+        ...
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all tensors."""
+        ...
+
+    def stored_bytes(self, name: str) -> int:
+        """Bytes of a tensor in its file."""
+        ...
+
+
+class ProgressingWeights:
+    """Weights that report how many stored bytes were read, and obey a cancellation in between.
+
+    Args:
+        weights: where they are read from.
+        report: told the bytes so far.
+        cancelled: asked at every stretch, so also within a large tensor.
+    """
+
+    def __init__(
+        self,
+        weights: StoredWeights,
+        report: Callable[[int], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._weights = weights
+        self._report = report
+        self._cancelled = cancelled
+        self._done = 0.0
+
+    def float32(self, name: str) -> Floats:
+        """The tensor as a C-contiguous fp32 array; `UserFixable` where it is not finite."""
+        shape, kind = self.shape(name), self.kind(name)
+        if len(shape) != 2:
+            self._advance(self._weights.stored_bytes(name))
+            return _finite(self._weights.float32(name), name)
+        values, first = np.empty(shape, dtype=np.float32), 0
+        for part in self.stretches(name):
+            values[first : first + len(part)] = _finite(widened(part, kind), name)
+            first += len(part)
+        return values
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self._weights.shape(name)
+
+    def kind(self, name: str) -> str:
+        """How a tensor is stored."""
+        return self._weights.kind(name)
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        """A matrix, some rows at a time."""
+        per_row = self._weights.stored_bytes(name) / self.shape(name)[0]
+        for part in self._weights.stretches(name):
+            yield part
+            self._advance(len(part) * per_row)
+
+    def skip(self, names: Sequence[str]) -> None:
+        """These are there without being read."""
+        self._advance(sum(self._weights.stored_bytes(name) for name in names))
+
+    def _advance(self, nbytes: float) -> None:
+        if self._cancelled():
+            raise Cancelled
+        self._done += nbytes
+        self._report(round(self._done))
+
+
+class SameVocabulary:
+    """Weights with as many rows for tokens as the target has.
+
+    Models of one family share a tokenizer and round its size up in different ways (Qwen2.5: 151936
+    rows up to 3B, 152064 from 7B on). The rows in question belong to no token: they are left out,
+    or are zeros, which zero bytes mean in every type of ggml as well.
+    """
+
+    def __init__(self, weights: Readable, rows: int) -> None:
+        self._weights = weights
+        self._rows = rows
+
+    def float32(self, name: str) -> Floats:
+        """The tensor as a C-contiguous fp32 array."""
+        tensor = self._weights.float32(name)
+        if not self._differs(name):
+            return tensor
+        missing = max(self._rows - len(tensor), 0)
+        return np.pad(tensor[: self._rows], ((0, missing), (0, 0)))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        shape = self._weights.shape(name)
+        return (self._rows, *shape[1:]) if self._differs(name) else shape
+
+    def kind(self, name: str) -> str:
+        """How a tensor is stored."""
+        return self._weights.kind(name)
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        """A matrix, some rows at a time."""
+        if not self._differs(name):
+            yield from self._weights.stretches(name)
+            return
+        left = self._rows
+        for part in self._weights.stretches(name):
+            odd = min(-len(part) % _GROUP, max(left - len(part), 0))
+            piece = np.pad(part[:left], ((0, odd), (0, 0))) if odd else part[:left]
+            left -= len(piece)
+            if len(piece):
+                yield piece
+        while left:
+            rows = min(left, _PADDING_ROWS)
+            left -= rows
+            yield np.zeros((rows, part.shape[1]), dtype=part.dtype)
+
+    def _differs(self, name: str) -> bool:
+        return name in (EMBEDDING, HEAD) and self._weights.shape(name)[0] != self._rows
+
+
+def _finite(values: Floats, name: str) -> Floats:
+    if not np.isfinite(values).all():
+        raise not_finite(name)
+    return values
+
+
+def held_bytes(weights: StoredWeights) -> int:
+    """Bytes of all tensors in the types that they are read in."""
+    return sum(_bytes(weights.kind(name), weights.shape(name)) for name in weights.names())
+
+
+def _bytes(kind: str, shape: tuple[int, ...]) -> int:
+    block = KIND_OF_NAME[kind]
+    return prod(shape) // block.numbers * block.nbytes
