@@ -150,7 +150,7 @@ def lose_config(folder: Path) -> str:
 
 def break_tokenizer(folder: Path) -> str:
     (folder / "tokenizer.json").write_text('{"model": 7}')
-    return "tokenizer.json"
+    return "vocabulary"
 
 
 def poison(folder: Path) -> str:
