@@ -176,7 +176,7 @@ def test_weights_that_are_no_numbers_leave_the_present_model(
 def test_a_folder_that_is_not_there_leaves_the_present_model(
     ready: Session, tmp_path: Path
 ) -> None:
-    check_refused(ready, tmp_path / "nowhere", "no folder")
+    check_refused(ready, tmp_path / "nowhere", "There is no")
 
 
 def check_refused(ready: Session, folder: Path, words: str) -> None:
