@@ -34,9 +34,8 @@ from engine.events import (
     Unloaded,
 )
 from engine.hardware.memory import give_memory_back
-from engine.hub.local import bundled_target
+from engine.hub.local import LocalModel, bundled_target
 from engine.loading import LoadedPair
-from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.service import Engine
 
@@ -207,14 +206,10 @@ def test_an_answer_waiting_for_a_bad_model_fails_in_words(session: Session, copy
 def test_a_folder_one_may_not_look_into_leaves_the_present_model(
     ready: Session, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = ModelConfig.open
+    def forbidden(path: Path) -> LocalModel:
+        raise PermissionError(13, "Permission denied", str(path))
 
-    def forbidden(path: Path) -> ModelConfig:
-        if path == copy:
-            raise PermissionError(13, "Permission denied", str(path))
-        return config(path)
-
-    monkeypatch.setattr(ModelConfig, "open", forbidden)  # to root, nothing is forbidden
+    monkeypatch.setattr(LocalModel, "inspect", forbidden)  # to root, nothing is forbidden
     check_refused(ready, copy, "cannot be read")
 
 
