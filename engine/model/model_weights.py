@@ -22,6 +22,11 @@ from engine.model.weights import SafetensorsFolder
 _GROUP = 16
 """Stretches are multiples of so many rows: backends pack as many at a time."""
 
+_EVEN = np.uint64(0x0F0F0F0F0F0F0F0F)
+_NIBBLE = np.uint64(4)
+_BLOCK = np.dtype([("scale", np.uint8), ("numbers", "V16")])
+"""MXFP4 in ggml: 32 numbers, two in a byte, behind their scale."""
+
 
 class ModelWeights:
     """The tensors that a config describes, by canonical name, as backends read them.
@@ -192,10 +197,12 @@ def _mxfp4_blocks(blocks: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArr
     A byte holds two neighbours in Hugging Face's files, but numbers j and j + 16 of a block in
     ggml's, where the scale comes first.
     """
-    rows, count = scales.shape
-    neighbours = blocks.reshape(rows, count, 16)
-    numbers = np.stack((neighbours & 15, neighbours >> 4), axis=-1).reshape(rows, count, 32)
-    result = np.empty((rows, count, 17), dtype=np.uint8)
-    result[..., 0] = scales
-    result[..., 1:] = numbers[..., :16] | numbers[..., 16:] << 4
-    return result.reshape(rows, -1)
+    halves = blocks.reshape(-1).view(np.uint64).reshape(-1, 2)  # numbers below 16, from 16 on
+    low, high = np.ascontiguousarray(halves.T)
+    numbers = np.empty(blocks.size, dtype=np.uint8)
+    numbers[0::2] = (low & _EVEN | (high & _EVEN) << _NIBBLE).view(np.uint8)
+    numbers[1::2] = (low >> _NIBBLE & _EVEN | high & ~_EVEN).view(np.uint8)
+    result = np.empty(scales.size, dtype=_BLOCK)
+    result["scale"] = scales.reshape(-1)
+    result["numbers"] = numbers.view("V16")
+    return result.view(np.uint8).reshape(len(scales), -1)

@@ -75,6 +75,17 @@ STRETCHED: list[dict[str, Any]] = [
             "attention_factor": 0.75,
         },
     },
+    {
+        "rope_theta": 10_000.0,
+        "head_dim": 16,
+        "rope_scaling": {
+            "rope_type": "longrope",
+            "factor": 16.0,
+            "original_max_position_embeddings": 512,
+            "short_factor": [1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 9.0],
+            "long_factor": [2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0],
+        },
+    },
 ]
 
 
@@ -99,6 +110,20 @@ def test_stretchings_differ() -> None:
         rope_frequencies(ModelConfig.from_json({**BASE, **s}).rope)[0] for s in STRETCHED[2:6]
     ]
     assert all(np.any(a[:32] != b[:32]) for a in tables for b in tables if a is not b)
+
+
+def test_long_texts_have_factors_of_their_own() -> None:
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+    from transformers.models.llama.configuration_llama import LlamaConfig
+
+    data = {**BASE, **STRETCHED[-1]}
+    config = ModelConfig.from_json(data)
+    for context in (512, 513):
+        compute: Any = ROPE_INIT_FUNCTIONS["longrope"]
+        theirs, scaling = compute(LlamaConfig(**data), seq_len=context)
+        frequencies, ours = rope_frequencies(config.for_context(context).rope)
+        np.testing.assert_allclose(frequencies, theirs.numpy(), rtol=5e-7)
+        assert ours == pytest.approx(scaling, rel=1e-12)
 
 
 def test_dynamic_stretching_is_refused() -> None:
