@@ -174,7 +174,7 @@ SHAPES: dict[str, Described] = {
     "phi4-mini": _PHI4_MINI,
     "gpt-oss-20b": _GPT_OSS_20B,
     # Rows of whole blocks of 256 and too many weights for any cache: for comparing formats.
-    "bench": _described("llama", 16, 2048, 8192, (16, 4), 32768, tie_word_embeddings=True),
+    "bench": _described("llama", 12, 2048, 8192, (16, 4), 32768, tie_word_embeddings=True),
 }
 
 

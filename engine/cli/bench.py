@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.bench.prompts import first_of_each_category, read_prompts
 from engine.bench.speculate import Summary, measure, summarise
-from engine.cli import bench_forward, bench_quality, bench_round, bench_shapes
+from engine.cli import bench_formats, bench_forward, bench_quality, bench_round, bench_shapes
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_model_options,
@@ -51,6 +51,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bench_round.add_parser(kinds)
     bench_shapes.add_parser(kinds)
     bench_quality.add_parser(kinds)
+    bench_formats.add_parser(kinds)
 
 
 def run_speculate(arguments: argparse.Namespace) -> ExitCode:
