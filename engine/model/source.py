@@ -16,8 +16,8 @@ from engine.language import tr
 from engine.model.stored import StoredTensor, not_finite
 
 STRETCH_BYTES = 8 << 20
-_VIEWS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
-FLOATS = frozenset(_VIEWS)
+VIEWS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+FLOATS = frozenset(VIEWS)
 BYTES = "U8"
 """Not numbers: a format of its own, that whoever asks for it knows."""
 _GROUP = 16
@@ -107,7 +107,7 @@ class TensorSource:
         tensor = self._tensors[name]
         if tensor.kind != BYTES:
             self.check_readable(name)
-        view = _VIEWS.get(tensor.kind, np.uint8)
+        view = VIEWS.get(tensor.kind, np.uint8)
         for raw in read_rows(tensor, first, count, tensor.row_bytes):
             yield raw.view(view)
 
@@ -131,7 +131,7 @@ def widened(rows: NDArray[Any], kind: str) -> NDArray[np.float32]:
         with np.errstate(invalid="ignore", over="ignore"):  # damage is told by `check_finite`
             values: NDArray[np.float32] = quants.dequantize(rows, GGMLQuantizationType[kind])
             return values
-    stored: NDArray[Any] = rows.view(_VIEWS[kind])
+    stored: NDArray[Any] = rows.view(VIEWS[kind])
     if kind == "BF16":  # the upper half of a float32
         stored = np.left_shift(stored, 16, dtype=np.uint32).view(np.float32)
     return np.asarray(stored, dtype=np.float32)

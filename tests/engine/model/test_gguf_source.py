@@ -53,7 +53,13 @@ def test_blocks_as_stored_and_widened(tmp_path: Path, kind: str) -> None:
         np.testing.assert_array_equal(widened.float32("w"), values)
         np.testing.assert_array_equal(together(widened), values)
         np.testing.assert_array_equal(together(widened, 20, 3), values[20:23])
-    native = GgufSource(open_gguf(tmp_path / "m.gguf"), [kind])
+    file = open_gguf(tmp_path / "m.gguf")
+    halves = GgufSource(file, ["Q8_1"])
+    assert halves.kind("w") == "F16"
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(together(halves), values.astype(np.float16))
+        np.testing.assert_array_equal(halves.float32("w"), values)
+    native = GgufSource(file, [kind])
     assert native.kind("w") == kind
     np.testing.assert_array_equal(together(native), raw.reshape(48, -1))
     np.testing.assert_array_equal(together(native, 20, 3), raw.reshape(48, -1)[20:23])
