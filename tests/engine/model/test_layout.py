@@ -91,14 +91,15 @@ def write_gguf(path: Path, tensors: Mapping[str, NDArray[Any]]) -> GgufSource:
     writer = gguf.GGUFWriter(path, "llama")
     for name, tensor in tensors.items():
         writer.add_tensor(name, np.ascontiguousarray(tensor))
-    for write in (
-        writer.write_header_to_file,
-        writer.write_kv_data_to_file,
-        writer.write_tensors_to_file,
-        writer.close,
-    ):
-        write()
+    finish(writer)
     return GgufSource(open_gguf(path))
+
+
+def finish(writer: gguf.GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 @pytest.mark.parametrize("family", list(ARCHITECTURES))
@@ -143,6 +144,28 @@ def test_stretches_are_the_matrix(
             whole = widened(np.concatenate(pieces), weights.kind(name))
             np.testing.assert_array_equal(whole, weights.float32(name), err_msg=name)
     assert longest > 2
+
+
+def test_quantised_rows_of_heads_are_put_in_order(tmp_path: Path) -> None:
+    """In ggml's blocks, as they are: nothing is widened on the way."""
+    config, tensors = model(tmp_path, "llama")
+    stored = as_llama_cpp_stores(config, tensors)
+    kind = gguf.GGMLQuantizationType.Q8_0
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
+    for name, tensor in stored.items():
+        if name.endswith(("attn_q.weight", "attn_k.weight")):
+            writer.add_tensor(name, gguf.quants.quantize(tensor, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(name, tensor)
+    finish(writer)
+    file = GgufSource(open_gguf(tmp_path / "model.gguf"), native=("Q8_0",))
+    weights = ModelWeights.open(config, file, "gguf")
+    for which in "qk":
+        name = f"model.layers.1.self_attn.{which}_proj.weight"
+        (stretch,) = weights.stretches(name)
+        assert (weights.kind(name), stretch.dtype) == ("Q8_0", np.uint8)
+        rounded = gguf.quants.dequantize(gguf.quants.quantize(tensors[name], kind), kind)
+        np.testing.assert_array_equal(weights.float32(name), rounded)
 
 
 def test_stacked_experts_are_read_like_single_ones(tmp_path: Path) -> None:
