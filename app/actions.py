@@ -12,7 +12,9 @@ from PySide6.QtWidgets import QDialog
 
 from app.dialogs import AboutDialog, ShortcutsDialog
 from app.palette import CommandPalette
+from app.status import Phase
 from app.theme.theme import ThemeChoice
+from engine.commands import Stop
 from engine.language import tr
 
 if TYPE_CHECKING:
@@ -54,7 +56,9 @@ class WindowActions(QObject):
             _Row(tr("Next conversation"), "Ctrl+PgDown", lambda: window.sidebar.open_next(1)),
             _Row(tr("Previous conversation"), "Ctrl+PgUp", lambda: window.sidebar.open_next(-1)),
             _Row(tr("Choose the model"), "Ctrl+M", window.model_button.open_menu),
-            _Row(tr("Stop the answer"), "Esc", self._stop),
+            _Row(tr("Open a model file"), "", window.model_button.ask_file),
+            _Row(tr("Open a model folder"), "", window.model_button.ask_folder),
+            _Row(tr("Stop the answer, or a load"), "Esc", self._stop),
             _Row(tr("Write the last answer anew"), "Ctrl+R", session.regenerate),
             _Row(tr("Continue the last answer"), "Ctrl+Return", self._send_or_continue),
             _Row(tr("Copy the last answer"), "Ctrl+Shift+C", self._copy_answer),
@@ -136,6 +140,8 @@ class WindowActions(QObject):
             self._services.session.stop()
         elif search.text():
             search.clear()
+        elif self._services.bridge.status.phase is Phase.LOADING:
+            self._services.bridge.submit(Stop())
         else:
             self._window.chat.composer.field.setFocus()
 

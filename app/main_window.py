@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QCloseEvent, QResizeEvent
@@ -17,6 +18,7 @@ from app.conversations.sidebar import Sidebar
 from app.history import Conversation, Hit
 from app.keys import with_keys
 from app.library.choice import ModelChoice
+from app.library.file_chooser import FileChooser
 from app.library.model_button import ModelButton
 from app.settings import SettingsStore
 from app.status import Phase
@@ -24,8 +26,11 @@ from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.theme import Theme, ThemeChoice
 from engine.errors import UserFixable
-from engine.events import Failed
+from engine.events import Failed, PlanReady
 from engine.language import tr
+
+if TYPE_CHECKING:
+    from engine.hub.gguf_files import SeveralModels
 
 _SIDEBAR_WIDTH = 256
 _PERFORMANCE_WIDTH = 320
@@ -133,7 +138,10 @@ class MainWindow(QMainWindow):
         self.chat.sidebar_asked.connect(commands.toggle_sidebar)
         self.chat.performance_asked.connect(commands.toggle_performance)
         self.chat.model_asked.connect(self._services.models.load_bundled)
+        self.chat.model_given.connect(self._services.models.load_path)
         self._services.models.problem.connect(self.chat.show_trouble)
+        self._services.models.several.connect(self._choose_file)
+        self._services.bridge.subscribe(PlanReady, self._tell_caveat)
         self._services.settings.problem.connect(self.chat.show_trouble)
         self._services.bridge.subscribe(Failed, self._failed)
 
@@ -159,6 +167,17 @@ class MainWindow(QMainWindow):
         self.sidebar.theme_button.set_icon(icon_name)
         self.sidebar.theme_button.setToolTip(with_keys(words, "Ctrl+Shift+L"))
         self.sidebar.theme_button.setAccessibleName(words)
+
+    def _choose_file(self, several: SeveralModels) -> None:
+        """A folder holds more than one model: let the user choose."""
+        chooser = FileChooser(several, self)
+        chooser.chosen.connect(self._services.models.load)
+        chooser.open()
+
+    def _tell_caveat(self, event: PlanReady) -> None:
+        """What the new model cannot do that others can; an empty chat says it itself."""
+        if event.plan.caveat and self._services.session.current is not None:
+            self.chat.banners.show_notice(event.plan.caveat)
 
     def _failed(self, event: Failed) -> None:
         """A model that did not load, or an engine that did not start, can be tried again."""

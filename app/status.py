@@ -142,6 +142,8 @@ class EngineStatus:
         if self.plan is None:
             return ""
         mode, draft = tr(_MODE_NAMES[self.plan.mode]), self.plan.draft
+        if self.plan.caveat:
+            return tr("{mode} through the transformers library").format(mode=mode)
         if not draft:
             return tr("{mode} · no draft").format(mode=mode)
         return tr("{mode} · draft: {draft}").format(mode=mode, draft=draft)

@@ -186,6 +186,8 @@ def _draft_words(status: EngineStatus) -> str:
     plan = status.plan
     if plan is None:
         return ""
+    if plan.caveat:
+        return plan.caveat
     names = {"cpu": tr("the CPU"), "gpu": tr("the GPU")}
     device = names.get(plan.target_device.lower(), plan.target_device)
     if not plan.draft:

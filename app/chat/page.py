@@ -40,6 +40,7 @@ from app.status import EngineStatus
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
+from engine.commands import Stop
 from engine.errors import UserFixable
 from engine.events import DeviceSample, TokenSpan
 from engine.language import tr
@@ -52,6 +53,8 @@ class ChatPage(QWidget):
     performance_asked = Signal()
     model_asked = Signal()
     """The bundled model shall be loaded."""
+    model_given = Signal(object)
+    """The path of a model that shall be loaded."""
 
     def __init__(
         self,
@@ -157,6 +160,8 @@ class ChatPage(QWidget):
         self.composer.stop_asked.connect(self._session.stop)
         self.outgoing.problem.connect(self.show_trouble)
         self.outgoing.notice.connect(self.banners.show_notice)
+        self.outgoing.model_given.connect(self.model_given)
+        self.status_line.cancel_asked.connect(lambda: self._bridge.submit(Stop()))
 
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line above the messages, left of the last button."""
@@ -188,7 +193,7 @@ class ChatPage(QWidget):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
-        """Dropped files go along with the message."""
+        """Dropped files go along with the message; a model is loaded."""
         event.acceptProposedAction()
         self.outgoing.attach(local_files(event.mimeData()))
         self.composer.field.setFocus()

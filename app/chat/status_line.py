@@ -1,19 +1,22 @@
-"""The quiet line under the composer: state, model, mode, draft."""
+"""The quiet line under the composer: state, model, mode, draft; a load's progress and its end."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QToolButton, QWidget
 
+from app.keys import with_keys
 from app.status import EngineStatus, Phase
 from app.theme.elided import ElidedLabel
 from app.theme.fonts import keep_font, sized
 from app.theme.style import SMALL
 from app.theme.theme import current
 from engine.language import tr
+
+_STEPS = 1000
 
 
 class _Dot(QWidget):
@@ -35,12 +38,28 @@ class _Dot(QWidget):
 class StatusLine(QWidget):
     """Says in words what the engine does and what it runs."""
 
+    cancel_asked = Signal()
+    """The load under way shall be called off."""
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName(tr("Status"))
         self._dot = _Dot(self)
         self._state = ElidedLabel(self)
         self._model = ElidedLabel(self)
+        self.progress = QProgressBar(self)
+        self.progress.setTextVisible(False)
+        self.progress.setRange(0, _STEPS)
+        self.progress.setFixedSize(120, 4)
+        self.progress.setAccessibleName(tr("Loading progress"))
+        self.cancel_button = QToolButton(self)
+        self.cancel_button.setText(tr("Cancel"))
+        self.cancel_button.setProperty("look", "quiet")
+        self.cancel_button.setAccessibleName(tr("Cancel loading"))
+        self.cancel_button.setToolTip(with_keys(tr("Cancel loading"), "Esc"))
+        self.cancel_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.cancel_button.clicked.connect(self.cancel_asked)
+        keep_font(self.cancel_button, partial(sized, SMALL))
         self._model.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row = QHBoxLayout(self)
         row.setContentsMargins(6, 0, 6, 0)
@@ -51,6 +70,8 @@ class StatusLine(QWidget):
             label.setProperty("look", "muted")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         row.addWidget(self._state)
+        row.addWidget(self.progress)
+        row.addWidget(self.cancel_button)
         row.addWidget(self._model, 1)
 
     @property
@@ -63,6 +84,10 @@ class StatusLine(QWidget):
         self._dot.role = _role(status.phase)
         self._dot.update()
         self._state.setText(status.words)
+        loading = status.phase is Phase.LOADING
+        self.progress.setVisible(loading)
+        self.progress.setValue(round(status.fraction * _STEPS))
+        self.cancel_button.setVisible(loading)
         parts = [status.model_name, status.plan_words] if status.plan else []
         self._model.setText(" · ".join(parts))
         if status.plan is not None:

@@ -21,7 +21,9 @@ class ModelChoice(QObject):
     """The models on this computer, and the one in use."""
 
     problem = Signal(object)
-    """A `UserFixable`: the chosen folder holds no usable model."""
+    """A `UserFixable`: what was chosen is no usable model."""
+    several = Signal(object)
+    """A `SeveralModels`: the chosen folder holds more than one, of which one is to be chosen."""
 
     def __init__(
         self, bridge: EngineBridge, settings: SettingsStore, parent: QObject | None = None
@@ -32,13 +34,13 @@ class ModelChoice(QObject):
         self.models: Sequence[Installed] = ()
 
     def first_load(self, bundled: Callable[[], Path]) -> Load:
-        """What to load at the start: the model used last, if its folder is still there.
+        """What to load at the start: the model used last, if it is still there.
 
         Reads the disk; the engine's starting thread calls it.
         """
         value = self._settings.value
         used = Path(value.model) if value.model else None
-        return Load(used if used and used.is_dir() else bundled(), draft=value.draft)
+        return Load(used if used and used.exists() else bundled(), draft=value.draft)
 
     def refresh(self) -> None:
         """Look again which models there are, beside the window."""
@@ -59,11 +61,17 @@ class ModelChoice(QObject):
 
         self.load(bundled_target())
 
-    def load_folder(self, folder: Path) -> None:
-        """Check a folder that somebody chose, and load it if it holds a model."""
+    def load_path(self, path: Path) -> None:
+        """Check a folder or file that somebody chose, and load it if it holds a model."""
         in_background(
-            self, lambda: inspect(folder), lambda model: self.load(model.path), self._refused
+            self, lambda: inspect(path), lambda model: self.load(model.path), self._refused
         )
+
+    @property
+    def usual_folder(self) -> str:
+        """Where to begin to look for another model: beside the last one."""
+        recent = self._settings.value.recent_models
+        return str(Path(recent[0]).parent) if recent else ""
 
     def draft_with(self, draft: DraftChoice) -> None:
         """Load the same model with another source of drafts."""
@@ -77,9 +85,14 @@ class ModelChoice(QObject):
         self.bridge.submit(Unload())
 
     def _refused(self, error: Exception) -> None:
-        if not isinstance(error, UserFixable):
+        from engine.hub.gguf_files import SeveralModels  # whoever raises it has imported it
+
+        if isinstance(error, SeveralModels):
+            self.several.emit(error)
+        elif isinstance(error, UserFixable):
+            self.problem.emit(error)
+        else:
             raise error
-        self.problem.emit(error)
 
     def _keep(self, models: list[Installed]) -> None:
         self.models = models

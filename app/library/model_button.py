@@ -49,9 +49,11 @@ class ModelButton(QToolButton):
         """The menu as it is now."""
         menu = QMenu(self)
         menu.setAccessibleName(tr("Model"))
+        menu.setToolTipsVisible(True)
         _add_heading(menu, tr("Model"))
         self._add_models(menu)
-        menu.addAction(tr("Open a model folder…"), self._ask_folder)
+        menu.addAction(tr("Open a model file…"), self.ask_file)
+        menu.addAction(tr("Open a model folder…"), self.ask_folder)
         menu.addSeparator()
         _add_heading(menu, tr("Draft"))
         self._add_drafts(menu)
@@ -64,8 +66,10 @@ class ModelButton(QToolButton):
         group = QActionGroup(menu)
         last = self._choice.bridge.last_load
         for model in self._choice.models:
-            words = f"{model.name}  \N{MIDDLE DOT}  {file_size(model.weight_bytes)}"
+            parts = (model.name, model.kind, file_size(model.weight_bytes))
+            words = "  \N{MIDDLE DOT}  ".join(parts)
             action = menu.addAction(words, partial(self._choice.load, model.path))
+            action.setToolTip(str(model.path))
             action.setCheckable(True)
             action.setChecked(last is not None and last.model == model.path)
             group.addAction(action)
@@ -80,10 +84,23 @@ class ModelButton(QToolButton):
             action.setEnabled(last is not None)
             group.addAction(action)
 
-    def _ask_folder(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, tr("Open a model folder"))
-        if chosen:
-            self._choice.load_folder(Path(chosen))
+    def ask_file(self) -> None:
+        """Let the user choose a GGUF file."""
+        kinds = [tr("Models in GGUF format (*.gguf)"), tr("All files (*)")]
+        self._ask(tr("Open a model file"), QFileDialog.FileMode.ExistingFile, kinds)
+
+    def ask_folder(self) -> None:
+        """Let the user choose a folder with a model, or with several."""
+        self._ask(tr("Open a model folder"), QFileDialog.FileMode.Directory, [])
+
+    def _ask(self, title: str, mode: QFileDialog.FileMode, kinds: list[str]) -> None:
+        dialog = QFileDialog(self.window(), title, self._choice.usual_folder)
+        dialog.setFileMode(mode)
+        if kinds:
+            dialog.setNameFilters(kinds)
+        dialog.fileSelected.connect(lambda name: self._choice.load_path(Path(name)))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
 
     def _show_status(self, status: EngineStatus) -> None:
         match status.phase:

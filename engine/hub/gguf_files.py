@@ -38,6 +38,16 @@ class SeveralModels(UserFixable):
         )
         self.files = files
 
+    @property
+    def sizes(self) -> tuple[tuple[Path, int], ...]:
+        """Each of the files with the bytes of all its parts."""
+        return tuple((file, _bytes(file)) for file in self.files)
+
+
+def _bytes(file: Path) -> int:
+    parts = [file.with_name(name) for name in part_names(file)] or [file]
+    return sum(part.stat().st_size for part in parts if part.exists())
+
 
 def chosen_file(path: Path) -> Path | None:
     """The GGUF file that a path stands for; None for a folder that holds something else.

@@ -68,6 +68,14 @@ def read_attachment(path: Path) -> Attachment:
     return _made(Attachment(name, text, len(raw), notice))
 
 
+def model_among(paths: Sequence[Path]) -> Path | None:
+    """The model among files that were given: a GGUF file, or a folder with weights."""
+    for path in paths:
+        if path.suffix.lower() == ".gguf" or (path.is_dir() and _holds_weights(path)):
+            return path
+    return None
+
+
 def pasted(text: str, number: int) -> Attachment:
     """A long text from the clipboard."""
     name = tr("Pasted text {number}").format(number=number)
@@ -139,12 +147,19 @@ def _with_newlines(text: str) -> str:
 
 
 def _folder(path: Path) -> UserFixable:
-    if any(path.glob("*.safetensors")) or any(path.glob("*.gguf")):
+    if _holds_weights(path):
         return _model(path.name)
     return UserFixable(
         tr("\u201c{name}\u201d is a folder.").format(name=path.name),
         tr("Attach the files in it that matter."),
     )
+
+
+def _holds_weights(folder: Path) -> bool:
+    try:
+        return any(folder.glob("*.safetensors")) or any(folder.glob("*.gguf"))
+    except OSError:
+        return False
 
 
 def _model(name: str) -> UserFixable:

@@ -14,6 +14,7 @@ from app.bridge import EngineBridge
 from app.chat.composer.attachments import (
     Attachment,
     as_block,
+    model_among,
     pasted,
     read_attachment,
     with_attachments,
@@ -43,6 +44,8 @@ class Outgoing(QObject):
     problem = Signal(object)
     """A `UserFixable`."""
     notice = Signal(str)
+    model_given = Signal(object)
+    """The path of a model that was dropped or pasted: it is meant to be loaded."""
 
     def __init__(
         self,
@@ -98,7 +101,14 @@ class Outgoing(QObject):
         dialog.open()
 
     def attach(self, paths: Sequence[Path]) -> None:
-        """Read files beside the window's thread; what is no text is refused in words."""
+        """Read files beside the window's thread; what is no text is refused in words.
+
+        A model among them goes its own way.
+        """
+        model = model_among(paths)
+        if model is not None:
+            self.model_given.emit(model)
+            return
         in_background(self, partial(_read_all, paths), partial(self._take, self._key), self._refuse)
 
     def _take(self, key: int | None, read: Sequence[Attachment | UserFixable]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.screenshots.scenes import asking, first, keeping, panels, writing
+from app.screenshots.scenes import asking, first, keeping, models, panels, writing
 
 ALL = (
     first.first_start,
@@ -17,6 +17,9 @@ ALL = (
     keeping.searching,
     keeping.troubles,
     keeping.no_model,
+    models.choosing,
+    models.loading,
+    models.another_family,
     first.narrow,
     panels.performance,
     panels.dialogs,
