@@ -158,7 +158,8 @@ def own_model(
             ),
             tr("Choose a model of another family."),
         )
-    fmt = choose_format(wish, weight_count(config), in_gguf=model.gguf is not None)
+    quantised = model.gguf is not None or model.kind == "MXFP4"  # gpt-oss in safetensors
+    fmt = choose_format(wish, weight_count(config), quantised=quantised)
     native = NATIVE_KINDS if fmt is WeightFormat.STORED else ()
     return config, model.own_weights(config, native), fmt
 

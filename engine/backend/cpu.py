@@ -45,8 +45,8 @@ def native_is_built() -> bool:
     return True
 
 
-def choose_format(wish: WeightFormat, weights: int, *, in_gguf: bool = False) -> WeightFormat:
-    """The format that serves a model of so many weights; one in GGUF stays as it is stored.
+def choose_format(wish: WeightFormat, weights: int, *, quantised: bool = False) -> WeightFormat:
+    """The format that serves a model of so many weights; quantised ones stay as they are stored.
 
     Raises:
         Absent: a quantised format was asked for, and the native backend is not built.
@@ -55,7 +55,7 @@ def choose_format(wish: WeightFormat, weights: int, *, in_gguf: bool = False) ->
     if wish is WeightFormat.AUTO:
         if not native:
             return WeightFormat.F32
-        if in_gguf:
+        if quantised:
             return WeightFormat.STORED
         return WeightFormat.Q8 if weights <= MOST_AT_EIGHT_BITS else WeightFormat.Q4
     if wish is not WeightFormat.F32 and not native:

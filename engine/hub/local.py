@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -169,8 +170,11 @@ def _safetensors(
 
 
 def _commonest_kind(weights: ModelWeights | SafetensorsFolder) -> str:
-    """The type of the largest tensor, which most of them share."""
-    return weights.kind(max(weights.names(), key=weights.stored_bytes))
+    """The type that most of its bytes are of."""
+    sizes: Counter[str] = Counter()
+    for name in weights.names():
+        sizes[weights.kind(name)] += weights.stored_bytes(name)
+    return sizes.most_common(1)[0][0]
 
 
 def _file_sidecar(file: Path) -> JsonObject:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from gguf_models import Kind, write_gguf
 from session import Session
-from tiny_models import write_chat_model
+from tiny_models import write_chat_model, write_mxfp4_model
 
-from engine.checking import check
+from engine.checking import check, own_model
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible
 from engine.events import Failed, LoadProgress, PlanReady, Unloaded
-from engine.hub.local import bundled_target
+from engine.hub.local import LocalModel, bundled_target
 
 PLENTY = 64 << 30
 QUESTION = "What is the sun made of?"
@@ -139,3 +139,12 @@ def test_the_bundled_model_drafts_for_its_own_file(session: Session, tmp_path: P
     stats = finished.stats
     assert stats.acceptance_length is not None
     assert stats.acceptance_length >= 2, finished
+
+
+def test_published_mxfp4_experts_are_held_as_they_are_stored(tmp_path: Path) -> None:
+    """gpt-oss comes in safetensors, but quantised: packing it anew would only lose."""
+    model = LocalModel.inspect(write_mxfp4_model(tmp_path, num_local_experts=24))
+    assert model.kind == "MXFP4"
+    _, weights, fmt = own_model(model, WeightFormat.AUTO)
+    assert fmt is WeightFormat.STORED
+    assert weights.kind("model.layers.0.mlp.experts.1.up_proj.weight") == "MXFP4"

@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
+from safetensors.numpy import load_file, save_file
 
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.hub.local import bundled_models_root, bundled_target
@@ -74,6 +76,19 @@ def write_model(
                 parameter.zero_()  # some are not initialised at all
             parameter.add_(torch.randn(parameter.shape) * (0.3 if small else 0.12))
     model.to(dtype).save_pretrained(folder)
+    return folder
+
+
+def write_mxfp4_model(folder: Path, **shape: object) -> Path:
+    """A gpt-oss whose experts are random numbers in MXFP4, as OpenAI publishes it."""
+    file = write_model(folder, "gpt_oss", **shape) / "model.safetensors"
+    tensors, rng = load_file(file), np.random.default_rng(0)
+    for name in [name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]:
+        count, columns, rows = tensors.pop(name).shape
+        blocks = (count, rows, columns // 32)
+        tensors[f"{name}_blocks"] = rng.integers(0, 256, (*blocks, 16), dtype=np.uint8)
+        tensors[f"{name}_scales"] = rng.integers(118, 124, blocks, dtype=np.uint8)
+    save_file(tensors, file)
     return folder
 
 

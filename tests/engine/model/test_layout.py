@@ -13,7 +13,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
-from tiny_models import SHAPE, decoder, write_model
+from tiny_models import SHAPE, decoder, write_model, write_mxfp4_model
 
 from engine.errors import UserFixable
 from engine.model import model_weights, source
@@ -196,16 +196,9 @@ def test_stacked_experts_are_read_like_single_ones(tmp_path: Path) -> None:
 
 
 def quantised(folder: Path) -> tuple[ModelConfig, Arrays]:
-    """gpt-oss with random experts in MXFP4, as OpenAI publishes it."""
-    config, tensors = model(folder, "gpt_oss")
-    rng = np.random.default_rng(0)
-    for name in [name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]:
-        count, columns, rows = tensors.pop(name).shape
-        shape = (count, rows, columns // 32)
-        tensors[f"{name}_blocks"] = rng.integers(0, 256, (*shape, 16), dtype=np.uint8)
-        tensors[f"{name}_scales"] = rng.integers(118, 124, shape, dtype=np.uint8)
-    save_file(tensors, folder / "model.safetensors")
-    return config, tensors
+    """gpt-oss with its experts in MXFP4, and its tensors."""
+    write_mxfp4_model(folder)
+    return ModelConfig.open(folder), load_file(folder / "model.safetensors")
 
 
 def test_mxfp4_experts_become_the_blocks_of_ggml(tmp_path: Path) -> None:
