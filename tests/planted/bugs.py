@@ -324,15 +324,14 @@ def thoughts_end_the_answer() -> None:
     )
 
 
-def counts_of_a_file_believed() -> None:
-    """A header's counts and lengths are not held against the bytes that are left."""
+def cut_off_files_taken_for_whole() -> None:
+    """A download that broke off has all of its header, and not all of its weights."""
     from engine.model.gguf import header
 
-    def count(self: Any, _least: int) -> int:
-        found: int = self.number(header._U64)
-        return found
+    def placed(_cursor: Any, tensors: Any, start: int) -> dict[str, Any]:
+        return {name: replace(t, begin=start + t.begin) for name, t in tensors.items()}
 
-    header._Cursor.count = count  # type: ignore[assignment]
+    header._placed = placed
 
 
 def damaged_scales_accepted() -> None:
@@ -384,7 +383,7 @@ BUGS: dict[str, Bug] = {
         Bug(experts_weighed_among_all, _PARITY),
         Bug(factors_of_short_texts_for_long_ones, _PARITY),
         Bug(thoughts_end_the_answer, (_MODEL + "test_channels.py",)),
-        Bug(counts_of_a_file_believed, (_MODEL + "test_gguf_fuzz.py",)),
+        Bug(cut_off_files_taken_for_whole, (_MODEL + "test_gguf_file.py",)),
         Bug(damaged_scales_accepted, ("tests/engine/backend/test_native_formats.py",)),
         Bug(length_counts_the_first_token, (_DECODE + "test_tally.py",)),
     )
