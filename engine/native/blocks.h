@@ -4,6 +4,7 @@
 /* Groups of columns one by one, where shifts have to be known to the compiler. */
 #if DT_ISA
 #define UNROLL_8 _Pragma("GCC unroll 8")
+#define UNROLL_16 _Pragma("GCC unroll 16")
 #else
 #define UNROLL_8
 #endif
@@ -89,6 +90,7 @@ ALWAYS_INLINE void open_scales(const int format, const uint8_t *p, scales16 *ope
     if (dt_formats[format].scales == EXPONENT) opened->d = exponents(p);
     else opened->d = v_load_f16((const uint16_t *)p);
     if (dt_has_offset(format)) opened->m = v_load_f16((const uint16_t *)(p + 32));
+    if (dt_formats[format].scales == SIX_MIN) opened->m = v_sub(v_zero(), opened->m);
     if (dt_block_cols(format) > DT_BLOCK) dt_open_scales(format, p, opened->s);
 }
 
@@ -100,7 +102,7 @@ ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const
     factors f = {opened->d, opened->m, {v_zero(), v_zero()}, {v_zero(), v_zero()}};
     if (scales == SIX_MIN) {
         f.scale = v_mul(opened->d, v_from_int(vi_from_u8(s + j * 16)));
-        f.offset = v_mul(v_sub(v_zero(), opened->m), v_from_int(vi_from_u8(s + 128 + j * 16)));
+        f.offset = v_mul(opened->m, v_from_int(vi_from_u8(s + 128 + j * 16)));
     } else if (scales == SIX_OF_32)
         f.scale = v_mul(opened->d, v_sub(v_from_int(vi_from_u8(s + j * 16)), v_set1(32)));
     else if (scales >= SIX_OF_16)
@@ -188,7 +190,7 @@ UNROLL_8
 
 enum {
     STREAMS = 2, /* block rows multiplied side by side: two streams from memory are faster than one */
-    AHEAD = 6,         /* times 32 columns that are fetched ahead */
+    AHEAD = 12,  /* times 32 columns that are fetched ahead */
 };
 
 ALWAYS_INLINE void fetch_ahead(const int format, const uint8_t *p)

@@ -51,7 +51,7 @@ static size_t lay_out(const forward *f, dt_mixture *m, int32_t rows, uint8_t *ba
     places = rows * used, cols = inner > f->hidden ? inner : f->hidden;
     groups = places / DT_TILE_ROWS + (places < count ? places : count);
     size_t bytes = 0;
-    m->group_blocks = cols / DT_BLOCK, m->spread_bytes = dt_round_up((int32_t)cols * 16, 1024);
+    m->group_blocks = cols / DT_BLOCK, m->spread_bytes = dt_spread_bytes((int32_t)cols);
     m->logits = take(base, &bytes, rows * count, sizeof(float));
     m->share = take(base, &bytes, places, sizeof(float));
     m->chosen = take(base, &bytes, places, sizeof(int32_t));

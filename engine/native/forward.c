@@ -151,7 +151,7 @@ static void *take_scratch(forward *f, int32_t rows)
     float **place[] = {&f->x, &f->normed, &f->qkv, &f->query, &f->mixed, &f->gate_up, &f->act};
     const int64_t groups = dt_round_up(rows, DT_TILE_ROWS) / DT_TILE_ROWS;
     int64_t bytes = 64 + groups * (cols / DT_BLOCK) * (int64_t)sizeof(dt_quantised);
-    bytes += cols * 16 + 1024;
+    bytes += dt_spread_bytes(cols);
     for (int i = 0; i < 7; i++) bytes += (floats[i] * rows * 4 + 127) / 64 * 64;
     uint8_t *memory = calloc(1, (size_t)bytes);
     if (!memory) return NULL;
@@ -161,7 +161,7 @@ static void *take_scratch(forward *f, int32_t rows)
         next += (floats[i] * rows * 4 + 63) / 64 * 64;
     }
     f->spread = (int8_t *)next;
-    f->quantised = (dt_quantised *)(next + dt_round_up(cols * 16, 1024));
+    f->quantised = (dt_quantised *)(next + dt_spread_bytes(cols));
     return memory;
 }
 

@@ -25,11 +25,16 @@ typedef struct {
     dt_row row[DT_TILE_ROWS];
 } dt_quantised;
 
+/* Rows 0-7 once more for tiles, between zeros. For 64 columns each: [16][64], where row r holds the
+ * first 32 columns and row 8 + r the second ones, at their place; and two [16][32], the same by 16. */
+enum { DT_SPREAD = 2048 };
+static inline int64_t dt_spread_bytes(int32_t cols) { return ((int64_t)cols + 63) / 64 * DT_SPREAD; }
+
 /* Activation rows: as they are (float weights), and quantised, [rows / 16][cols / 32]. */
 typedef struct {
     const float *raw;
     const dt_quantised *quantised;
-    const int8_t *spread; /* rows 0-7 once more, [cols / 64][16][64], between zeros: see tiles.h */
+    const int8_t *spread;
     int32_t rows, cols, stride; /* cols is a multiple of DT_BLOCK; stride is that of raw */
 } dt_activations;
 

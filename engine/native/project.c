@@ -133,7 +133,7 @@ int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_
     const size_t groups = (size_t)dt_round_up(m, DT_TILE_ROWS) / DT_TILE_ROWS;
     float *raw = calloc((size_t)m * (size_t)cols, sizeof *raw);
     f.quantised = calloc(groups * (size_t)blocks, sizeof *f.quantised);
-    f.spread = calloc((size_t)blocks + 1, 512);
+    f.spread = calloc(1, (size_t)dt_spread_bytes(cols));
     int32_t result = DT_NO_MEMORY;
     if (raw && f.quantised && f.spread) {
         for (int32_t row = 0; row < m; row++) {

@@ -17,7 +17,11 @@ static void quantise(const float *x, int32_t row, int32_t cols, int32_t from, in
         const int32_t half = vi_sum(low), sum = vi_sum(vi_add(low, high));
         out[b].row[lane] = (dt_row){scale, -8 * sum, -8 * half, (float)sum * scale};
 #ifdef DT_AMX
-        if (row < 8) memcpy(spread + b / 2 * 1024 + row * 64 + b % 2 * (512 + 32), out[b].q[lane], 32);
+        if (row >= 8) continue;
+        int8_t *whole = spread + b / 2 * DT_SPREAD, *halves = whole + 1024 + b % 2 * 512 + row * 32;
+        memcpy(whole + row * 64 + b % 2 * (512 + 32), out[b].q[lane], 32);
+        memcpy(halves, out[b].q[lane], 16);
+        memcpy(halves + 256 + 16, out[b].q[lane] + 16, 16);
 #endif
     }
     (void)spread;
