@@ -65,9 +65,10 @@ def llama() -> Iterator[Llama]:
         process.close()
 
 
-def quantised(source: Path, wanted: str) -> Path:
-    """The file as llama.cpp's own quantiser makes it, in one of its mixtures."""
-    target = source.with_name(f"{source.stem}-{wanted}.gguf")
-    command = [str(find_interpreter()), str(QUANTISE), str(source), str(target), wanted]
+def quantised(source: Path, *wanted: str) -> dict[str, Path]:
+    """The file as llama.cpp's own quantiser makes it, in some of its mixtures."""
+    targets = {name: source.with_name(f"{source.stem}-{name}.gguf") for name in wanted}
+    pairs = [str(word) for pair in targets.items() for word in pair]
+    command = [str(find_interpreter()), str(QUANTISE), str(source), *pairs]
     subprocess.run(command, check=True, capture_output=True)
-    return target
+    return targets

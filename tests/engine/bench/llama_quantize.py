@@ -1,4 +1,4 @@
-"""llama.cpp quantises a GGUF file: python llama_quantize.py FROM TO TYPE, by the peer's Python."""
+"""llama.cpp quantises a GGUF file: python llama_quantize.py FROM TYPE TO [TYPE TO ...]."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import llama_cpp as llama
 
 
 def main() -> int:
-    source, target, wanted = sys.argv[1:]
+    source, *rest = sys.argv[1:]
     llama.llama_backend_init()
     params = llama.llama_model_quantize_default_params()
-    params.ftype = getattr(llama, f"LLAMA_FTYPE_MOSTLY_{wanted.upper()}")
     params.nthread = 1
-    return int(llama.llama_model_quantize(source.encode(), target.encode(), params))
+    failed = 0
+    for wanted, target in zip(rest[::2], rest[1::2], strict=True):
+        params.ftype = getattr(llama, f"LLAMA_FTYPE_MOSTLY_{wanted.upper()}")
+        failed |= llama.llama_model_quantize(source.encode(), target.encode(), params)
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def test_same_types(family: str, sizes: dict[str, int], tmp_path: Path) -> None:
     with llama() as peer:
         peer.write(source, config, Random(config))
     names = gguf_names(config)
-    for recipe in RECIPES:
-        theirs = open_gguf(quantised(source, recipe)).tensors
+    for recipe, path in quantised(source, *RECIPES).items():
+        theirs = open_gguf(path).tensors
         for name, kind in tensor_kinds(config, recipe).items():
             assert (name, kind) == (name, theirs[names[name]].kind), recipe
