@@ -23,7 +23,7 @@ ROWS = (1, 8)
 """New tokens of a timed forward: plain decoding, and a draft of seven verified."""
 
 CONTEXT = 64
-PASSES = 3
+PASSES = 2
 """Every type is loaded and timed so often, in turns with all others."""
 
 Progress = Callable[[int, int], None]
