@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,10 +10,8 @@ from pathlib import Path
 import tokenizers
 
 from engine.errors import UserFixable
-from engine.language import tr
 from engine.model.channels import Channels
 from engine.model.disguise import translated
-from engine.model.json_object import DOWNLOAD_AGAIN
 from engine.model.recent_ids import RecentIds
 from engine.model.shown_text import ShownText
 from engine.model.text_ends import TextEnds, folder_ends, gguf_ends
@@ -23,15 +19,7 @@ from engine.model.token_bytes import ByteRules
 from engine.model.vocabulary.description import Vocabulary
 from engine.model.vocabulary.folder import vocabulary_readers
 from engine.model.vocabulary.gguf_vocabulary import gguf_vocabulary
-from engine.model.vocabulary.pieces import BLANK
-
-# The library would start a thread per core for what is one text at a time.
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-_HTML = re.compile(
-    "</?(?:table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|ul|ol|li|p|br|hr|a|img"
-    "|strong|em|b|i|u|sub|sup|code|pre)>"
-)
+from engine.model.vocabulary.library import libraries
 
 
 class Tokenizer:
@@ -42,18 +30,18 @@ class Tokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._description = _normalised(vocabulary.description)
-        self._library = _build(self._description)
-        self._inner = self._build_inner(vocabulary.inner)
+        built = libraries(vocabulary)
+        self._library, self._inner = built.start, built.inner
         added = self._library.get_added_tokens_decoder()
         self.control_tokens: dict[str, int] = {
             token.content: index for index, token in added.items() if token.special
         }
         self._control_pattern = _pattern(token for token in added.values() if token.special)
         self.channels = Channels.of(self.control_tokens)
-        self._forbidden = set(self.control_tokens.values()) - {self._unknown_id()}
+        unknown = _unknown_token(vocabulary.description.get("model"), self._library)
+        self._forbidden = set(self.control_tokens.values()) - {unknown}
         self._added = frozenset(added)
-        self._rules = ByteRules.from_json(self._description.get("decoder"))
+        self._rules = ByteRules.from_json(vocabulary.description.get("decoder"))
         self._bytes: dict[int, bytes] = {}
         self._recent = RecentIds()
         self.vocab_size: int = max(self._library.get_vocab_size(), max(added, default=-1) + 1)
@@ -216,67 +204,15 @@ class Tokenizer:
         whole = shown.push_all(ids)
         return whole + shown.finish(), whole
 
-    def _unknown_id(self) -> int | None:
-        """The id that stands for unknown characters; plain text may well yield it."""
-        model = self._description.get("model")
-        members = model if isinstance(model, dict) else {}
-        if isinstance(members.get("unk_token"), str):
-            return self._library.token_to_id(members["unk_token"])
-        unknown = members.get("unk_id")
-        return unknown if isinstance(unknown, int) else None
 
-    def _build_inner(self, inner: Mapping[str, object] | None) -> tokenizers.Tokenizer:
-        """The tokenizer for stretches inside a text; by default no space is put before these."""
-        if inner is not None:
-            return _build(_normalised(inner))
-        text = json.dumps(self._description.get("pre_tokenizer"))
-        if '"prepend_scheme": "first"' not in text:
-            return self._library
-        changed = text.replace('"prepend_scheme": "first"', '"prepend_scheme": "never"')
-        return _build({**self._description, "pre_tokenizer": json.loads(changed)})
-
-
-def _normalised(description: Mapping[str, object]) -> dict[str, object]:
-    """The description with every control token marked special, and nothing random or cut."""
-    result = {**description, "truncation": None, "padding": None}
-    model, added = description.get("model"), description.get("added_tokens")
-    if isinstance(model, dict) and model.get("dropout") is not None:
-        result["model"] = {**model, "dropout": None}
-    if isinstance(added, list):
-        result["added_tokens"] = [_with_control_mark(token) for token in added]
-    return result
-
-
-def _with_control_mark(token: object) -> object:
-    """Mark as special any added token that could be more than a piece of ordinary text.
-
-    Ordinary are words, single characters, runs of blanks, and the tags of HTML, which Gemma's
-    vocabulary has; but `</s>`, which in other vocabularies ends a text.
-    """
-    if not isinstance(token, dict) or not isinstance(token.get("content"), str):
-        return token
-    text = token["content"]
-    word = all(
-        character.isalnum() or character.isspace() or character == BLANK for character in text
-    )
-    ordinary = word or len(text) == 1 or _HTML.fullmatch(text) is not None
-    return {**token, "special": bool(token.get("special")) or not ordinary}
-
-
-def _build(description: Mapping[str, object]) -> tokenizers.Tokenizer:
-    try:
-        library = tokenizers.Tokenizer.from_str(json.dumps(description))
-        library.encode("a")
-    except BaseException as error:  # the library panics past Exception on hostile files
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        raise UserFixable(
-            tr("The model's vocabulary is damaged or of an unknown kind."),
-            tr(DOWNLOAD_AGAIN),
-            str(error)[:500],
-        ) from error
-    library.encode_special_tokens = True  # their text in an input is text
-    return library
+def _unknown_token(model: object, library: tokenizers.Tokenizer) -> int | None:
+    """The id that stands for unknown characters; plain text may well yield it."""
+    members = model if isinstance(model, dict) else {}
+    if isinstance(members.get("unk_token"), str):
+        found: int | None = library.token_to_id(members["unk_token"])
+        return found
+    unknown = members.get("unk_id")
+    return unknown if isinstance(unknown, int) else None
 
 
 def _ids(text: str, library: tokenizers.Tokenizer) -> list[int]:

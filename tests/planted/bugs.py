@@ -351,6 +351,35 @@ def damaged_scales_accepted() -> None:
     _everywhere("engine.backend.native.matrix", "library", Blind)
 
 
+def end_of_text_taken_for_html() -> None:
+    """Phi-3 calls `</s>` a word: typed, it would be the token that ends a text."""
+    import re
+
+    from engine.model.vocabulary import library
+
+    library._HTML = re.compile(library._HTML.pattern.replace("|u|", "|u|s|"))
+
+
+def message_end_ends_the_answer() -> None:
+    """gpt-oss's <|end|> closes a thought, and the answer stops before it has said anything."""
+    from engine.model import text_ends
+
+    text_ends._ANSWER_ENDS = ()  # type: ignore[assignment]
+
+
+def spaces_behind_control_tokens_doubled() -> None:
+    """A template's "[INST] " gets a second space from the vocabulary, as at the start of a text."""
+    from engine.model.vocabulary import library
+
+    honest = library.libraries
+
+    def libraries(vocabulary: Any) -> Any:
+        right = honest(vocabulary)
+        return replace(right, inner=right.start)
+
+    _everywhere("engine.model.tokenizer", "libraries", libraries)
+
+
 _DECODE = "tests/engine/decode/"
 _MODEL = "tests/engine/model/"
 _PARITY = (_MODEL + "test_parity.py",)
@@ -371,6 +400,9 @@ BUGS: dict[str, Bug] = {
         Bug(double_bos, ("tests/engine/model/test_chat_template.py",)),
         Bug(half_a_character_shown_twice, ("tests/engine/model/test_text_stream.py",)),
         Bug(opened_thought_twice, ("tests/engine/model/test_thinking.py",)),
+        Bug(end_of_text_taken_for_html, ("tests/engine/model/test_tokenizer.py",)),
+        Bug(message_end_ends_the_answer, ("tests/engine/model/test_channels.py",)),
+        Bug(spaces_behind_control_tokens_doubled, ("tests/engine/model/test_tokenizer.py",)),
         Bug(stop_string_across_rounds_missed, ("tests/engine/model/test_text_stream.py",)),
         Bug(drafted_keys_below_the_wrong_node, ("tests/engine/draft/test_one_call.py",)),
         Bug(draft_keeps_rejected_keys, ("tests/engine/draft/test_standalone.py",)),

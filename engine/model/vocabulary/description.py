@@ -15,10 +15,14 @@ Description = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """A description, and another one for stretches behind control tokens if they are special."""
+    """A description, and what is different of it for stretches behind control tokens.
+
+    `built`: put together here, so every added token is in the model's own list as well.
+    """
 
     description: Mapping[str, object]
     inner: Mapping[str, object] | None = None
+    built: bool = False
 
 
 _PADDING = re.compile(r"\[(?:PAD|EMPTY_)\d+\]")
@@ -34,7 +38,8 @@ def byte_level(pieces: Pieces, merges: Sequence[Merge], pretokeniser: Pretokenis
     }
     cut = [*map(_split, pretokeniser.patterns), bytes_]
     return Vocabulary(
-        {
+        built=True,
+        description={
             "version": "1.0",
             "added_tokens": _added(pieces, _never, spaces_kept=True, prefixed=False),
             "normalizer": None,
@@ -42,7 +47,7 @@ def byte_level(pieces: Pieces, merges: Sequence[Merge], pretokeniser: Pretokenis
             "post_processor": None,
             "decoder": bytes_,
             "model": _bpe(pieces, merges) | {"ignore_merges": pretokeniser.whole_words},
-        }
+        },
     )
 
 
@@ -80,11 +85,9 @@ def sentencepiece(
         "decoder": {"type": "Sequence", "decoders": [*decoders, *(strip if space_prefix else [])]},
         "model": _bpe(pieces, merges) | {"byte_fallback": pieces.has_bytes},
     }
-    if not space_prefix:
-        return Vocabulary(description)
     metaspace = {"type": "Metaspace", "replacement": BLANK, "prepend_scheme": "always"}
     inner = {"normalizer": None, "pre_tokenizer": metaspace | {"split": False}}
-    return Vocabulary(description, description | inner)
+    return Vocabulary(description, inner if space_prefix else None, built=True)
 
 
 def _bpe(pieces: Pieces, merges: Sequence[Merge]) -> Description:
@@ -93,7 +96,7 @@ def _bpe(pieces: Pieces, merges: Sequence[Merge]) -> Description:
         "type": "BPE",
         "unk_token": None if unknown is None else pieces.texts[unknown],
         "fuse_unk": True,
-        "vocab": {text: index for index, text in enumerate(pieces.texts)},
+        "vocab": pieces.known,
         "merges": merges,
     }
 

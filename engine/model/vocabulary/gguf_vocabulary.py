@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
+from engine.model.token_bytes import BYTE_TOKEN
 from engine.model.vocabulary.description import Vocabulary, byte_level, sentencepiece
 from engine.model.vocabulary.merges import as_listed, by_score
 from engine.model.vocabulary.pieces import BLANK, Kind, Pieces, damaged
@@ -17,6 +19,9 @@ Metadata = Mapping[str, object]
 _PREFIX = "tokenizer.ggml."
 _CHARACTER_BPE = ("gemma4", "sarvam-moe")
 """Names of vocabularies of characters, as SentencePiece's, that list their merges."""
+_MARK = re.compile(
+    r"<\|[^<>|]+\|>|<｜[^<>｜]+｜>|</?s>|<unk>|<0x[0-9A-F]{2}>|<(?:start|end)_of_turn>"
+)
 _KEEP_BLANKS = frozenset({"<unk>", "<s>", "<|endoftext|>"})
 """Phi-3's tokens that do not swallow the blanks behind them."""
 
@@ -52,7 +57,8 @@ def token_id(metadata: Metadata, name: str) -> int | None:
     value = metadata.get(f"{_PREFIX}{name}_token_id")
     if value is None and metadata.get(f"{_PREFIX}model") == "llama":
         value = {"unknown": 0, "bos": 1, "eos": 2}.get(name)
-    count = len(_strings(metadata, "tokens"))
+    tokens = metadata.get(f"{_PREFIX}tokens")
+    count = len(tokens) if isinstance(tokens, Sequence) else 0
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count:
         return value
     return None  # as llama.cpp: a bad id is as good as none
@@ -84,7 +90,7 @@ def _scored(metadata: Metadata) -> Vocabulary:
 
 def _characters(metadata: Metadata) -> Vocabulary:
     pieces = _pieces(metadata, (), blanks=True)
-    merges = as_listed(_strings(metadata, "merges"), pieces.texts)
+    merges = as_listed(_strings(metadata, "merges"), pieces.known)
     return sentencepiece(pieces, merges, space_prefix=False, lines=True)
 
 
@@ -93,7 +99,7 @@ def _bytes(metadata: Metadata) -> Vocabulary:
     name = metadata.get(f"{_PREFIX}pre", "default")
     return byte_level(
         pieces,
-        as_listed(_strings(metadata, "merges"), pieces.texts),
+        as_listed(_strings(metadata, "merges"), pieces.known),
         pretokeniser(str(name or "default")),
     )
 
@@ -102,12 +108,22 @@ def _pieces(metadata: Metadata, scores: Sequence[float], *, blanks: bool) -> Pie
     """The tokens; with `blanks`, those that the file writes with spaces get their stand-ins."""
     texts = _never_empty(_strings(metadata, "tokens"))
     kinds = [int(kind) for kind in _numbers(metadata, "token_type")] or [Kind.NORMAL] * len(texts)
-    if blanks:
-        texts = [
-            text.replace(" ", BLANK) if kind == Kind.USER_DEFINED else text
-            for text, kind in zip(texts, kinds, strict=False)
-        ]
+    for index, (text, kind) in enumerate(zip(texts, kinds, strict=False)):
+        if kind == Kind.NORMAL and _MARK.fullmatch(text):
+            kinds[index] = _kind_by_look(text)
+        elif blanks and kind == Kind.USER_DEFINED:
+            texts[index] = text.replace(" ", BLANK)
     return Pieces(texts, scores, kinds)
+
+
+def _kind_by_look(text: str) -> Kind:
+    """What a token is for that looks like a mark, where the file calls it a word.
+
+    Older files do, and some list no kinds at all.
+    """
+    if BYTE_TOKEN.fullmatch(text):
+        return Kind.BYTE
+    return Kind.UNKNOWN if text == "<unk>" else Kind.CONTROL
 
 
 def _never_empty(texts: Sequence[str]) -> list[str]:

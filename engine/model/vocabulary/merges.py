@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from engine.model.vocabulary.pieces import Kind, Pieces, is_blank
@@ -14,19 +14,17 @@ Merge = tuple[str, str]
 def by_score(pieces: Pieces) -> list[Merge]:
     """The merges of a SentencePiece vocabulary: any two tokens that join to a token.
 
-    The higher the score of the result, the earlier. Among ways to the same result, and results of
-    the same score, those with the longer first half come first. Runs of blanks that are tokens of
+    The higher the score of the result, the earlier; of equal ones the first listed. Of ways to the
+    same result, that with the longer first half comes first. Runs of blanks that are tokens of
     their own accord come before all others.
     """
     words = dict(_scored_words(pieces))
-    found: list[tuple[float, int, str, str]] = []
-    for text, score in words.items():
-        for cut in range(1, len(text)):
-            first, second = text[:cut], text[cut:]
-            if first in words and second in words:
-                found.append((-score, -cut, first, second))
-    found.sort(key=lambda merge: merge[:2])
-    return [(first, second) for _, _, first, second in found]
+    return [
+        (text[:cut], text[cut:])
+        for text in sorted(words, key=words.__getitem__, reverse=True)
+        for cut in range(len(text) - 1, 0, -1)
+        if text[:cut] in words and text[cut:] in words
+    ]
 
 
 def _scored_words(pieces: Pieces) -> Iterator[tuple[str, float]]:
@@ -37,19 +35,18 @@ def _scored_words(pieces: Pieces) -> Iterator[tuple[str, float]]:
             yield text, score
 
 
-def as_listed(lines: Iterable[str], words: Iterable[str]) -> list[Merge]:
+def as_listed(lines: Sequence[str], known: Collection[str]) -> list[Merge]:
     """The merges of a list "first second", in its order, as far as the vocabulary has their result.
 
     Of a merge that is listed twice the first counts. The first half may begin with a space.
     """
-    known = set(words)
-    merges: dict[Merge, None] = {}
-    for line in lines:
-        cut = line.find(" ", 1)
-        first, second = line[:cut], line[cut + 1 :]
-        if cut > 0 and first in known and second in known and first + second in known:
-            merges[first, second] = None
-    return list(merges)
+    if len(set(lines)) != len(lines):
+        lines = list(dict.fromkeys(lines))
+    return [
+        (line[:cut], line[cut + 1 :])
+        for line in lines
+        if (cut := line.find(" ", 1)) > 0 and line[:cut] + line[cut + 1 :] in known
+    ]
 
 
 def by_rank(ranks: dict[bytes, int]) -> list[tuple[bytes, bytes]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from engine.errors import UserFixable
@@ -43,26 +43,30 @@ class Pieces:
     texts: Sequence[str]
     scores: Sequence[float]
     kinds: Sequence[int]
+    known: dict[str, int] = field(init=False)
+    """Text -> token id."""
 
     def __post_init__(self) -> None:
         count = len(self.texts)
+        object.__setattr__(self, "known", dict(zip(self.texts, range(count), strict=True)))
         if count == 0:
             raise damaged("no tokens")
         if len(self.kinds) != count or (self.scores and len(self.scores) != count):
             raise damaged(f"{count} tokens, {len(self.kinds)} types, {len(self.scores)} scores")
-        if len(set(self.texts)) != count:
+        if len(self.known) != count:
             raise damaged("a token is listed twice")
         if any(map(math.isnan, self.scores)):
             raise damaged("a score is not a number")
 
     def ids(self, *kinds: Kind) -> list[int]:
         """The ids of the tokens of some kinds."""
-        return [index for index, kind in enumerate(self.kinds) if kind in kinds]
+        wanted = set(map(int, kinds))
+        return [index for index, kind in enumerate(self.kinds) if kind in wanted]
 
     @property
     def has_bytes(self) -> bool:
         """Whether there is a token for every byte, so that nothing is unknown."""
-        return sum(kind == Kind.BYTE for kind in self.kinds) == 256
+        return self.kinds.count(Kind.BYTE) == 256
 
 
 def damaged(details: str) -> UserFixable:

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer as Library
+
+from engine.model.tokenizer import Tokenizer
 from engine.model.vocabulary.pieces import Kind
 from engine.model.vocabulary.sentencepiece_file import SentencePieceModel
 
 Metadata = dict[str, Any]
 GGUF_LIKE = ("gpt-2", "phi-2", "mpt", "llama-spm", "phi-3", "mistral-v1", "mistral-v3")
+
+
+@functools.cache
+def opened(name: str, shared_data: Path) -> Tokenizer:
+    """The tokenizer of a folder of the test data, or of a `gguf_like` name that ends in .gguf."""
+    if name.endswith(".gguf"):
+        return Tokenizer.from_gguf(gguf_like(name.removesuffix(".gguf"), shared_data))
+    return Tokenizer.open(shared_data / "tokenizers" / name)
+
+
+@functools.cache
+def library(folder: str, shared_data: Path) -> Library:
+    """The library's own tokenizer of a folder's tokenizer.json, to which all text is text."""
+    found = Library.from_file(str(shared_data / "tokenizers" / folder / "tokenizer.json"))
+    found.encode_special_tokens = True
+    return found
 
 
 def gguf_like(name: str, shared_data: Path) -> Metadata:

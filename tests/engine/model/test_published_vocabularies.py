@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import unicodedata
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from published_vocabularies import GGUF_LIKE, gguf_like
+from published_vocabularies import GGUF_LIKE, library, opened
 from template_families import FAMILIES
-from tokenizers import Tokenizer as Library
 
 from engine.events import Origin
 from engine.model.text_stream import TextStream
@@ -41,13 +39,6 @@ TEXTS = [
     "a" * 500 + " " * 100 + "\n" * 50 + "." * 100 + "é" * 100,
     "<s> </s> <unk> <|endoftext|> [INST] <0x0A> <|end|> [PAD151646]",
 ]
-
-
-@functools.cache
-def opened(name: str, shared_data: Path) -> Tokenizer:
-    if name.endswith(".gguf"):
-        return Tokenizer.from_gguf(gguf_like(name.removesuffix(".gguf"), shared_data))
-    return Tokenizer.open(shared_data / "tokenizers" / name)
 
 
 @pytest.fixture(params=VOCABULARIES)
@@ -92,15 +83,14 @@ def test_any_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
 @pytest.mark.parametrize("name", [name for name in FOLDERS if name not in ("llama2", "mistral")])
 def test_ids_and_texts_are_the_librarys(name: str, shared_data: Path) -> None:
     tokenizer = opened(name, shared_data)
-    library = Library.from_file(str(shared_data / "tokenizers" / name / "tokenizer.json"))
-    library.encode_special_tokens = True
+    theirs = library(name, shared_data)
     for text in (text for text in TEXTS if "</s>" not in text):  # Phi-3's is a word to the library
-        assert tokenizer.encode_text(text) == library.encode(text, add_special_tokens=False).ids
+        assert tokenizer.encode_text(text) == theirs.encode(text, add_special_tokens=False).ids
     for token in range(tokenizer.vocab_size):
         alone = tokenizer.token_bytes(token).decode("utf-8", "replace")
-        theirs = library.decode([token], skip_special_tokens=False)
+        written = theirs.decode([token], skip_special_tokens=False)
         if "\ufffd" not in alone:
-            assert alone.removeprefix(" " * tokenizer.leading_spaces) == theirs
+            assert alone.removeprefix(" " * tokenizer.leading_spaces) == written
 
 
 def test_tokens_join_byte_by_byte(tokenizer: Tokenizer) -> None:

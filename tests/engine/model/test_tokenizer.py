@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_tokenizers import CONTROLS, KINDS, TokenizerFolder
+from small_tokenizers import CONTROLS, KINDS, TokenizerFolder, byte_level
+from template_families import BY_NAME
 from tokenizers import Tokenizer as Library
 from tokenizers import models, pre_tokenizers
 
 from engine.errors import UserFixable
 from engine.model.tokenizer import Tokenizer
+from engine.model.vocabulary.description import Vocabulary
 
 ROOT = Path(__file__).parents[3]
 CONTROL_TEXTS = [*CONTROLS, "<think>", "</think>", "<unk>", "<0x41>"]
@@ -101,6 +103,28 @@ def test_runs_of_blanks_are_words_and_tags_are_controls(
     assert len(tokenizer.encode_text("    ")) == 1
     assert len(tokenizer.encode_text("<think>")) > 1
     assert len(tokenizer.encode_rendered("<think>")) == 1
+
+
+def test_words_among_the_added_tokens() -> None:
+    """Gemma's vocabulary holds tags of HTML, DeepSeek's single letters; Phi-3 has `</s>` so."""
+    library = byte_level()
+    library.add_tokens(["<table>", "÷", "</s>", "<|user|>"])
+    data = json.loads(library.to_str())
+    for token in data["added_tokens"]:
+        token["special"] = False
+    tokenizer = Tokenizer(Vocabulary(data))
+    assert {"<table>", "÷"}.isdisjoint(tokenizer.control_tokens)
+    assert {"</s>", "<|user|>", "<think>"} <= set(tokenizer.control_tokens)
+    for text, count in (("<table>", 1), ("÷", 1), ("</s>", 4)):
+        ids = tokenizer.encode_text(text)
+        assert (len(ids), tokenizer.decode(ids)) == (count, text)
+
+
+def test_one_space_behind_control_tokens() -> None:
+    tokenizer = BY_NAME["mistral-v0.3"].open()[1]
+    begin, word = tokenizer.control_tokens["[INST]"], tokenizer.id_of("▁he")
+    assert tokenizer.encode_rendered("[INST]he") == [begin, word]
+    assert tokenizer.encode_rendered("[INST] he") == [begin, word]
 
 
 def test_control_texts_in_the_vocabulary_itself_are_cut(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published_vocabularies import gguf_like
+from published_vocabularies import gguf_like, library, opened
 from tokenizers import Tokenizer as Library
 
 from engine.errors import UserFixable
@@ -47,7 +47,7 @@ def wrong(tokenizer: Tokenizer, inputs: list[str], ids: list[list[int]]) -> list
 
 @pytest.mark.parametrize("name", ["gpt-2", "llama-spm", "phi-3", "mpt"])
 def test_golden_ids(shared_data: Path, name: str) -> None:
-    tokenizer = Tokenizer.from_gguf(gguf_like(name, shared_data))
+    tokenizer = opened(f"{name}.gguf", shared_data)
     assert wrong(tokenizer, texts(), wanted(GOLDEN / f"{name}.ids")) == []
     for text in texts():
         assert tokenizer.decode(tokenizer.encode_text(text)) == text
@@ -75,10 +75,9 @@ def test_golden_ids_of_whole_files(name: str) -> None:
     ("name", "source"), [("gpt-2", "gpt2"), ("phi-2", "phi-2"), ("phi-3", "phi-3-mini")]
 )
 def test_ids_are_those_of_tokenizer_json(shared_data: Path, name: str, source: str) -> None:
-    library = Library.from_file(str(shared_data / "tokenizers" / source / "tokenizer.json"))
-    library.encode_special_tokens = True
-    tokenizer = Tokenizer.from_gguf(gguf_like(name, shared_data))
-    expected = [library.encode(text, add_special_tokens=False).ids for text in MORE]
+    theirs = library(source, shared_data)
+    tokenizer = opened(f"{name}.gguf", shared_data)
+    expected = [theirs.encode(text, add_special_tokens=False).ids for text in MORE]
     assert wrong(tokenizer, MORE, expected) == []
 
 
@@ -122,6 +121,18 @@ def test_kinds_of_tokens() -> None:
     assert tokenizer.eos_ids == {names.index("<|im_end|>")}
     assert tokenizer.bos_id is None
     assert not tokenizer.adds_bos
+
+
+def test_files_that_do_not_say_what_tokens_are_for(shared_data: Path) -> None:
+    """Older ones list no kinds, or call control tokens words."""
+    metadata = byte_level(**{"tokenizer.ggml.token_type": None})
+    tokenizer = Tokenizer.from_gguf(metadata)
+    assert set(tokenizer.control_tokens) == {"<|im_start|>", "<|im_end|>"}
+    scored = gguf_like("llama-spm", shared_data)
+    same = opened("llama-spm.gguf", shared_data)
+    bare = Tokenizer.from_gguf({**scored, "tokenizer.ggml.token_type": None})
+    assert bare.control_tokens == same.control_tokens
+    assert bare.encode_text("🦙 </s>") == same.encode_text("🦙 </s>")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +189,7 @@ def test_templates_are_in_the_metadata() -> None:
 
 def test_spaces_behind_control_tokens(shared_data: Path) -> None:
     """One before a word, as in Llama 2, and no second one before a blank."""
-    tokenizer = Tokenizer.from_gguf(gguf_like("mistral-v3", shared_data))
+    tokenizer = opened("mistral-v3.gguf", shared_data)
     begin = tokenizer.control_tokens["[INST]"]
     hello = tokenizer.id_of("▁Hello")
     assert tokenizer.encode_rendered("[INST]Hello") == [begin, hello]
@@ -187,7 +198,7 @@ def test_spaces_behind_control_tokens(shared_data: Path) -> None:
 
 
 def test_phi3_swallows_blanks_behind_control_tokens(shared_data: Path) -> None:
-    tokenizer = Tokenizer.from_gguf(gguf_like("phi-3", shared_data))
+    tokenizer = opened("phi-3.gguf", shared_data)
     library = Library.from_file(str(shared_data / "tokenizers" / "phi-3-mini" / "tokenizer.json"))
     text = "<|user|>\nHello there<|end|>\n<|assistant|>\n"
     assert tokenizer.encode_rendered(text) == library.encode(text).ids

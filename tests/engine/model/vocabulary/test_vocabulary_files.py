@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from pathlib import Path
 
 import pytest
-from published_vocabularies import gguf_like
+from published_vocabularies import library, opened
 from tokenizers import Tokenizer as Library
 
 from engine.errors import UserFixable
@@ -34,12 +33,11 @@ def folder_of(tmp_path: Path, shared_data: Path, *files: str) -> Path:
 @pytest.mark.parametrize("files", [("gpt2/vocab.json", "gpt2/merges.txt"), ("gpt2/gpt2.tiktoken",)])
 def test_gpt2_in_other_files(tmp_path: Path, shared_data: Path, files: tuple[str, ...]) -> None:
     tokenizer = Tokenizer.open(folder_of(tmp_path, shared_data, *files))
-    library = Library.from_file(str(shared_data / "tokenizers" / "gpt2" / "tokenizer.json"))
-    assert tokenizer.vocabulary == library.get_vocab(with_added_tokens=True)
+    theirs = library("gpt2", shared_data)
+    assert tokenizer.vocabulary == theirs.get_vocab(with_added_tokens=True)
     assert tokenizer.control_tokens == {"<|endoftext|>": 50256}
-    library.encode_special_tokens = True
     for text in TEXTS:
-        assert tokenizer.encode_text(text) == library.encode(text).ids
+        assert tokenizer.encode_text(text) == theirs.encode(text).ids
         assert tokenizer.decode(tokenizer.encode_text(text)) == text
 
 
@@ -53,7 +51,7 @@ def test_gpt2_in_other_files(tmp_path: Path, shared_data: Path, files: tuple[str
 )
 def test_sentencepiece_files(tmp_path: Path, shared_data: Path, file: str, name: str) -> None:
     tokenizer = Tokenizer.open(folder_of(tmp_path, shared_data, file))
-    same = Tokenizer.from_gguf(gguf_like(name, shared_data))
+    same = opened(f"{name}.gguf", shared_data)
     assert tokenizer.control_tokens == same.control_tokens
     for text in TEXTS:
         ids = tokenizer.encode_text(text)
@@ -122,7 +120,7 @@ def test_damaged_sentencepiece_files(tmp_path: Path, shared_data: Path) -> None:
     chance = random.Random(5)
     path = tmp_path / "tokenizer.model"
     failed = 0
-    for _ in range(1500):
+    for _ in range(600):
         data = bytearray(short)
         for _ in range(chance.randint(1, 3)):
             data[chance.randrange(len(data))] = chance.randrange(256)
@@ -131,7 +129,7 @@ def test_damaged_sentencepiece_files(tmp_path: Path, shared_data: Path) -> None:
             SentencePieceModel.read(path)
         except UserFixable:
             failed += 1
-    assert failed > 500
+    assert failed > 200
 
 
 @pytest.mark.parametrize(
@@ -153,13 +151,3 @@ def test_damaged_plain_files(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / "merges.txt").write_text("#version: 0.2\na b\n")
     with pytest.raises(UserFixable):
         Tokenizer.open(tmp_path)
-
-
-def test_the_whole_folders_open(tmp_path: Path, shared_data: Path) -> None:
-    for folder in sorted((shared_data / "tokenizers").iterdir()):
-        copy = tmp_path / folder.name
-        shutil.copytree(folder, copy)
-        copy.chmod(0o755)
-        tokenizer = Tokenizer.open(copy)
-        for text in TEXTS:
-            assert tokenizer.decode(tokenizer.encode_text(text)) == text
