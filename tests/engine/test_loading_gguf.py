@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +128,22 @@ def test_damaged_blocks_are_a_sentence(session: Session, files: Path, tmp_path: 
     failed = session.wait(Failed)
     assert "not numbers" in failed.cause
     assert not failed.bug
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux counts it")
+def test_loading_takes_little_more_memory_than_the_tensors(tmp_path: Path) -> None:
+    folder = write_chat_model(
+        tmp_path / "Large", hidden_size=1024, intermediate_size=2816, num_hidden_layers=12,
+        num_attention_heads=16, num_key_value_heads=4,
+    )  # fmt: skip
+    file = write_gguf(folder, tmp_path / "large.gguf", Kind.Q4_0)
+    child = [sys.executable, str(Path(__file__).with_name("gguf_memory_child.py")), str(file)]
+    where = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(child, check=True, capture_output=True, text=True, env=where)
+    peak, held, tensors = map(float, done.stdout.split())
+    assert tensors > 70e6
+    assert peak <= 1.15
+    assert 0.95 < held <= 1.05
 
 
 def test_a_mode_and_a_context_hold_for_files_as_well(files: Path) -> None:

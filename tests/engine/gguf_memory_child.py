@@ -1,0 +1,43 @@
+"""Loads a GGUF file and tells, in units of its tensors, what that took: peak, then resident."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+
+from engine.checking import check
+from engine.commands import DraftChoice, Load
+from engine.hardware.memory import give_memory_back
+from engine.loading import load
+
+
+def resident(process: psutil.Process) -> int:
+    return int(process.memory_info().rss)
+
+
+def main() -> None:
+    checked = check(Load(Path(sys.argv[1]), DraftChoice.NONE, context=64), 64 << 30)
+    process, peak, done = psutil.Process(), [0], threading.Event()
+    give_memory_back()
+    before = resident(process)
+
+    def watch() -> None:
+        while not done.wait(0.002):
+            peak[0] = max(peak[0], resident(process))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    pair = load(checked, lambda _stage, _share: None, lambda: False)
+    give_memory_back()
+    done.set()
+    watcher.join()
+    tensors = checked.target.model.weight_bytes
+    held = resident(process) - before
+    assert pair.target.weight_bytes >= tensors
+    sys.stdout.write(f"{(peak[0] - before) / tensors:.3f} {held / tensors:.3f} {tensors}\n")
+
+
+main()
