@@ -35,7 +35,7 @@ def main() -> None:
     done.set()
     watcher.join()
     tensors = checked.target.model.weight_bytes
-    held = resident(process) - before
+    held = resident(process) - before - pair.states.nbytes  # keys and values are planned apart
     assert pair.target.weight_bytes >= tensors
     sys.stdout.write(f"{(peak[0] - before) / tensors:.3f} {held / tensors:.3f} {tensors}\n")
 
