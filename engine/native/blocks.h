@@ -77,12 +77,11 @@ typedef struct {
     v16 scale, offset, half[2], low[2];
 } factors;
 
+/* 2^(e - 128): e as a float's exponent is twice that, but for e = 0, which would be 0. */
 ALWAYS_INLINE v16 exponents(const uint8_t *e)
 {
-    uint32_t bits[DT_LANES];
-    for (int l = 0; l < DT_LANES; l++)
-        bits[l] = e[l] < 2 ? 0x00200000u << e[l] : (uint32_t)(e[l] - 1) << 23;
-    return v_load((const float *)bits);
+    const v16 twice = vi_shift_exponent(vi_from_u8(e));
+    return v_max(v_mul(twice, v_set1(0.5f)), v_set1(0x1p-128f));
 }
 
 ALWAYS_INLINE void open_scales(const int format, const uint8_t *p, scales16 *opened)
