@@ -17,7 +17,7 @@ from typing import BinaryIO
 import numpy as np
 
 from engine.errors import UserFixable
-from engine.language import tr
+from engine.language import number, tr
 from engine.model.gguf.kinds import KINDS
 from engine.model.stored import StoredTensor, cannot_be_read, damaged, incomplete
 
@@ -207,7 +207,7 @@ def _entries(cursor: _Cursor, least: int) -> int:
 def _limited(cursor: _Cursor, count: int, most: int) -> int:
     """Counts that no model comes near to would only cost time."""
     if count > most:
-        raise damaged(cursor.file, tr("it claims {count:,} entries").format(count=count))
+        raise damaged(cursor.file, tr("it claims {count} entries").format(count=number(count)))
     return count
 
 
