@@ -21,9 +21,9 @@ from engine.events import (
 )
 from engine.language import tr
 from engine.loading import LoadedPair
-from engine.model.chat_template import ChatTemplate, Prompt
-from engine.model.text_stream import NOTHING, Released, TextStream
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate, Prompt
+from engine.model.text.text_stream import NOTHING, Released, TextStream
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
 
 Emit = Callable[[Event], None]

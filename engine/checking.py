@@ -17,12 +17,12 @@ from engine.errors import NotPossible, UserFixable
 from engine.events import PlanSummary
 from engine.hub.local import LocalModel
 from engine.language import tr
-from engine.model.chat_template import ChatTemplate
 from engine.model.config import ModelConfig
-from engine.model.model_weights import ModelWeights
 from engine.model.other_family import OtherConfig
-from engine.model.tokenizer import Tokenizer
-from engine.model.weights import SafetensorsFolder
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.safetensors_folder import SafetensorsFolder
 from engine.plan.footprint import (
     Footprint,
     footprint,

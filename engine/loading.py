@@ -19,11 +19,11 @@ from engine.draft.lookup import LookupDrafter
 from engine.draft.standalone import StandaloneDrafter
 from engine.events import PlanSummary
 from engine.language import tr
-from engine.model.chat_template import ChatTemplate
 from engine.model.decoder import Decoder
 from engine.model.other_family import OtherConfig
 from engine.model.pool import StatePool
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
 from engine.plan.planner import KV_SHARE
 from engine.reading import ProgressingWeights, SameVocabulary
 

@@ -12,9 +12,9 @@ import numpy as np
 from engine.backend.segment import Floats, Readable, Stretch
 from engine.errors import Cancelled
 from engine.model.gguf.kinds import KIND_OF_NAME
-from engine.model.source import widened
-from engine.model.stored import not_finite
 from engine.model.tensors import EMBEDDING, HEAD
+from engine.model.weights.source import widened
+from engine.model.weights.stored import not_finite
 
 _GROUP = 16
 """Stretches are multiples of so many rows."""

@@ -16,9 +16,9 @@ from engine.decode.controller import Controller
 from engine.events import PlanSummary
 from engine.hub.local import bundled_target
 from engine.loading import LoadedPair
-from engine.model.chat_template import ChatTemplate
 from engine.model.pool import StatePool
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
 from engine.service import Engine
 
 _FOLDER = Path("random weights")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.model.chat_template import ChatTemplate
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.tokenizer import Tokenizer
 
 _FILLER = re.compile(r"\[PAD\d+\]|<unused\d+>|<\|?(?:extra|reserved)[\w|]*>")
 """Names that converters invent for the rows of the embedding that stand for no token."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.gguf.file import GgufFile, part_names
-from engine.model.weights import INDEX_FILE, SINGLE_FILE
+from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE
 
 _MAGIC = b"GGUF"
 _FILE_TYPES = {

@@ -11,16 +11,16 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.hub.gguf_files import chosen_file, format_words, is_gguf, model_name, models_in
 from engine.language import listed, tr
-from engine.model.chat_template import ChatTemplate
 from engine.model.config import ModelConfig
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import GgufFile, open_gguf
 from engine.model.gguf.source import GgufSource
 from engine.model.json_object import JsonObject
-from engine.model.model_weights import ModelWeights
 from engine.model.other_family import OtherConfig, is_other, read_other
-from engine.model.tokenizer import Tokenizer
-from engine.model.weights import SafetensorsFolder
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.safetensors_folder import SafetensorsFolder
 
 BUNDLED_TARGET = "duotail-7m"
 SIDECAR = "duotail.json"

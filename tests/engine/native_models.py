@@ -9,7 +9,7 @@ from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.segment import NativeBackend
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.model_weights import ModelWeights
+from engine.model.weights.model_weights import ModelWeights
 
 
 def native_decoder(folder: Path, fmt: Format, pool: ThreadPool | None = None) -> Decoder:

@@ -30,8 +30,8 @@ from engine.events import (
     TextDelta,
 )
 from engine.hub.local import bundled_target
-from engine.model.chat_template import ChatTemplate
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role, SamplingParams
 
 STORY = "Tell me a short story about a dog."

@@ -14,7 +14,7 @@ from tiny_models import write_chat_model
 from engine.commands import Count, Load, Unload
 from engine.counting import TokenCounter
 from engine.events import Counted, Failed, LoadProgress, PlanReady, TextDelta, Unloaded
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Message, Role
 
 SYSTEM = Message(Role.SYSTEM, "Be brief. <|end|>")

@@ -24,7 +24,7 @@ from engine.events import (
     Unloaded,
 )
 from engine.hub.local import bundled_target
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
 LONG = "One two three four five six seven. " * 40

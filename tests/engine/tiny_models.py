@@ -15,7 +15,7 @@ from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.hub.local import bundled_models_root, bundled_target
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.model_weights import ModelWeights
+from engine.model.weights.model_weights import ModelWeights
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 320,

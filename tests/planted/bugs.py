@@ -107,7 +107,7 @@ def penalties_ignore_the_path() -> None:
 
 def double_bos() -> None:
     """The template writes the first token, and the tokenizer writes it again."""
-    from engine.model.chat_template import ChatTemplate
+    from engine.model.text.chat_template import ChatTemplate
 
     honest = ChatTemplate.prompt
 
@@ -122,7 +122,7 @@ def double_bos() -> None:
 
 def stop_string_across_rounds_missed() -> None:
     """Each piece of text is searched on its own."""
-    from engine.model.text_stream import TextStream
+    from engine.model.text.text_stream import TextStream
 
     TextStream._possible_stop = lambda _self, _text: 0  # type: ignore[method-assign]
 
@@ -239,14 +239,14 @@ def drafted_keys_below_the_wrong_node() -> None:
 
 def half_a_character_shown_twice() -> None:
     """A stopped answer shows what is undecided, and shows it again when it goes on."""
-    from engine.model.text_stream import TextStream
+    from engine.model.text.text_stream import TextStream
 
     TextStream.suspend = TextStream.finish  # type: ignore[method-assign]
 
 
 def opened_thought_twice() -> None:
     """Going on with an answer, the template opens the think block that the answer begins with."""
-    from engine.model.chat_template import ChatTemplate, Prompt
+    from engine.model.text.chat_template import ChatTemplate, Prompt
 
     honest = ChatTemplate.prompt
 
@@ -263,7 +263,7 @@ def opened_thought_twice() -> None:
 
 def _places(file_kind: str, change: Callable[[Any], Any]) -> None:
     """Change what is said of the stored tensors of one kind of file."""
-    from engine.model.parts import PLACES
+    from engine.model.weights.parts import PLACES
 
     places: Any = PLACES
     honest = places[file_kind]
@@ -317,7 +317,7 @@ def factors_of_short_texts_for_long_ones() -> None:
 
 def thoughts_end_the_answer() -> None:
     """gpt-oss closes its thoughts with the token that closes other models' answers."""
-    from engine.model import text_ends
+    from engine.model.text import text_ends
 
     text_ends._whole_answers = lambda ends, _controls: frozenset(  # type: ignore[assignment]
         end for end in ends if end is not None
@@ -355,21 +355,21 @@ def end_of_text_taken_for_html() -> None:
     """Phi-3 calls `</s>` a word: typed, it would be the token that ends a text."""
     import re
 
-    from engine.model.vocabulary import library
+    from engine.model.text.vocabulary import library
 
     library._HTML = re.compile(library._HTML.pattern.replace("|u|", "|u|s|"))
 
 
 def message_end_ends_the_answer() -> None:
     """gpt-oss's <|end|> closes a thought, and the answer stops before it has said anything."""
-    from engine.model import text_ends
+    from engine.model.text import text_ends
 
     text_ends._ANSWER_ENDS = ()  # type: ignore[assignment]
 
 
 def spaces_behind_control_tokens_doubled() -> None:
     """A template's "[INST] " gets a second space from the vocabulary, as at the start of a text."""
-    from engine.model.vocabulary import library
+    from engine.model.text.vocabulary import library
 
     honest = library.libraries
 
@@ -377,7 +377,7 @@ def spaces_behind_control_tokens_doubled() -> None:
         right = honest(vocabulary)
         return replace(right, inner=right.start)
 
-    _everywhere("engine.model.tokenizer", "libraries", libraries)
+    _everywhere("engine.model.text.tokenizer", "libraries", libraries)
 
 
 _DECODE = "tests/engine/decode/"

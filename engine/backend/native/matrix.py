@@ -13,7 +13,7 @@ from engine.backend.native.library import Format, Matrix, library, pointer
 from engine.backend.native.memory import WEIGHTS
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats, Readable, Stretch, Weights
-from engine.model.stored import not_finite
+from engine.model.weights.stored import not_finite
 
 LANES = 16
 

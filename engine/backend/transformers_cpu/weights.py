@@ -15,7 +15,7 @@ import transformers
 from engine.backend.segment import Readable
 from engine.errors import Cancelled, UserFixable
 from engine.model.other_family import OtherConfig, not_loadable
-from engine.model.stored import not_finite
+from engine.model.weights.stored import not_finite
 
 
 def filled_model(

@@ -17,7 +17,7 @@ from engine.model.gguf.metadata import MOST, Hyperparameters
 from engine.model.gguf.positions import rotation
 from engine.model.gguf.purpose import language_model
 from engine.model.json_object import JsonObject
-from engine.model.stored import damaged
+from engine.model.weights.stored import damaged
 
 Members = dict[str, object]
 

@@ -11,7 +11,7 @@ from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.gguf.header import Header, read_header
 from engine.model.gguf.metadata import Metadata
-from engine.model.stored import StoredTensor, damaged
+from engine.model.weights.stored import StoredTensor, damaged
 
 _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 _MAX_PARTS = 1000

@@ -19,7 +19,7 @@ import numpy as np
 from engine.errors import UserFixable
 from engine.language import number, tr
 from engine.model.gguf.kinds import KINDS
-from engine.model.stored import StoredTensor, cannot_be_read, damaged, incomplete
+from engine.model.weights.stored import StoredTensor, cannot_be_read, damaged, incomplete
 
 MAX_HEADER_BYTES = 128 << 20
 MAX_ENTRIES = 1 << 16

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.model.gguf.file import GgufFile
-from engine.model.source import FLOATS, VIEWS, TensorSource, read_rows, widened
+from engine.model.weights.source import FLOATS, VIEWS, TensorSource, read_rows, widened
 
 _SMALL = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4", "IQ4_NL", "IQ4_XS")
 _K = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "TQ1_0", "TQ2_0")

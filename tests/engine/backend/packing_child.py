@@ -15,7 +15,7 @@ from engine.backend.native.packed_file import PackedWriter
 from engine.backend.native.segment import NativeBackend
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.weights import SafetensorsFolder
+from engine.model.weights.safetensors_folder import SafetensorsFolder
 
 
 def load(folder: Path, cache: PackedCache, fmt: Format = Format.Q4) -> Decoder:

@@ -28,7 +28,7 @@ from engine.backend.native.pool import shared_pool
 from engine.errors import UserFixable
 from engine.model.decoder import Decoder
 from engine.model.tensors import EMBEDDING
-from engine.model.weights import SafetensorsFolder
+from engine.model.weights.safetensors_folder import SafetensorsFolder
 
 LONG_AGO = 1_600_000_000
 

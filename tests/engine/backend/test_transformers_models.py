@@ -22,7 +22,7 @@ from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, read_other
 from engine.model.pool import StatePool
 from engine.model.sequence import SequenceState
-from engine.model.weights import SafetensorsFolder
+from engine.model.weights.safetensors_folder import SafetensorsFolder
 from engine.request import SamplingParams
 
 USUAL = {

@@ -26,7 +26,7 @@ from engine.model.decoder import Decoder
 from engine.model.gguf.config import config_json
 from engine.model.gguf.file import open_gguf
 from engine.model.gguf.source import GgufSource
-from engine.model.model_weights import ModelWeights
+from engine.model.weights.model_weights import ModelWeights
 
 TOKENS = np.random.default_rng(1).integers(0, 333, 80).tolist()
 BOUND = 1e-5

@@ -16,8 +16,8 @@ from engine.model.config import ModelConfig, RopeConfig
 from engine.model.gguf.config import config_json
 from engine.model.gguf.file import open_gguf
 from engine.model.gguf.source import GgufSource
-from engine.model.model_weights import ModelWeights
 from engine.model.rope import rotations
+from engine.model.weights.model_weights import ModelWeights
 
 UNSAID = {"bos_token_id": None, "eos_token_ids": (), "blocks": ()}
 """The file has no vocabulary."""

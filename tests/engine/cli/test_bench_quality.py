@@ -14,8 +14,8 @@ from engine.backend.native.library import Format
 from engine.bench.passages import read_passages
 from engine.bench.quality import perplexity
 from engine.hub.local import bundled_target
-from engine.model.chat_template import ChatTemplate
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
 
 DIALOGUES = Path(__file__).parents[1] / "bench" / "dialogues.jsonl"
 BUNDLED = bundled_target()

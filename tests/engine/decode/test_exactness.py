@@ -15,7 +15,7 @@ from engine.draft.standalone import StandaloneDrafter
 from engine.hub.local import bundled_target as bundled_target_folder
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import SamplingParams
 
 CONTEXT = 512

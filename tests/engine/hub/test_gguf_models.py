@@ -13,7 +13,7 @@ from tiny_models import write_chat_model
 from engine.errors import UserFixable
 from engine.hub.gguf_files import SeveralModels, is_gguf, models_in
 from engine.hub.local import LocalModel, resolve_model
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from typing import Any
 
 from tokenizers import Tokenizer as Library
 
-from engine.model.tokenizer import Tokenizer
-from engine.model.vocabulary.pieces import Kind
-from engine.model.vocabulary.sentencepiece_file import SentencePieceModel
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.pieces import Kind
+from engine.model.text.vocabulary.sentencepiece_file import SentencePieceModel
 
 Metadata = dict[str, Any]
 GGUF_LIKE = ("gpt-2", "phi-2", "mpt", "llama-spm", "phi-3", "mistral-v1", "mistral-v3")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.model.chat_template import ChatTemplate
-from engine.model.token_bytes import BYTE_OF
-from engine.model.tokenizer import Tokenizer
-from engine.model.vocabulary.pieces import Kind
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.token_bytes import BYTE_OF
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.pieces import Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")

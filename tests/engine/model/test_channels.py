@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from template_families import BY_NAME
 
 from engine.events import Origin
-from engine.model.chat_template import ChatTemplate
-from engine.model.text_stream import TextStream
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.text_stream import TextStream
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
 THOUGHT = "<|channel|>analysis<|message|>They want 日本.<|end|>"

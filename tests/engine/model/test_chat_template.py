@@ -13,8 +13,8 @@ from small_tokenizers import CONTROLS, KINDS, TokenizerFolder
 
 from engine.errors import UserFixable
 from engine.hub.local import bundled_target
-from engine.model.chat_template import ChatTemplate
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
 CHATML = """\

@@ -16,7 +16,7 @@ from engine.errors import UserFixable
 from engine.model.gguf.file import open_gguf
 from engine.model.gguf.kinds import KINDS
 from engine.model.gguf.source import WIDENED, GgufSource
-from engine.model.source import FLOATS, STRETCH_BYTES
+from engine.model.weights.source import FLOATS, STRETCH_BYTES
 
 NUMBERS = {kind.name: number for number, kind in KINDS.items()}
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import open_gguf
 from engine.model.gguf.source import GgufSource
-from engine.model.model_weights import ModelWeights
+from engine.model.weights.model_weights import ModelWeights
 
 HIDDEN, INNER, HEADS, KV_HEADS, ROWS = 32, 48, 4, 2, 40
 HEAD_DIM = HIDDEN // HEADS

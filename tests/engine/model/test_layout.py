@@ -16,14 +16,14 @@ from safetensors.numpy import load_file, save_file
 from tiny_models import SHAPE, decoder, write_model, write_mxfp4_model
 
 from engine.errors import UserFixable
-from engine.model import model_weights, source
 from engine.model.config import BlockConfig, Experts, ModelConfig
 from engine.model.gguf.file import open_gguf
 from engine.model.gguf.source import GgufSource
-from engine.model.layout import layout
-from engine.model.model_weights import ModelWeights
-from engine.model.source import widened
 from engine.model.tensors import expected_tensors
+from engine.model.weights import model_weights, source
+from engine.model.weights.layout import layout
+from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.source import widened
 
 Arrays = dict[str, NDArray[Any]]
 ARCHITECTURES = {

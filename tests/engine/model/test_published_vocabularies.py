@@ -12,8 +12,8 @@ from published_vocabularies import GGUF_LIKE, library, opened
 from template_families import FAMILIES
 
 from engine.events import Origin
-from engine.model.text_stream import TextStream
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.text_stream import TextStream
+from engine.model.text.tokenizer import Tokenizer
 
 FOLDERS = ["gpt-neox-20b", "gpt2", "llama2", "mistral", "phi-2", "phi-3-mini"]
 VOCABULARIES = [*FOLDERS, *(f"{name}.gguf" for name in GGUF_LIKE)]

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from template_families import BY_NAME, FAMILIES, Family
 
-from engine.model.chat_template import ChatTemplate, Prompt
-from engine.model.template_sandbox import SandboxedTemplate
-from engine.model.template_source import UNDATED
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate, Prompt
+from engine.model.text.template_sandbox import SandboxedTemplate
+from engine.model.text.template_source import UNDATED
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
 SYSTEM, QUESTION, ANSWER, MORE = "Be brief.", "Is it hot?", "He is in the mill.", "And this?"

@@ -8,8 +8,8 @@ from datetime import date
 import pytest
 
 from engine.errors import UserFixable
-from engine.model import template_sandbox
-from engine.model.template_sandbox import SandboxedTemplate, TemplateFailure
+from engine.model.text import template_sandbox
+from engine.model.text.template_sandbox import SandboxedTemplate, TemplateFailure
 
 MESSAGES = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "ab"}]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from small_tokenizers import KINDS
 
 from engine.events import Origin, TokenSpan
-from engine.model.text_stream import TextStream
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.text_stream import TextStream
+from engine.model.text.tokenizer import Tokenizer
 
 SAMPLES = [
     "Hello there",

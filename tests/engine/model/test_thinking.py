@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from small_tokenizers import TokenizerFolder
 
-from engine.model.chat_template import ChatTemplate, Prompt
-from engine.model.template_sandbox import SandboxedTemplate
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.chat_template import ChatTemplate, Prompt
+from engine.model.text.template_sandbox import SandboxedTemplate
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
 # As in Qwen3: past thoughts are dropped, and without thinking the block comes closed.

@@ -14,9 +14,9 @@ from safetensors.torch import save_file
 
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
-from engine.model.model_weights import ModelWeights
 from engine.model.tensors import expected_tensors
-from engine.model.weights import SafetensorsFolder
+from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.safetensors_folder import SafetensorsFolder
 
 CONFIG: dict[str, object] = {
     "model_type": "llama",

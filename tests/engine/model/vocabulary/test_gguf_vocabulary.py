@@ -12,9 +12,9 @@ from published_vocabularies import gguf_like, library, opened
 from tokenizers import Tokenizer as Library
 
 from engine.errors import UserFixable
-from engine.model.chat_template import ChatTemplate
-from engine.model.tokenizer import Tokenizer
-from engine.model.vocabulary.pieces import Kind
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.pieces import Kind
 
 GOLDEN = Path(__file__).parent / "golden"
 WHOLE_FILES = [
@@ -83,7 +83,7 @@ def test_ids_are_those_of_tokenizer_json(shared_data: Path, name: str, source: s
 
 def byte_level(**changes: Any) -> dict[str, Any]:
     """A vocabulary of bytes, a few words and control tokens."""
-    from engine.model.token_bytes import BYTE_OF
+    from engine.model.text.token_bytes import BYTE_OF
 
     words = ["he", "ll", "hell", "hello", "Ġhello"]
     tokens = [*BYTE_OF, *words, "<|im_start|>", "<|im_end|>", "<think>", "ü!", "[PAD264]", ""]
@@ -208,7 +208,7 @@ def test_a_large_vocabulary_builds_quickly() -> None:
     """As many tokens as Qwen's. The bound is generous: a second is what it should take."""
     from itertools import islice, product
 
-    from engine.model.token_bytes import BYTE_OF
+    from engine.model.text.token_bytes import BYTE_OF
 
     letters = "abcdefghijklmnopqrstuvwxyz"
     pairs = ["".join(pair) for pair in product(letters, repeat=2)]

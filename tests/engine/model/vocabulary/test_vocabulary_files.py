@@ -11,8 +11,8 @@ from published_vocabularies import library, opened
 from tokenizers import Tokenizer as Library
 
 from engine.errors import UserFixable
-from engine.model.tokenizer import Tokenizer
-from engine.model.vocabulary.sentencepiece_file import SentencePieceModel
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.sentencepiece_file import SentencePieceModel
 
 TEXTS = [
     "Hello, y'all! 1234 über 日本語 👩‍👩‍👧  \n\n\tdef x(): pass",

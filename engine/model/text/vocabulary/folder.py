@@ -9,11 +9,11 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import JsonObject
-from engine.model.vocabulary.added_tokens import with_added
-from engine.model.vocabulary.description import Vocabulary, sentencepiece
-from engine.model.vocabulary.merges import by_score
-from engine.model.vocabulary.plain_files import from_merges, from_ranks
-from engine.model.vocabulary.sentencepiece_file import SentencePieceModel
+from engine.model.text.vocabulary.added_tokens import with_added
+from engine.model.text.vocabulary.description import Vocabulary, sentencepiece
+from engine.model.text.vocabulary.merges import by_score
+from engine.model.text.vocabulary.plain_files import from_merges, from_ranks
+from engine.model.text.vocabulary.sentencepiece_file import SentencePieceModel
 
 
 def vocabulary_readers(folder: Path) -> list[Callable[[], Vocabulary]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.model.stored import StoredTensor, not_finite
+from engine.model.weights.stored import StoredTensor, not_finite
 
 STRETCH_BYTES = 8 << 20
 VIEWS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}

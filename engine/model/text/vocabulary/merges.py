@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-from engine.model.vocabulary.pieces import Kind, Pieces, is_blank
+from engine.model.text.vocabulary.pieces import Kind, Pieces, is_blank
 
 Merge = tuple[str, str]
 

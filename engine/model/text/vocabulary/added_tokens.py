@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.language import tr
 from engine.model.json_object import JsonObject
-from engine.model.vocabulary.pieces import Kind, Pieces
+from engine.model.text.vocabulary.pieces import Kind, Pieces
 
 MOST_TOKENS = 4_000_000
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
-from engine.model.template_sandbox import MAX_SOURCE, SandboxedTemplate
-from engine.model.vocabulary.gguf_vocabulary import token_id
+from engine.model.text.template_sandbox import MAX_SOURCE, SandboxedTemplate
+from engine.model.text.vocabulary.gguf_vocabulary import token_id
 
 # What a template that asks for the date is told. The real date would make a conversation's token
 # ids depend on the day, and "continue" tomorrow would not give the text of today.

@@ -21,18 +21,18 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.model.channels import said_in
-from engine.model.disguise import Disguise
-from engine.model.template_sandbox import SandboxedTemplate, TemplateFailure
-from engine.model.template_source import (
+from engine.model.text.channels import said_in
+from engine.model.text.disguise import Disguise
+from engine.model.text.template_sandbox import SandboxedTemplate, TemplateFailure
+from engine.model.text.template_source import (
     FALLBACK_STOP,
     gguf_template,
     gguf_template_text,
     read_template,
     template_text,
 )
-from engine.model.text_ends import PROBE
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.text_ends import PROBE
+from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
 THINK, THOUGHT = "<think>", "</think>"

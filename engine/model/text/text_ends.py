@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.model.json_object import JsonObject
-from engine.model.template_sandbox import SandboxedTemplate, TemplateFailure
-from engine.model.template_source import gguf_template, named_tokens, read_template
-from engine.model.vocabulary.gguf_vocabulary import adds_bos, token_id
+from engine.model.text.template_sandbox import SandboxedTemplate, TemplateFailure
+from engine.model.text.template_source import gguf_template, named_tokens, read_template
+from engine.model.text.vocabulary.gguf_vocabulary import adds_bos, token_id
 
 if TYPE_CHECKING:
-    from engine.model.tokenizer import Tokenizer
+    from engine.model.text.tokenizer import Tokenizer
 
 PROBE = "\U0010fffd"
 """Stands for an answer while the template is asked how it ends one; no template contains it."""

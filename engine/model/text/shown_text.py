@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterable
 
-from engine.model.channels import ChannelReader, Channels
+from engine.model.text.channels import ChannelReader, Channels
 
 
 class ShownText:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.model.vocabulary.merges import Merge
-from engine.model.vocabulary.pieces import BLANK, Kind, Pieces, is_blank
-from engine.model.vocabulary.pretokenisers import Pretokeniser
+from engine.model.text.vocabulary.merges import Merge
+from engine.model.text.vocabulary.pieces import BLANK, Kind, Pieces, is_blank
+from engine.model.text.vocabulary.pretokenisers import Pretokeniser
 
 Description = dict[str, object]
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.parts import PLACES, FileKind, Part
 from engine.model.tensors import Shape, expected_tensors
+from engine.model.weights.parts import PLACES, FileKind, Part
 
 _MOST_EXPERTS = 1 << 16
 _TEXT = ("language_model.", "model.language_model.")

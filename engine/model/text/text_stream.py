@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.events import Origin, TokenSpan
-from engine.model.tokenizer import Tokenizer
+from engine.model.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)

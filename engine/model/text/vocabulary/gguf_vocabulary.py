@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.token_bytes import BYTE_TOKEN
-from engine.model.vocabulary.description import Vocabulary, byte_level, sentencepiece
-from engine.model.vocabulary.merges import as_listed, by_score
-from engine.model.vocabulary.pieces import BLANK, Kind, Pieces, damaged
-from engine.model.vocabulary.pretokenisers import pretokeniser
+from engine.model.text.token_bytes import BYTE_TOKEN
+from engine.model.text.vocabulary.description import Vocabulary, byte_level, sentencepiece
+from engine.model.text.vocabulary.merges import as_listed, by_score
+from engine.model.text.vocabulary.pieces import BLANK, Kind, Pieces, damaged
+from engine.model.text.vocabulary.pretokenisers import pretokeniser
 
 Metadata = Mapping[str, object]
 

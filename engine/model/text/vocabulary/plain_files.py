@@ -10,12 +10,12 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
-from engine.model.token_bytes import BYTE_OF
-from engine.model.vocabulary.added_tokens import MOST_TOKENS, with_added
-from engine.model.vocabulary.description import Vocabulary, byte_level
-from engine.model.vocabulary.merges import Merge, as_listed, by_rank
-from engine.model.vocabulary.pieces import Kind, Pieces, damaged
-from engine.model.vocabulary.pretokenisers import pretokeniser
+from engine.model.text.token_bytes import BYTE_OF
+from engine.model.text.vocabulary.added_tokens import MOST_TOKENS, with_added
+from engine.model.text.vocabulary.description import Vocabulary, byte_level
+from engine.model.text.vocabulary.merges import Merge, as_listed, by_rank
+from engine.model.text.vocabulary.pieces import Kind, Pieces, damaged
+from engine.model.text.vocabulary.pretokenisers import pretokeniser
 
 MAX_BYTES = 64 << 20
 _CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.stored import StoredTensor, cannot_be_read, damaged, incomplete
+from engine.model.weights.stored import StoredTensor, cannot_be_read, damaged, incomplete
 
 MAX_HEADER_BYTES = 100 << 20
 MAX_DIMENSIONS = 8

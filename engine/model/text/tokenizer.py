@@ -10,16 +10,16 @@ from pathlib import Path
 import tokenizers
 
 from engine.errors import UserFixable
-from engine.model.channels import Channels
-from engine.model.disguise import translated
-from engine.model.recent_ids import RecentIds
-from engine.model.shown_text import ShownText
-from engine.model.text_ends import TextEnds, folder_ends, gguf_ends
-from engine.model.token_bytes import ByteRules
-from engine.model.vocabulary.description import Vocabulary
-from engine.model.vocabulary.folder import vocabulary_readers
-from engine.model.vocabulary.gguf_vocabulary import gguf_vocabulary
-from engine.model.vocabulary.library import libraries
+from engine.model.text.channels import Channels
+from engine.model.text.disguise import translated
+from engine.model.text.recent_ids import RecentIds
+from engine.model.text.shown_text import ShownText
+from engine.model.text.text_ends import TextEnds, folder_ends, gguf_ends
+from engine.model.text.token_bytes import ByteRules
+from engine.model.text.vocabulary.description import Vocabulary
+from engine.model.text.vocabulary.folder import vocabulary_readers
+from engine.model.text.vocabulary.gguf_vocabulary import gguf_vocabulary
+from engine.model.text.vocabulary.library import libraries
 
 
 class Tokenizer:

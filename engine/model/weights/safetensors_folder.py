@@ -7,9 +7,9 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.json_object import JsonObject
-from engine.model.safetensors_file import read_header
-from engine.model.source import TensorSource
-from engine.model.stored import StoredTensor, damaged
+from engine.model.weights.safetensors_file import read_header
+from engine.model.weights.source import TensorSource
+from engine.model.weights.stored import StoredTensor, damaged
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

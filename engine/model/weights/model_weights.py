@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.layout import HEADS, layout, mismatch, unmentioned
-from engine.model.parts import FileKind, Part
-from engine.model.source import BYTES, STRETCH_BYTES, TensorSource, widened
-from engine.model.stored import not_finite
 from engine.model.tensors import EMBEDDING
-from engine.model.weights import SafetensorsFolder
+from engine.model.weights.layout import HEADS, layout, mismatch, unmentioned
+from engine.model.weights.parts import FileKind, Part
+from engine.model.weights.safetensors_folder import SafetensorsFolder
+from engine.model.weights.source import BYTES, STRETCH_BYTES, TensorSource, widened
+from engine.model.weights.stored import not_finite
 
 _GROUP = 16
 """Stretches are multiples of so many rows: backends pack as many at a time."""

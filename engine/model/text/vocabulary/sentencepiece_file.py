@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.vocabulary.pieces import Kind, Pieces
+from engine.model.text.vocabulary.pieces import Kind, Pieces
 
 MAX_BYTES = 64 << 20
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3

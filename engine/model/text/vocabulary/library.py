@@ -14,8 +14,8 @@ import tokenizers
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.vocabulary.description import Description, Vocabulary
-from engine.model.vocabulary.pieces import BLANK
+from engine.model.text.vocabulary.description import Description, Vocabulary
+from engine.model.text.vocabulary.pieces import BLANK
 
 # The library would start a thread per core for what is one text at a time.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

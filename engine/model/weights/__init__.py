@@ -1,0 +1,1 @@
+"""A model's tensors: where files store them, and as backends read them."""
