@@ -20,7 +20,7 @@ from engine.errors import UserFixable
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.description import Vocabulary
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 CONTROL_TEXTS = [*CONTROLS, "<think>", "</think>", "<unk>", "<0x41>"]
 
 

@@ -179,7 +179,7 @@ def test_huge_counts_in_little_memory(tmp_path: Path) -> None:
         text=True,
         timeout=60,
         check=True,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
     )
     lines = child.stdout.splitlines()
     assert len(lines) == len(heads)
