@@ -196,7 +196,7 @@ def text_of(content: object) -> str:
 
 
 def _bounded(entries: Any) -> Any:  # noqa: ANN401 - a list or a mapping, the same comes back
-    if len(entries) > _MOST_ENTRIES:
+    if not isinstance(entries, list | Mapping) or len(entries) > _MOST_ENTRIES:
         raise Unreadable
     return entries
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, TokenMarks, foreign
@@ -291,6 +291,7 @@ _JSON = st.recursive(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_JSON, st.booleans())
+@example({"chat": {"messages": True}}, False)
 def test_whatever_a_file_holds_there_is_a_sentence(tmp_path: Path, data: object, own: bool) -> None:
     if own:
         data = {"format": "duotail-conversations", "version": 1, "conversations": [data]}
