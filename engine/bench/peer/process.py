@@ -22,6 +22,10 @@ from engine.language import later, tr
 CHILD = Path(__file__).with_name("child.py")
 PACKAGES = ("llama_cpp", "gguf")
 ENVIRONMENT = ".venv-peer"
+_SETTINGS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # large pages for its weights, as ours have
+}
 _ANEW = later("Remove {folder} and run `make bench-peer`, which builds it.")
 
 
@@ -64,7 +68,7 @@ class PeerProcess:
                 stdout=subprocess.PIPE,
                 stderr=self._said,
                 # numpy's threads would spin as well, and are not needed.
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                env={**os.environ, **_SETTINGS},
             )
         except OSError as error:
             self._said.close()
