@@ -51,6 +51,10 @@ class Load:
     to be unusable.
     `context` is the planned number of tokens (None: the model's own limit, capped by memory);
     `weights` is the target's format, a draft's is chosen by its size.
+    `vram`: bytes of an accelerator that may be used at most (None: as many as are useful);
+    `layers_on_gpu`: exactly so many target blocks on it (None: the planner chooses);
+    `simulate_gpu`: plan with a simulated accelerator of so many bytes instead of real ones.
+    Loading the same model with another budget changes the split between answers.
     """
 
     model: Path
@@ -58,6 +62,9 @@ class Load:
     mode: Mode = Mode.AUTO
     context: int | None = None
     weights: WeightFormat = WeightFormat.AUTO
+    vram: int | None = None
+    layers_on_gpu: int | None = None
+    simulate_gpu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from engine.commands import Mode
+from engine.plan.plan import DeviceMemory
 
 
 class FinishReason(StrEnum):
@@ -69,6 +70,15 @@ class PlanSummary:
     """The longest context the model itself can handle; 0: not known."""
     caveat: str = ""
     """What this model cannot do that others can, for the user to know before the first answer."""
+    layers: int = 0
+    """Blocks of the target."""
+    layers_on_gpu: int = 0
+    tokens_per_s: float | None = None
+    """Predicted; None where nothing was measured yet."""
+    memory: tuple[DeviceMemory, ...] = ()
+    """What the plan takes on each device, the CPU first."""
+    knee: int | None = None
+    """The smallest VRAM budget from which on the speed is about the best."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,27 @@
+"""A device that a load has opened: its ledger, and backends that compile segments for it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engine.backend.ledger import Ledger
+from engine.backend.segment import Backend
+from engine.commands import WeightFormat
+
+
+class Device(Protocol):
+    """The CPU, an accelerator on torch, or the simulated one."""
+
+    @property
+    def name(self) -> str:
+        """As plans name it: "cpu", "cuda:0", "simulated:0"."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is held on it; segments and caches of its backends are entered here."""
+        ...
+
+    def backend(self, weights: WeightFormat, owner: str) -> Backend:
+        """Compiles segments whose allocations are entered for `owner` ("target", "draft")."""
+        ...

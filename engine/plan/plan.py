@@ -1,0 +1,97 @@
+"""A plan: which device does what, how much memory that takes there, and how fast it should be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.commands import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A run of the target's blocks on one device; the first share embeds, the last has the head.
+
+    An empty run with `embeds` is the embedding alone, with `heads` the head alone.
+    """
+
+    device: str
+    blocks: range
+    embeds: bool = False
+    heads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes that a plan takes on one device, by purpose; `budget` is what it may take at most.
+
+    Attributes:
+        kv: keys and values of one sequence at the planned context, target and draft.
+        workspace: activations, logits, scratch.
+        runtime: what the device's own software takes before anything is loaded.
+    """
+
+    device: str
+    budget: int
+    target: int = 0
+    draft: int = 0
+    kv: int = 0
+    workspace: int = 0
+    runtime: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.target + self.draft + self.kv + self.workspace + self.runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the planner decides. Devices by name, see `engine.plan.machine`.
+
+    Attributes:
+        mode: PLAIN where nothing drafts; CPU, DOVETAIL (drafting and verifying in turns, an
+            accelerator takes part) or DUO (both at the same time).
+        target: where its blocks lie, first to last; together all of them.
+        draft: index of the chosen draft model among the candidates; None: no draft model.
+        draft_device: where the draft model lies; the CPU where only lookup drafts.
+        lookup: whether the conversation itself proposes tokens.
+        context: planned tokens.
+        depth: tokens of a drafted chain that pay best, as far as is known before the first round.
+        tokens_per_s: predicted; None where no speeds are known.
+        plain_tokens_per_s: the same of the target alone, placed as it is.
+        memory: the CPU first.
+        reasons: sentences for the user, the most important first.
+        knee: the smallest ceiling, in bytes of VRAM, from which on the speed is about the best;
+            None without an accelerator.
+        threads: of the CPU's share; None: by its size.
+    """
+
+    mode: Mode
+    target: tuple[Share, ...]
+    draft: int | None
+    draft_device: str | None
+    lookup: bool
+    context: int
+    depth: int
+    tokens_per_s: float | None
+    plain_tokens_per_s: float | None
+    memory: tuple[DeviceMemory, ...]
+    reasons: tuple[str, ...]
+    knee: int | None = None
+    threads: int | None = None
+
+    @property
+    def accelerator(self) -> str | None:
+        """The accelerator that takes part, if any does."""
+        devices = [*(share.device for share in self.target), self.draft_device]
+        return next((device for device in devices if device not in (None, "cpu")), None)
+
+    @property
+    def layers_on_gpu(self) -> int:
+        """Target blocks on an accelerator."""
+        return sum(len(share.blocks) for share in self.target if share.device != "cpu")
+
+    def on(self, device: str) -> DeviceMemory:
+        """The memory of a device; nothing where the plan leaves it alone."""
+        found = (memory for memory in self.memory if memory.device == device)
+        return next(found, DeviceMemory(device, 0))
