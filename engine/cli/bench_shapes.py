@@ -7,8 +7,9 @@ import json
 import sys
 from dataclasses import asdict
 
+from engine.bench.answers import DEPTHS, Wishes
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
-from engine.bench.shape_speed import DEPTHS, ShapeSpeed, Wishes, measure_shape
+from engine.bench.shape_speed import ShapeSpeed, measure_shape
 from engine.bench.shapes import shape
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more, probability

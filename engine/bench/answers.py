@@ -1,0 +1,171 @@
+"""The same answer written plainly, at fixed depths of drafting, and as the controller likes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+
+from engine.bench.forward import CONTEXT, prompt
+from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
+from engine.commands import Mode
+from engine.decode.controller import Controller
+from engine.decode.decoding import Decoding, Round
+from engine.decode.loops import autoregressive, serial
+from engine.decode.sampler import Sampler
+from engine.draft.standalone import StandaloneDrafter
+from engine.model.decoder import Decoder
+from engine.model.pool import StatePool
+from engine.request import SamplingParams
+
+DEPTHS = tuple(range(1, 9))
+SLACK = 16
+"""Text known beyond the tokens asked for, so that no round is cut short by the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What to measure: tokens per answer, answers each way, and the probability of acceptance."""
+
+    tokens: int = 64
+    runs: int = 5
+    acceptance: float = 0.8
+    mode: Mode = Mode.AUTO
+    depths: tuple[int, ...] = DEPTHS
+    prompt: int = CONTEXT
+
+    @property
+    def context(self) -> int:
+        """Tokens that a sequence state has to have room for."""
+        return self.prompt + self.tokens + SLACK
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Medians over the answers of one way to draft; the speed-up is against the plain median.
+
+    `plain_share` is the share of rounds that drafted nothing, `accepted` that of drafted tokens
+    which were right, once all before them were.
+    """
+
+    tokens_per_s: float
+    speedup: float
+    acceptance_length: float | None
+    accepted: float | None
+    plain_share: float
+
+
+@dataclass(slots=True)
+class Answers:
+    """The answers of one way to draft."""
+
+    speeds: list[float] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+
+    def speed(self, plain: float) -> Speed:
+        """What they say, against the plain speed."""
+        drafting = [done for done in self.rounds if done.drafted]
+        committed = sum(len(done.tokens) for done in drafting)
+        judged = sum(min(done.accepted + 1, done.drafted) for done in drafting)
+        return Speed(
+            tokens_per_s=median(self.speeds),
+            speedup=median(self.speeds) / plain,
+            acceptance_length=committed / len(drafting) if drafting else None,
+            accepted=sum(done.accepted for done in drafting) / judged if judged else None,
+            plain_share=1 - len(drafting) / len(self.rounds),
+        )
+
+
+class AnswersInTurns:
+    """Writes the same text again and again, each way in its turn; text and speeds are kept.
+
+    Args:
+        target: writes.
+        draft: drafts what a script says; None: all answers are plain.
+        wishes: how many, how long.
+    """
+
+    def __init__(self, target: Decoder, draft: Decoder | None, wishes: Wishes) -> None:
+        self._wishes = wishes
+        self._target, self._draft = target, draft
+        self.state = target.new_state(wishes.context)
+        self.draft_states = StatePool(draft, wishes.context, 0) if draft else None
+        self._prompt = prompt(target.config.vocab_size, wishes.prompt)
+        self._text: tuple[int, ...] = ()
+        self.exact = True
+        self._plain = Answers()
+        self._auto = Answers()
+        self._fixed = {depth: Answers() for depth in wishes.depths}
+        self._controller = Controller(forced=wishes.mode not in (Mode.AUTO, Mode.PLAIN))
+
+    @property
+    def plain_tokens_per_s(self) -> float:
+        """Of the target alone."""
+        return median(self._plain.speeds)
+
+    @property
+    def auto(self) -> Speed | None:
+        """As the controller chose; None where nothing drafted."""
+        return self._auto.speed(self.plain_tokens_per_s) if self._auto.rounds else None
+
+    @property
+    def by_depth(self) -> dict[int, Speed]:
+        """The fixed depths that were tried."""
+        plain = self.plain_tokens_per_s
+        tried = {depth: answers for depth, answers in self._fixed.items() if answers.rounds}
+        return {depth: answers.speed(plain) for depth, answers in tried.items()}
+
+    @property
+    def drafting_seconds(self) -> float | None:
+        """Median per drafted token."""
+        rounds = [done for answers in self._fixed.values() for done in answers.rounds]
+        spent = [
+            done.draft.seconds / done.drafted for done in rounds if done.draft and done.drafted
+        ]
+        return median(spent) if spent else None
+
+    def run(self, number: int) -> None:
+        """One answer each way; plain comes first, as its text is the script.
+
+        The very first answers touch memory and process the prompt; they are not timed.
+        """
+        first = not self._text
+        if first:
+            self._text = self._write(None, None, Answers())
+        self._check(self._write(None, None, self._plain))
+        if self._draft is None or self.draft_states is None:
+            return
+        vocab, acceptance = self._target.config.vocab_size, self._wishes.acceptance
+        lines = script([*self._prompt, *self._text], vocab, acceptance, seed=number)
+        inner = StandaloneDrafter("draft", self._draft, self.draft_states)
+        drafter = ScriptedDrafter(inner, lines)
+        if first:
+            self._write(drafter, FixedDepth(4), Answers())
+        self._check(self._write(drafter, self._controller, self._auto))
+        for depth, answers in self._fixed.items():
+            self._check(self._write(drafter, FixedDepth(depth), answers))
+        self._check(self._write(None, None, self._plain))
+
+    def _write(
+        self, drafter: ScriptedDrafter | None, controller: Controller | None, answers: Answers
+    ) -> tuple[int, ...]:
+        """One greedy answer to the same prompt, its keys and values already there."""
+        sampler = Sampler(SamplingParams(), len(self._prompt))
+        whole = self._wishes.tokens + SLACK
+        decoding = Decoding(self._target, self.state, self._prompt, sampler, max_tokens=whole)
+        for _ in decoding.prefill():
+            pass
+        if drafter is None or controller is None:
+            loop = autoregressive(decoding)
+        else:
+            loop = serial(decoding, drafter, controller)
+        enough = self._wishes.tokens if self._text else whole
+        rounds = []
+        while decoding.committed < enough:
+            rounds.append(next(loop))
+        seconds = rounds[-1].verify.end - rounds[0].verify.end
+        answers.speeds.append((decoding.committed - len(rounds[0].tokens)) / seconds)
+        answers.rounds.extend(rounds[1:])  # the first never drafts
+        return tuple(decoding.tokens[len(self._prompt) :])
+
+    def _check(self, text: tuple[int, ...]) -> None:
+        self.exact = self.exact and text == self._text[: len(text)]
