@@ -13,7 +13,7 @@ from engine.backend.cpu import choose_format
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.draft.vocabulary import same_tokens
-from engine.errors import NotPossible, UserFixable
+from engine.errors import Absent, NotPossible, UserFixable
 from engine.events import PlanSummary
 from engine.hub.local import LocalModel
 from engine.language import tr
@@ -104,6 +104,13 @@ def check(command: Load, memory_available: int) -> CheckedPair:
 
 
 def _check(command: Load, memory_available: int) -> CheckedPair:
+    if any(
+        wish is not None for wish in (command.vram, command.layers_on_gpu, command.simulate_gpu)
+    ):
+        raise Absent(
+            tr("This version runs on the CPU only: it has no accelerator, real or simulated."),
+            tr("Leave out --vram, --layers-on-gpu and --simulate-gpu."),
+        )
     target = _check_model(command.model, command.weights, memory_available)
     tokenizer, template = target.model.tokenizer(), target.model.template()
     wish_draft = command.draft

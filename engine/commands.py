@@ -43,6 +43,10 @@ class WeightFormat(StrEnum):
     F32 = "f32"
 
 
+ALL_LAYERS = -1
+"""For `Load.layers_on_gpu`: however many the target has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """Load a target, and what drafts for it; an answer in progress is stopped first.
@@ -54,7 +58,8 @@ class Load:
     `vram`: bytes of an accelerator that may be used at most (None: as many as are useful);
     `layers_on_gpu`: exactly so many target blocks on it (None: the planner chooses);
     `simulate_gpu`: plan with a simulated accelerator of so many bytes instead of real ones.
-    Loading the same model with another budget changes the split between answers.
+    `after_answer`: an answer in progress is written to its end first. So the split of a model is
+    changed between answers: the same model again with another budget.
     """
 
     model: Path
@@ -65,6 +70,7 @@ class Load:
     vram: int | None = None
     layers_on_gpu: int | None = None
     simulate_gpu: int | None = None
+    after_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +99,12 @@ class Unload:
     """Give the model's memory back."""
 
 
-Command = Load | Generate | Count | Stop | Unload
+@dataclass(frozen=True, slots=True)
+class Calibrate:
+    """Measure how fast this machine is, for the plans of later loads; takes some seconds.
+
+    Waits until nothing else is to be done. Whatever comes meanwhile calls it off.
+    """
+
+
+Command = Load | Generate | Count | Stop | Unload | Calibrate

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.commands import Mode
 from engine.plan.plan import DeviceMemory
+from engine.plan.speeds import Speeds
 
 
 class FinishReason(StrEnum):
@@ -79,6 +80,8 @@ class PlanSummary:
     """What the plan takes on each device, the CPU first."""
     knee: int | None = None
     """The smallest VRAM budget from which on the speed is about the best."""
+    measured: bool = True
+    """Whether the prediction rests on what calibration measured here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +264,31 @@ class Counted:
     context: int
 
 
+@dataclass(frozen=True, slots=True)
+class CalibrationProgress:
+    """The machine is being measured; `fraction` runs from 0 to 1."""
+
+    at: float
+    stage: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """The end of a `Calibrate`; without speeds it was called off, or failed."""
+
+    at: float
+    speeds: Speeds | None
+
+
 class FailureKind(StrEnum):
     """What kind of trouble it was, where the window can offer a way out."""
 
     OTHER = "other"
     CONTEXT_FULL = "context full"
     OUT_OF_MEMORY = "out of memory"
+    ABSENT = "absent"
+    """Something optional is not here: a graphics card."""
     MODEL_UNUSABLE = "model unusable"
 
 
@@ -298,6 +320,8 @@ Event = (
     | TextDelta
     | RoundFinished
     | Counted
+    | CalibrationProgress
+    | Calibrated
     | DeviceSample
     | Finished
     | Failed

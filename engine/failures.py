@@ -31,7 +31,9 @@ def failed(error: BaseException, request_id: str | None, *, loading: bool = Fals
             )
         if isinstance(error, OutOfMemory):
             return replace(told, kind=FailureKind.OUT_OF_MEMORY)
-        unusable = loading and not isinstance(error, Absent | NotPossible)
+        if isinstance(error, Absent):
+            return replace(told, kind=FailureKind.ABSENT)
+        unusable = loading and not isinstance(error, NotPossible)
         return replace(told, kind=FailureKind.MODEL_UNUSABLE) if unusable else told
     return _mistake(error, request_id)
 

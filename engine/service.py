@@ -2,37 +2,48 @@
 
 What a command does in each state (a test per cell):
 
-| state      | Load                | Generate     | Stop              | Unload              |
-|------------|---------------------|--------------|-------------------|---------------------|
-| empty      | loads               | Failed       | nothing           | Unloaded            |
-| loading    | cancels, loads new  | waits        | cancels the load  | cancels, unloads    |
-| ready      | replaces the model  | answers      | nothing           | unloads             |
-| generating | stops it, loads new | waits        | stops it          | stops it, unloads   |
+| state       | Load                | Generate         | Stop       | Unload            |
+|-------------|---------------------|------------------|------------|-------------------|
+| empty       | loads               | Failed           | nothing    | Unloaded          |
+| loading     | cancels, loads new  | waits            | cancels it | cancels, unloads  |
+| ready       | replaces the model  | answers          | nothing    | unloads           |
+| generating  | stops it, loads new | waits            | stops it   | stops it, unloads |
+| calibrating | ends it, loads      | ends it, answers | ends it    | ends it, unloads  |
+
+| state       | Load after the answer | Calibrate         |
+|-------------|-----------------------|-------------------|
+| empty       | loads                 | measures          |
+| loading     | cancels, loads new    | waits             |
+| ready       | replaces the model    | measures          |
+| generating  | waits                 | waits             |
+| calibrating | ends it, loads        | nothing: it is on |
 
 A load that fails or is cancelled leaves the present model in place, unless memory does not hold
 both and the files looked usable: then the present one had to go first. Answers that wait are
 written by whatever model is loaded when their turn comes. Stop with an id also takes an answer out
 of the queue; without an id it stops everything. Every Load ends in a PlanReady or an Unloaded that
-names what is in memory now, unless a newer Load or Unload takes its place in the queue. Count is
-answered beside all this, at once, by the model in memory.
+names what is in memory now, unless a newer Load or Unload takes its place in the queue. Every
+Calibrate ends in a Calibrated, without speeds if something else came up. Count is answered beside
+all this, at once, by the model in memory.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 
+from engine.agenda import Agenda, Announce, Work
 from engine.answering import Answer
 from engine.checking import check
-from engine.commands import Command, Count, Generate, Load, Stop, Unload
+from engine.commands import Calibrate, Command, Count, Generate, Load, Stop, Unload
 from engine.counting import TokenCounter
 from engine.errors import Cancelled
 from engine.events import (
     AnswerStats,
+    Calibrated,
+    CalibrationProgress,
     DeviceSample,
     Event,
     Failed,
@@ -47,17 +58,14 @@ from engine.hardware.memory import give_memory_back
 from engine.hardware.monitor import DeviceMonitor
 from engine.hardware.probe import probe_host
 from engine.language import tr
-from engine.loading import LoadedPair, load
+from engine.loading import LoadedPair, Progress, load
+from engine.measuring import measure_machine
+from engine.plan.speeds import Speeds
 
 _log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class _Announce:
-    """Say which model is in memory: the load that would have said so was called off."""
-
-
-Work = Load | Generate | Unload | _Announce
+Measure = Callable[[Progress, Callable[[], bool]], Speeds]
+"""Measures this machine; raises `Cancelled` once the second argument says so."""
 
 
 class Engine:
@@ -66,11 +74,19 @@ class Engine:
     Args:
         emit: called with every event, from the engine's threads; must be quick and thread-safe.
         sample_devices: whether to emit a DeviceSample twice a second.
+        measure: what a Calibrate does.
     """
 
-    def __init__(self, emit: Callable[[Event], None], *, sample_devices: bool = True) -> None:
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        *,
+        sample_devices: bool = True,
+        measure: Measure = measure_machine,
+    ) -> None:
         self._listener = emit
-        self._queue: deque[Work] = deque()
+        self._measure = measure
+        self._agenda = Agenda()
         self._wake = threading.Condition()
         self._current: Work | None = None
         self._cancel = threading.Event()
@@ -86,28 +102,23 @@ class Engine:
         if isinstance(command, Count):
             self._counter.ask(command.request)
             return
-        dropped: list[Generate] = []
+        dropped: list[Generate | Calibrate] = []
         with self._wake:
             if self._closed:
                 return
             if isinstance(command, Stop):
-                dropped = self._stop(command.request_id)
-            elif isinstance(command, Generate):
-                self._queue.append(command)
+                dropped = self._stop(command)
             else:
-                # A change of model goes before the answers that wait, and replaces an older one.
-                waiting = [work for work in self._queue if isinstance(work, Generate)]
-                self._queue = deque([command, *waiting])
-                self._cancel.set()
+                self._enter(command)
             self._wake.notify()
         for work in dropped:
-            self._close_answer(work, FinishReason.STOPPED)
+            self._call_off(work)
 
     def close(self, timeout: float = 5.0) -> None:
         """Stop whatever runs, give the memory back and end the threads."""
         with self._wake:
             self._closed = True
-            self._queue.clear()
+            self._agenda.clear()
             self._cancel.set()
             self._wake.notify()
         if self._monitor is not None:
@@ -115,33 +126,35 @@ class Engine:
         self._counter.close(timeout)
         self._thread.join(timeout)
 
-    def _stop(self, request_id: str | None) -> list[Generate]:
-        """Cancel the current work if it is meant; returns the answers taken out of the queue."""
+    def _enter(self, command: Load | Unload | Generate | Calibrate) -> None:
+        """Put it on the agenda, and make an end of what it does not wait for."""
+        current = self._current
+        if isinstance(command, Calibrate) and isinstance(current, Calibrate):
+            return
+        self._agenda.add(command)
+        waits = isinstance(command, Generate | Calibrate)
+        if isinstance(current, Generate):
+            waits |= isinstance(command, Load) and command.after_answer
+        if isinstance(current, Calibrate) or not waits:
+            self._cancel.set()
+
+    def _stop(self, stop: Stop) -> list[Generate | Calibrate]:
+        """Cancel the current work if it is meant; returns what was taken off the agenda."""
         current = self._current
         running = current.request.id if isinstance(current, Generate) else None
-        if current is not None and (request_id is None or request_id == running):
+        if stop.request_id in (None, running):
             self._cancel.set()
-        kept: deque[Work] = deque()
-        dropped: list[Generate] = []
-        for work in self._queue:
-            if isinstance(work, Generate) and request_id in (None, work.request.id):
-                dropped.append(work)
-            elif isinstance(work, Load) and request_id is None:
-                kept.append(_Announce())
-            else:
-                kept.append(work)
-        self._queue = kept
-        return dropped
+        return self._agenda.stop(stop)
 
     def _run(self) -> None:
         while True:
             with self._wake:
                 self._current = None
-                while not self._queue and not self._closed:
+                while not self._agenda and not self._closed:
                     self._wake.wait()
                 if self._closed:
                     break
-                self._current = self._queue.popleft()
+                self._current = self._agenda.next()
                 self._cancel.clear()
             self._work(self._current)
         self._pair = None
@@ -156,8 +169,10 @@ class Engine:
                 case Unload():
                     self._drop_model()
                     self._announce_model()
-                case _Announce():
+                case Announce():
                     self._announce_model()
+                case Calibrate():
+                    self._calibrate()
         except BaseException as error:  # noqa: BLE001 - a Failed event, never a dead thread
             self._emit(failed(error, None))
 
@@ -181,7 +196,7 @@ class Engine:
 
     def _model_change_waits(self) -> bool:
         with self._wake:
-            return bool(self._queue) and isinstance(self._queue[0], Load | Unload)
+            return self._agenda.changes_model
 
     def _announce_model(self) -> None:
         pair = self._pair
@@ -196,6 +211,19 @@ class Engine:
     def _drop_model(self) -> None:
         self._pair = None
         give_memory_back()
+
+    def _calibrate(self) -> None:
+        speeds: Speeds | None = None
+        try:
+            speeds = self._measure(self._calibration_progress, self._cancel.is_set)
+        except Cancelled:
+            pass
+        except BaseException as error:  # noqa: BLE001 - reported in words
+            self._emit(failed(error, None))
+        self._emit(Calibrated(perf_counter(), speeds))
+
+    def _calibration_progress(self, stage: str, fraction: float) -> None:
+        self._emit(CalibrationProgress(perf_counter(), stage, fraction))
 
     def _generate(self, work: Generate) -> None:
         if self._pair is None:
@@ -215,6 +243,13 @@ class Engine:
         except BaseException as error:  # noqa: BLE001 - reported in words
             self._emit(failed(error, work.request.id))
             answer.give_up()
+
+    def _call_off(self, work: Generate | Calibrate) -> None:
+        """Tell of work that was taken off the agenda."""
+        if isinstance(work, Generate):
+            self._close_answer(work, FinishReason.STOPPED)
+        else:
+            self._emit(Calibrated(perf_counter(), None))
 
     def _close_answer(self, work: Generate, reason: FinishReason) -> None:
         """End an answer of which nothing was written."""

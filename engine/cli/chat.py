@@ -17,11 +17,12 @@ from types import FrameType
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
 from engine.commands import Generate, Stop
-from engine.errors import UserFixable
+from engine.errors import Absent, UserFixable
 from engine.events import (
     AnswerStats,
     Event,
     Failed,
+    FailureKind,
     Finished,
     FinishReason,
     PlanReady,
@@ -106,7 +107,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     finally:
         conversation.engine.close()
     if answered.failure is not None:
-        raise UserFixable(answered.failure.cause, answered.failure.remedy, answered.failure.details)
+        raise _error(answered.failure)
     _write(_as_json(answered) if arguments.json else "\n")
     interrupted = answered.finished.reason is FinishReason.STOPPED
     return ExitCode.INTERRUPTED if interrupted else ExitCode.DONE
@@ -128,8 +129,9 @@ class _Conversation:
             if isinstance(event, Failed):
                 failure = event
             if isinstance(event, Unloaded):
-                cause = failure.cause if failure else tr("The model was not loaded.")
-                raise UserFixable(cause, failure.remedy if failure else tr("Try again."))
+                if failure is not None:
+                    raise _error(failure)
+                raise UserFixable(tr("The model was not loaded."), tr("Try again."))
 
     def ask(self, request: ChatRequest, plan: PlanSummary, show: Callable[[str], None]) -> Answered:
         failure: Failed | None = None
@@ -143,6 +145,12 @@ class _Conversation:
                     failure = event
                 elif isinstance(event, Finished):
                     return Answered(event, failure, plan)
+
+
+def _error(failure: Failed) -> UserFixable:
+    """What the engine told, as what it was."""
+    kind = Absent if failure.kind is FailureKind.ABSENT else UserFixable
+    return kind(failure.cause, failure.remedy, failure.details)
 
 
 @contextmanager

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from math import inf
 from pathlib import Path
 
 from engine.checking import check
-from engine.commands import DraftChoice, Load, Mode, WeightFormat
-from engine.errors import Absent, UserFixable
+from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, WeightFormat
+from engine.errors import UserFixable
 from engine.hardware.probe import probe_host
 from engine.hub.local import resolve_model
 from engine.language import tr
 from engine.loading import LoadedPair, load
-from engine.plan.planner import check_mode
 from engine.request import SamplingParams
+
+GIB = 2**30
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """--model, --draft, --mode, --context and the options of modes still to come."""
+    """--model, --draft, --mode, --context, and what an accelerator may take."""
     parser.add_argument(
         "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
     )
@@ -32,12 +34,19 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help=tr("how the target's weights are held"),
     )
     parser.add_argument("--context", type=int, metavar="N", help=tr("planned context in tokens"))
-    parser.add_argument("--vram", type=float, metavar="GIB", help=tr("VRAM budget"))
-    parser.add_argument("--layers-on-gpu", metavar="N|all", help=tr("target layers on the GPU"))
-    parser.add_argument(
-        "--simulate-gpu", type=float, metavar="GIB", help=tr("simulated accelerator")
-    )
+    add_gpu_options(parser)
     parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+
+
+def add_gpu_options(parser: argparse.ArgumentParser) -> None:
+    """--vram, --layers-on-gpu and --simulate-gpu; sizes come as bytes."""
+    parser.add_argument("--vram", type=gibibytes, metavar="GIB", help=tr("VRAM budget"))
+    parser.add_argument(
+        "--layers-on-gpu", type=layers, metavar="N|all", help=tr("target layers on the GPU")
+    )
+    parser.add_argument(
+        "--simulate-gpu", type=gibibytes, metavar="GIB", help=tr("simulated accelerator")
+    )
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
@@ -57,22 +66,17 @@ def load_command(arguments: argparse.Namespace) -> Load:
     """The Load command that the options describe.
 
     Raises:
-        UserFixable: an unknown model, or an accelerator that is not here.
+        UserFixable: an unknown model.
     """
-    mode = Mode(arguments.mode)
-    check_mode(mode)
-    given = (arguments.vram, arguments.layers_on_gpu, arguments.simulate_gpu)
-    if any(value is not None for value in given):
-        raise Absent(
-            tr("This version runs on the CPU only: it has no accelerator, real or simulated."),
-            tr("Leave out --vram, --layers-on-gpu and --simulate-gpu."),
-        )
     return Load(
         model=resolve_model(arguments.model),
         draft=_draft(arguments.draft),
-        mode=mode,
+        mode=Mode(arguments.mode),
         context=arguments.context,
         weights=WeightFormat(arguments.format),
+        vram=arguments.vram,
+        layers_on_gpu=arguments.layers_on_gpu,
+        simulate_gpu=arguments.simulate_gpu,
     )
 
 
@@ -120,6 +124,28 @@ def one_or_more(text: str) -> int:
             tr("{text!r} is not a whole number of 1 or more").format(text=text)
         )
     return number
+
+
+def gibibytes(text: str) -> int:
+    """Bytes, given as an option's value in GiB."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < inf:
+        raise argparse.ArgumentTypeError(tr("{text!r} is not a size in GiB").format(text=text))
+    return round(number * GIB)
+
+
+def layers(text: str) -> int:
+    """A number of a model's layers, given as an option's value."""
+    if text == "all":
+        return ALL_LAYERS
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(
+            tr("{text!r} is neither a number of layers nor “all”").format(text=text)
+        )
+    return int(text)
 
 
 def probability(text: str) -> float:

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.commands import Command, Generate, Load
+from engine.errors import Cancelled
 from engine.events import Event, Finished, PlanReady, TextDelta, Unloaded
+from engine.plan.machine import CPU
+from engine.plan.speeds import DeviceSpeeds, Speeds
 from engine.request import ChatRequest, Message, Role
 from engine.service import Engine
 
@@ -50,6 +53,18 @@ class Hold:
         self._opened.set()
 
 
+SPEEDS = Speeds({CPU: DeviceSpeeds(CPU, 1e10, {})}, measured=True)
+
+
+def measure(progress: Callable[[str, float], None], cancelled: Callable[[], bool]) -> Speeds:
+    """A calibration that measures nothing: two steps, between which it looks up."""
+    for step in (1, 2):
+        progress("Measuring", step / 2)
+        if cancelled():
+            raise Cancelled
+    return SPEEDS
+
+
 class Session:
     """Submits commands and records events; close it at the end."""
 
@@ -57,7 +72,7 @@ class Session:
         self.events: list[Event] = []
         self._news = threading.Condition()
         self._holds: list[Hold] = []
-        self.engine = Engine(self._hear, sample_devices=False)
+        self.engine = Engine(self._hear, sample_devices=False, measure=measure)
 
     def _hear(self, event: Event) -> None:
         with self._news:

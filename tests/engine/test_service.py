@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from session import Session, generate
+from session import SPEEDS, Hold, Session, generate
 
-from engine.commands import DraftChoice, Load, Stop, Unload
+from engine.commands import Calibrate, DraftChoice, Load, Stop, Unload
 from engine.events import (
+    Calibrated,
+    CalibrationProgress,
     Failed,
     Finished,
     FinishReason,
@@ -17,6 +20,9 @@ from engine.events import (
     PrefillProgress,
     Unloaded,
 )
+from engine.plan.speeds import Speeds
+
+WAITED_FOR = (PlanReady, Finished, Calibrated)
 
 
 def under_way(event: LoadProgress) -> bool:
@@ -70,6 +76,16 @@ def test_empty_unload(session: Session) -> None:
     assert len(session.events) == 1
 
 
+def test_empty_load_after_the_answer(session: Session, chat_model: Path) -> None:
+    assert session.load(chat_model, after_answer=True).model == chat_model
+
+
+def test_empty_calibrate(session: Session) -> None:
+    session.submit(Calibrate())
+    assert session.wait(Calibrated).speeds == SPEEDS
+    assert [event.fraction for event in session.of(CalibrationProgress)] == [0.5, 1.0]
+
+
 # -- loading -------------------------------------------------------------------------------
 
 
@@ -116,6 +132,27 @@ def test_loading_unload(session: Session, chat_model: Path) -> None:
     assert not session.of(PlanReady)
 
 
+def test_loading_load_after_the_answer(
+    session: Session, chat_model: Path, other_chat_model: Path
+) -> None:
+    with session.holding(LoadProgress, under_way) as hold:
+        session.submit(Load(chat_model))
+        hold.reached()
+        session.submit(Load(other_chat_model, after_answer=True))
+    assert session.wait(PlanReady).model == other_chat_model
+    assert len(session.of(PlanReady)) == 1
+
+
+def test_loading_calibrate(session: Session, chat_model: Path) -> None:
+    with session.holding(LoadProgress, under_way) as hold:
+        session.submit(Load(chat_model))
+        hold.reached()
+        session.submit(Calibrate(), generate("Hello", max_tokens=2))
+    assert session.wait(Calibrated).speeds == SPEEDS
+    order = [type(event) for event in session.events if isinstance(event, WAITED_FOR)]
+    assert order == [PlanReady, Finished, Calibrated]
+
+
 # -- ready ---------------------------------------------------------------------------------
 
 
@@ -138,6 +175,16 @@ def test_ready_unload(ready: Session) -> None:
     ready.submit(Unload())
     ready.wait(Unloaded)
     assert ready.ask("Hello").reason is FinishReason.ERROR
+
+
+def test_ready_load_after_the_answer(ready: Session, other_chat_model: Path) -> None:
+    assert ready.load(other_chat_model, after_answer=True).model_name == "Mumbler"
+
+
+def test_ready_calibrate(ready: Session) -> None:
+    ready.submit(Calibrate())
+    assert ready.wait(Calibrated).speeds == SPEEDS
+    assert ready.ask("Hello", max_tokens=3).reason is FinishReason.LENGTH
 
 
 # -- generating ----------------------------------------------------------------------------
@@ -180,6 +227,89 @@ def test_generating_unload(ready: Session) -> None:
     unloaded = ready.wait(Unloaded)
     assert reason_of(ready) is FinishReason.STOPPED
     assert position(ready, ready.wait(Finished)) < position(ready, unloaded)
+
+
+def test_generating_load_after_the_answer(ready: Session, other_chat_model: Path) -> None:
+    hold = ready.write_until("Hello", max_tokens=5)
+    ready.submit(
+        generate("And you?", id="b", max_tokens=2), Load(other_chat_model, after_answer=True)
+    )
+    hold.release()
+    assert reason_of(ready, "b") is FinishReason.LENGTH
+    assert reason_of(ready, "a") is FinishReason.LENGTH  # to its end
+    plan = ready.wait(PlanReady)
+    assert plan.model == other_chat_model
+    assert position(ready, ready.of(Finished, "a")[0]) < position(ready, plan)
+    assert position(ready, plan) < position(ready, ready.of(PrefillProgress, "b")[0])
+
+
+def test_generating_calibrate(ready: Session) -> None:
+    hold = ready.write_until("Hello", max_tokens=5)
+    ready.submit(Calibrate(), generate("And you?", id="b", max_tokens=2))
+    hold.release()
+    assert ready.wait(Calibrated).speeds == SPEEDS
+    order = [type(event) for event in ready.events if isinstance(event, WAITED_FOR)]
+    assert order == [Finished, Finished, Calibrated]
+    assert reason_of(ready, "a") is FinishReason.LENGTH
+
+
+# -- calibrating -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def calibrating(ready: Session) -> Iterator[Hold]:
+    """Held in the middle of it."""
+    with ready.holding(CalibrationProgress) as hold:
+        ready.submit(Calibrate())
+        hold.reached()
+        yield hold
+
+
+def check_ended(session: Session) -> None:
+    assert session.wait(Calibrated).speeds is None
+    assert len(session.of(CalibrationProgress)) == len(session.of(Calibrated)) == 1
+    assert not session.of(Failed)
+
+
+@pytest.mark.parametrize("after_answer", [False, True])
+def test_calibrating_load(
+    ready: Session, calibrating: Hold, other_chat_model: Path, after_answer: bool
+) -> None:
+    ready.submit(Load(other_chat_model, after_answer=after_answer))
+    calibrating.release()
+    assert ready.wait(PlanReady).model == other_chat_model
+    check_ended(ready)
+
+
+def test_calibrating_generate(ready: Session, calibrating: Hold) -> None:
+    ready.submit(generate("Hello", max_tokens=3))
+    calibrating.release()
+    assert reason_of(ready) is FinishReason.LENGTH
+    check_ended(ready)
+
+
+def test_calibrating_stop(ready: Session, calibrating: Hold) -> None:
+    ready.submit(Stop())
+    calibrating.release()
+    check_ended(ready)
+    ready.submit(Calibrate())  # nothing is lost
+    assert ready.wait(Calibrated, count=2).speeds == SPEEDS
+
+
+def test_calibrating_unload(ready: Session, calibrating: Hold) -> None:
+    ready.submit(Unload())
+    calibrating.release()
+    ready.wait(Unloaded)
+    check_ended(ready)
+
+
+def test_calibrating_calibrate(ready: Session, calibrating: Hold) -> None:
+    ready.submit(Calibrate())
+    calibrating.release()
+    assert ready.wait(Calibrated).speeds == SPEEDS
+    ready.submit(Unload())
+    ready.wait(Unloaded)
+    assert len(ready.of(Calibrated)) == 1
 
 
 # -- what waits ----------------------------------------------------------------------------
@@ -245,4 +375,40 @@ def test_a_cancelled_load_leaves_the_present_model(ready: Session, other_chat_mo
         ready.submit(Stop())
     assert ready.wait(PlanReady).model_name == "Babbler"
     assert not ready.of(Unloaded)
+    assert ready.ask("Hello", max_tokens=3).reason is FinishReason.LENGTH
+
+
+def test_a_stop_takes_a_waiting_calibration_out(ready: Session) -> None:
+    hold = ready.write_until("Hello")
+    ready.submit(Calibrate(), Stop("b"))
+    assert not ready.of(Calibrated)  # it was not meant
+    ready.submit(Stop())
+    assert ready.wait(Calibrated).speeds is None  # at once
+    hold.release()
+    assert reason_of(ready) is FinishReason.STOPPED
+    assert not ready.of(CalibrationProgress)
+
+
+def test_a_stop_calls_off_a_load_that_waits_for_the_answer(
+    ready: Session, other_chat_model: Path
+) -> None:
+    hold = ready.write_until("Hello")
+    ready.submit(Load(other_chat_model, after_answer=True), Stop("a"))
+    hold.release()
+    assert ready.wait(PlanReady).model == other_chat_model  # the answer alone was stopped
+    hold = ready.write_until("Hello", id="b")
+    ready.submit(Load(other_chat_model, after_answer=True), Stop())
+    hold.release()
+    assert ready.wait(PlanReady, count=2).model == other_chat_model
+    assert reason_of(ready, "a") is reason_of(ready, "b") is FinishReason.STOPPED
+
+
+def test_a_calibration_that_fails_is_told_and_lived_through(ready: Session) -> None:
+    def broken(*_arguments: object) -> Speeds:
+        raise OSError("no clock")
+
+    ready.engine._measure = broken
+    ready.submit(Calibrate())
+    assert ready.wait(Calibrated).speeds is None
+    assert ready.wait(Failed).request_id is None
     assert ready.ask("Hello", max_tokens=3).reason is FinishReason.LENGTH
