@@ -93,6 +93,8 @@ def check_speeds(speeds: Speeds) -> None:
         _positive(device, place)
         for kind, product in device.products.items():
             _check_product(product, f"{place}.products.{kind}")
+        if device.attention is not None:
+            _check_product(device.attention, f"{place}.attention")
     for name, link in speeds.links.items():
         if min(link.to_bytes_per_s, link.from_bytes_per_s) <= 0:
             raise _not_positive(f"file.speeds.links.{name}")

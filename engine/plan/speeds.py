@@ -44,7 +44,8 @@ class DeviceSpeeds:
         block_s: what a block takes beside its products and its keys (norms, rotations, threads
             that meet), for one row.
         row_s: the same for every further row.
-        kv_bytes_per_s: keys and values per second in attention.
+        attention: bytes of keys and values per second; its "rows" are queries that meet the same
+            keys: rows of the forward times heads of queries per head of keys. See `attending`.
         threads: that computed; 0 where the device has none to choose.
     """
 
@@ -54,7 +55,7 @@ class DeviceSpeeds:
     forward_s: float = 0.0
     block_s: float = 0.0
     row_s: float = 0.0
-    kv_bytes_per_s: float = 0.0
+    attention: ProductSpeed | None = None
     threads: int = 0
 
     def product(self, kind: str) -> ProductSpeed:
@@ -66,6 +67,11 @@ class DeviceSpeeds:
             if known in self.products:
                 return self.products[known]
         return ProductSpeed((1,), (self.read_bytes_per_s,))
+
+    @property
+    def attending(self) -> ProductSpeed:
+        """The speed of attention; plain reading where it was not measured."""
+        return self.attention or ProductSpeed((1,), (self.read_bytes_per_s,))
 
 
 _RELATIVES: Mapping[str, tuple[str, ...]] = {

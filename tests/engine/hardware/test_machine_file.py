@@ -55,7 +55,10 @@ def _speeds(draw: st.DrawFn) -> Speeds:
     products = st.dictionaries(st.sampled_from(["Q4_0", "Q6_K"]), _products())
     times = st.floats(0, 10)
     devices = {
-        name: DeviceSpeeds(name, draw(_POSITIVE), draw(products), draw(times), draw(times))
+        name: DeviceSpeeds(
+            *(name, draw(_POSITIVE), draw(products), draw(times), draw(times)),
+            attention=draw(st.none() | _products()),
+        )
         for name in names
     }
     links = {name: LinkSpeed(name, draw(_POSITIVE), draw(_POSITIVE), 1e-6) for name in names}
@@ -141,6 +144,10 @@ _CPU = {"device": "cpu", "read_bytes_per_s": 1e10, "products": {}}
                 _CPU | {"products": {"Q4_0": {"rows": [1, 8], "bytes_per_s": [1]}}},
             ),
             "above 0",
+        ),
+        (
+            _with("speeds.devices.cpu", _CPU | {"attention": {"rows": [1], "bytes_per_s": [0]}}),
+            "the numbers of “file.speeds.devices.cpu.attention”",
         ),
     ],
 )
