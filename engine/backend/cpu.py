@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format
 from engine.backend.segment import Backend
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr
+from engine.plan.machine import CPU
 
 MOST_AT_EIGHT_BITS = 1_000_000_000
 """Weights up to which 8 bits are the default: small models lose more by 4 bits, and are fast."""
@@ -68,17 +70,41 @@ def choose_format(wish: WeightFormat, weights: int, *, quantised: bool = False) 
     return wish
 
 
-def cpu_backend(weights: WeightFormat, threads: int | None = None) -> Backend:
+def cpu_backend(
+    weights: WeightFormat, threads: int | None = None, account: Account | None = None
+) -> Backend:
     """The backend for a format that `choose_format` gave; torch is imported for F32 only.
 
     Models with the same number of threads share a pool; None is a thread per available core.
-    torch always works on one.
+    torch always works on one. What the backend holds is entered in `account`.
     """
     if weights is WeightFormat.F32:
         from engine.backend.torch_cpu.segment import TorchCpuBackend
 
-        return TorchCpuBackend()
+        return TorchCpuBackend(account)
     from engine.backend.native.pool import shared_pool
     from engine.backend.native.segment import NativeBackend
 
-    return NativeBackend(NATIVE_FORMATS.get(weights), shared_pool(threads))
+    return NativeBackend(NATIVE_FORMATS.get(weights), shared_pool(threads), account)
+
+
+class CpuDevice:
+    """The processor and its memory; see `engine.backend.device.Device`.
+
+    Args:
+        budget: most bytes that models may hold in memory; None: no limit.
+        threads: of a pool that its backends share; None: a thread per available core.
+    """
+
+    def __init__(self, budget: int | None = None, threads: int | None = None) -> None:
+        self.ledger = Ledger(CPU, tr("Memory"), budget)
+        self._threads = threads
+
+    @property
+    def name(self) -> str:
+        """As plans name it."""
+        return self.ledger.device
+
+    def backend(self, weights: WeightFormat, owner: str) -> Backend:
+        """Compiles segments whose allocations are entered for `owner`."""
+        return cpu_backend(weights, self._threads, Account(self.ledger, owner))

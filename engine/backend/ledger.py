@@ -7,11 +7,13 @@ this.
 
 from __future__ import annotations
 
+import gc
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from threading import RLock
+from threading import Lock
 
 from engine.errors import OutOfMemory
 from engine.language import later, tr
@@ -43,36 +45,31 @@ WORDS: Mapping[Purpose, str] = {
 class Held:
     """A line of a ledger: bytes that `owner` ("target", "draft", ...) holds for a purpose.
 
-    `touched` is what of it the system has really handed out by now.
+    `touched` is what of it the system has really handed out by now; `mapped` what of that lies in
+    files, whose memory the system may take and fill again.
     """
 
     owner: str
     purpose: Purpose
     nbytes: int
     touched: int
+    mapped: int = 0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """One allocation in a ledger; released once."""
 
-    __slots__ = ("__weakref__", "_ledger", "nbytes", "owner", "purpose", "touched")
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        owner: str,
-        purpose: Purpose,
-        nbytes: int,
-        touched: Callable[[], int] | None,
-    ) -> None:
-        self._ledger: Ledger | None = ledger
-        self.owner, self.purpose, self.nbytes, self.touched = owner, purpose, nbytes, touched
+    owner: str
+    purpose: Purpose
+    nbytes: int
+    touched: Callable[[], int] | None
+    mapped: bool
+    _released: deque[Entry] = field(repr=False)
 
     def release(self) -> None:
-        """Give it back; a second time does nothing."""
-        ledger, self._ledger = self._ledger, None
-        if ledger is not None:
-            ledger._drop(self)  # noqa: SLF001 - an entry is part of its ledger
+        """Give it back; a second time does nothing. Takes no lock, so a finalizer may call it."""
+        self._released.append(self)
 
     def lasts_as_long_as(self, holder: object) -> Entry:
         """Release it when `holder` is garbage."""
@@ -83,6 +80,9 @@ class Entry:
 class Ledger:
     """The account book of one device; thread-safe.
 
+    Entries are released from anywhere, from inside the garbage collector too, which may run in
+    the middle of `take`: they queue up, and are crossed out before anybody asks or takes.
+
     Args:
         device: its name in plans, such as "cpu".
         name: for people.
@@ -92,14 +92,16 @@ class Ledger:
     def __init__(self, device: str, name: str, budget: int | None = None) -> None:
         self.device, self.name, self.budget = device, name, budget
         self._entries: set[Entry] = set()
+        self._released: deque[Entry] = deque()
         self._held = 0
         self._peak = 0
-        self._lock = RLock()  # the garbage collector may release an entry inside of `take`
+        self._lock = Lock()
 
     @property
     def held(self) -> int:
         """Bytes held now."""
-        return self._held
+        with self._lock:
+            return self._settled()
 
     @property
     def peak(self) -> int:
@@ -112,6 +114,8 @@ class Ledger:
         purpose: Purpose,
         nbytes: int,
         touched: Callable[[], int] | None = None,
+        *,
+        mapped: bool = False,
     ) -> Entry:
         """Enter an allocation that is about to be made.
 
@@ -119,37 +123,55 @@ class Ledger:
             owner: "target", "draft", ...
             purpose: what for.
             nbytes: bytes of it.
-            touched: how many of them exist by now, where memory comes when it is touched.
+            touched: how many of them exist by now, where memory comes when it is touched. Must not
+                keep alive what the entry lasts as long as.
+            mapped: it is a file's memory.
 
         Raises:
             OutOfMemory: it would go beyond the budget; nothing is entered.
         """
-        entry = Entry(self, owner, purpose, nbytes, touched)
-        with self._lock:
-            if self.budget is not None and self._held + nbytes > self.budget:
+        entry = Entry(owner, purpose, nbytes, touched, mapped, self._released)
+        if not self._enter(entry):
+            gc.collect()  # what fills the budget may be garbage already
+            if not self._enter(entry):
                 raise self._refusal(purpose, nbytes)
-            self._held += nbytes
-            self._peak = max(self._peak, self._held)
-            self._entries.add(entry)
         return entry
 
     def lines(self) -> tuple[Held, ...]:
         """What is held, summed by owner and purpose, the largest first."""
         with self._lock:
-            entries = self._entries.copy()
-        sums: dict[tuple[str, Purpose], tuple[int, int]] = {}
+            self._settled()
+            entries = list(self._entries)
+        sums: dict[tuple[str, Purpose], tuple[int, int, int]] = {}
         for entry in entries:
-            nbytes, touched = sums.get((entry.owner, entry.purpose), (0, 0))
+            nbytes, touched, mapped = sums.get((entry.owner, entry.purpose), (0, 0, 0))
             now = entry.nbytes if entry.touched is None else entry.touched()
-            sums[entry.owner, entry.purpose] = nbytes + entry.nbytes, touched + now
+            sums[entry.owner, entry.purpose] = (
+                nbytes + entry.nbytes,
+                touched + now,
+                mapped + (now if entry.mapped else 0),
+            )
         lines = [Held(*key, *amounts) for key, amounts in sums.items()]
         return tuple(sorted(lines, key=lambda line: -line.nbytes))
 
-    def _drop(self, entry: Entry) -> None:
+    def _enter(self, entry: Entry) -> bool:
         with self._lock:
+            after = self._settled() + entry.nbytes
+            if self.budget is not None and after > self.budget:
+                return False
+            self._entries.add(entry)
+            self._held = after
+            self._peak = max(self._peak, after)
+        return True
+
+    def _settled(self) -> int:
+        """Bytes held, once what was released is crossed out; for those who have the lock."""
+        while self._released:
+            entry = self._released.popleft()
             if entry in self._entries:
                 self._entries.remove(entry)
                 self._held -= entry.nbytes
+        return self._held
 
     def _refusal(self, purpose: Purpose, nbytes: int) -> OutOfMemory:
         said = tr(
@@ -162,7 +184,7 @@ class Ledger:
                 needed=nbytes / GIB,
                 purpose=tr(WORDS[purpose]),
                 budget=(self.budget or 0) / GIB,
-                held=self._held / GIB,
+                held=self.held / GIB,
             ),
             tr("Raise the budget, choose a shorter context or a smaller model."),
         )
@@ -176,10 +198,15 @@ class Account:
     owner: str
 
     def take(
-        self, purpose: Purpose, nbytes: int, touched: Callable[[], int] | None = None
+        self,
+        purpose: Purpose,
+        nbytes: int,
+        touched: Callable[[], int] | None = None,
+        *,
+        mapped: bool = False,
     ) -> Entry:
         """See `Ledger.take`."""
-        return self.ledger.take(self.owner, purpose, nbytes, touched)
+        return self.ledger.take(self.owner, purpose, nbytes, touched, mapped=mapped)
 
 
 def unlimited(owner: str = "target") -> Account:

@@ -9,9 +9,10 @@ from itertools import chain, groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.native.library import Block, Experts, Format, Matrix, Mlp, aligned, library
+from engine.backend.ledger import Account, Purpose
+from engine.backend.native.library import Block, Experts, Format, Matrix, Mlp, library
 from engine.backend.native.matrix import LANES, NATIVE_KINDS, Packed, pack
-from engine.backend.native.memory import WEIGHTS
+from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats, Readable, Weights
 from engine.model.config import Experts as ExpertsConfig
@@ -26,6 +27,7 @@ class BlockPacker:
 
     Args:
         fmt: of all matrices but the routers; None leaves every matrix as it is stored.
+        account: where they are entered.
 
     Attributes:
         packed, vectors, experts: the memory of everything that was handed out.
@@ -33,9 +35,14 @@ class BlockPacker:
     """
 
     def __init__(
-        self, config: ModelConfig, weights: Weights, fmt: Format | None, pool: ThreadPool
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        fmt: Format | None,
+        pool: ThreadPool,
+        account: Account,
     ) -> None:
-        WEIGHTS.begin()  # so that the segment's memory goes back with it
+        self._arena, self._account = Arena(account), account
         self._config, self._weights, self._format, self._pool = config, weights, fmt, pool
         self.packed: list[Packed] = []
         self.vectors: list[NDArray[np.float32]] = []
@@ -143,7 +150,10 @@ class BlockPacker:
         return self._pack(names, self._format_of(names[0]))
 
     def _pack(self, names: Sequence[str], fmt: Format) -> Matrix:
-        packed = pack(self._pool, self._weights, names, fmt)
+        packed = pack(self._pool, self._weights, names, fmt, self._arena)
+        if packed.mapped:
+            entry = self._account.take(Purpose.WEIGHTS, packed.nbytes, mapped=True)
+            entry.lasts_as_long_as(packed.data)
         self.packed.append(packed)
         return packed.struct
 
@@ -183,7 +193,7 @@ class BlockPacker:
 
     def _keep(self, parts: Sequence[Floats]) -> int:
         joined = np.concatenate(parts)
-        kept = aligned(len(joined), np.float32)
+        kept = self._arena.take(joined.nbytes).view(np.float32)
         kept[:] = joined
         self.vectors.append(kept)
         return kept.ctypes.data

@@ -9,7 +9,6 @@ from enum import IntEnum
 from functools import cache
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import Absent, InvalidLogits, UserFixable
@@ -235,14 +234,6 @@ def pointer(array: NDArray[Any] | None) -> int | None:
         return c.addressof(c.c_char.from_buffer(array.data))  # the quickest way there is
     except (TypeError, ValueError):  # read-only or empty
         return array.ctypes.data
-
-
-def aligned(count: int, dtype: type[np.generic] = np.uint8) -> NDArray[Any]:
-    """An uninitialised array at a 64-byte border."""
-    size = np.dtype(dtype).itemsize
-    raw = np.empty(count * size + 64, dtype=np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + count * size].view(dtype)
 
 
 @cache

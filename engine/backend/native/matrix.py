@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.native.library import Format, Matrix, library, pointer
-from engine.backend.native.memory import WEIGHTS
+from engine.backend.native.memory import UNPLANNED, Arena
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats, Readable, Stretch, Weights
 from engine.model.weights.stored import not_finite
@@ -61,7 +61,13 @@ class PackedWeights(Protocol):
         ...
 
 
-def pack(pool: ThreadPool, weights: Weights, names: Sequence[str], fmt: Format) -> Packed:
+def pack(
+    pool: ThreadPool,
+    weights: Weights,
+    names: Sequence[str],
+    fmt: Format,
+    arena: Arena = UNPLANNED,
+) -> Packed:
     """The named matrices, one below the other: packed before, as they are stored, or quantised.
 
     Raises:
@@ -75,8 +81,9 @@ def pack(pool: ThreadPool, weights: Weights, names: Sequence[str], fmt: Format) 
             if all(rows % LANES == 0 for rows, _ in shapes[:-1]):
                 rows = sum(rows for rows, _ in shapes)
                 stretches = ((name, part) for name in names for part in weights.stretches(name))
-                return _pack(pool, stretches, empty(fmt, rows, shapes[0][1]))
-        return pack_rows(pool, np.concatenate([weights.float32(name) for name in names]), fmt)
+                return _pack(pool, stretches, empty(fmt, rows, shapes[0][1], arena))
+        floats = np.concatenate([weights.float32(name) for name in names])
+        return pack_rows(pool, floats, fmt, arena)
 
     return weights.packed(names, fmt, make) if isinstance(weights, PackedWeights) else make()
 
@@ -87,17 +94,17 @@ def _direct(weights: Readable, names: Sequence[str], fmt: Format) -> bool:
     return kinds <= {"F32", "F16", "BF16"} or all(NATIVE_KINDS.get(kind) == fmt for kind in kinds)
 
 
-def pack_rows(pool: ThreadPool, rows: Floats, fmt: Format) -> Packed:
+def pack_rows(pool: ThreadPool, rows: Floats, fmt: Format, arena: Arena = UNPLANNED) -> Packed:
     """A matrix in `fmt`."""
-    return _pack(pool, [("a matrix", rows)], empty(fmt, *rows.shape))
+    return _pack(pool, [("a matrix", rows)], empty(fmt, len(rows), rows.shape[1], arena))
 
 
-def empty(fmt: Format, rows: int, cols: int) -> Packed:
+def empty(fmt: Format, rows: int, cols: int, arena: Arena = UNPLANNED) -> Packed:
     """Room for a matrix."""
     nbytes = library().dt_packed_bytes(fmt, rows, cols)
     if nbytes < 0:
         raise ValueError(f"{rows} x {cols} weights do not fit the blocks of {fmt.name}")
-    data = WEIGHTS.take(nbytes)
+    data = arena.take(nbytes)
     return Packed(Matrix(pointer(data), fmt, rows, cols), data)
 
 

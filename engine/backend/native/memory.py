@@ -10,6 +10,8 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.ledger import Account, Purpose, unlimited
+
 REGION = 128 << 20
 """Bytes taken from the system at once, lazily touched; a larger matrix has a region of its own."""
 
@@ -20,32 +22,39 @@ _HUGE_PAGE = 2 << 20
 class Arena:
     """Hands out stretches of regions; a region goes back when its last stretch is dropped.
 
-    Hence whoever wants memory back on its own begins a region of its own.
+    Hence whoever wants memory back on its own has an arena of its own.
+
+    Args:
+        account: where it is entered, as weights.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or unlimited()
         self._region: weakref.ref[mmap.mmap] | None = None
         self._used = 0
         self._lock = Lock()
-
-    def begin(self) -> None:
-        """Put what comes next into a new region."""
-        with self._lock:
-            self._region = None
 
     def take(self, count: int) -> NDArray[np.uint8]:
         """`count` zeroed bytes, at a 64-byte border.
 
         Raises:
             MemoryError: the system has none left.
+            OutOfMemory: they are more than the budget.
         """
+        padded = count + -count % _BORDER
+        entry = self._account.take(Purpose.WEIGHTS, padded)
         with self._lock:
             region = self._region() if self._region is not None else None
             if region is None or self._used + count > len(region):
-                region = _new_region(count)
+                try:
+                    region = _new_region(count)
+                except MemoryError:
+                    entry.release()
+                    raise
                 self._region, self._used = weakref.ref(region), 0
+            entry.lasts_as_long_as(region)
             start = self._used
-            self._used += count + -count % _BORDER
+            self._used += padded
             return np.frombuffer(region, dtype=np.uint8, count=count, offset=start)
 
 
@@ -62,4 +71,5 @@ def _new_region(count: int) -> mmap.mmap:
     return region
 
 
-WEIGHTS = Arena()
+UNPLANNED = Arena()
+"""For matrices outside of models: tests, comparisons."""

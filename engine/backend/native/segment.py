@@ -6,6 +6,7 @@ import ctypes as c
 import weakref
 from collections.abc import Collection, Sequence
 
+from engine.backend.ledger import Account, Purpose, unlimited
 from engine.backend.native.blocks import BlockPacker
 from engine.backend.native.drafting import DraftCall
 from engine.backend.native.library import (
@@ -20,6 +21,7 @@ from engine.backend.native.matrix import EMPTY
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.rope_tables import RopeTables
 from engine.backend.native.sampling import NativeDraws
+from engine.backend.native.sizes import cache_bytes
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
 from engine.backend.segment import (
@@ -47,27 +49,38 @@ class NativeBackend:
     Args:
         fmt: of all matrices; None leaves every matrix as it is stored.
         pool: the threads that compute.
+        account: where everything is entered that its segments and their caches hold.
     """
 
-    def __init__(self, fmt: Format | None, pool: ThreadPool | None = None) -> None:
+    def __init__(
+        self,
+        fmt: Format | None,
+        pool: ThreadPool | None = None,
+        account: Account | None = None,
+    ) -> None:
         self._format = fmt
         self._pool = pool or shared_pool()
+        self._account = account or unlimited()
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> NativeSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
+        packer = BlockPacker(config, weights, self._format, self._pool, self._account)
         return NativeSegment(
-            config, weights, blocks, self._format, self._pool, embed=embed, head=head
+            config, packer, blocks, self._pool, self._account, embed=embed, head=head
         )
 
 
 class NativeCache:
     """Keys and values of one sequence, fp16, owned by the library."""
 
-    def __init__(self, segment: SegmentStruct, slots: int) -> None:
+    def __init__(self, segment: SegmentStruct, slots: int, account: Account) -> None:
+        nbytes = cache_bytes(segment.blocks, segment.kv_heads, segment.head_dim, slots)
+        entry = account.take(Purpose.KV, nbytes).lasts_as_long_as(self)
         self.handle: int = library().dt_cache_new(segment, slots)
         if not self.handle:
+            entry.release()
             raise MemoryError("no memory for keys and values")
         weakref.finalize(self, library().dt_cache_free, self.handle)
 
@@ -99,16 +112,15 @@ class NativeSegment:
     def __init__(
         self,
         config: ModelConfig,
-        weights: Weights,
+        packer: BlockPacker,
         blocks: range,
-        fmt: Format | None,
         pool: ThreadPool,
+        account: Account,
         *,
         embed: bool,
         head: bool,
     ) -> None:
-        self._config, self._range, self._pool = config, blocks, pool
-        packer = BlockPacker(config, weights, fmt, pool)
+        self._config, self._range, self._pool, self._account = config, blocks, pool, account
         self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
         self._blocks = (Block * len(blocks))(*map(packer.block, blocks))
         self._ropes = RopeTables(packer.ropes)
@@ -180,7 +192,7 @@ class NativeSegment:
     def new_cache(self, slots: int) -> NativeCache:
         """An empty cache with room for `slots` tokens."""
         self._ropes.reach(slots)
-        return NativeCache(self._struct, slots)
+        return NativeCache(self._struct, slots, self._account)
 
     def draft(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from engine.backend.ledger import Account, unlimited
 from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Weights
 from engine.backend.step import CHUNK, Step
 from engine.backend.torch_cpu.attention import TileContext
@@ -17,22 +18,36 @@ from engine.model.rope import rotations
 
 
 class TorchCpuBackend:
-    """Compiles segments that run on torch's CPU operators in fp32."""
+    """Compiles segments that run on torch's CPU operators in fp32.
+
+    Args:
+        account: where everything is entered that its segments and their caches hold.
+    """
+
+    def __init__(self, account: Account | None = None) -> None:
+        self._account = account or unlimited()
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> TorchSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
-        return TorchSegment(config, weights, blocks, embed=embed, head=head)
+        return TorchSegment(config, weights, blocks, self._account, embed=embed, head=head)
 
 
 class TorchSegment:
     """See `engine.backend.segment.Segment`."""
 
     def __init__(
-        self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        blocks: range,
+        account: Account,
+        *,
+        embed: bool,
+        head: bool,
     ) -> None:
-        self._config = config
+        self._config, self._account = config, account
         self._range = blocks
         self._blocks = [Block(config, weights, index) for index in blocks]
         self._embedding: torch.Tensor | None = None  # [vocab, d], or a view of the tied head

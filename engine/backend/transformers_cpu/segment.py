@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import transformers
 
+from engine.backend.ledger import Account, unlimited
 from engine.backend.native.pool import default_threads
 from engine.backend.segment import Floats, Readable, SegmentCache, SegmentOutput
 from engine.backend.step import Step
@@ -38,13 +39,13 @@ class _Goes(Enum):
 
 
 class TransformersSegment:
-    """See `engine.backend.segment.Segment`."""
+    """See `engine.backend.segment.Segment`; what it holds is entered in `account`."""
 
     def __init__(
         self, folder: Path, config: OtherConfig, weights: Readable, names: Sequence[str],
-        dtype: torch.dtype,
+        dtype: torch.dtype, account: Account | None = None,
     ) -> None:  # fmt: skip
-        self._config = config
+        self._config, self._account = config, account or unlimited()
         self._model: Any = filled_model(folder, config, weights, names, dtype)
         accepted = inspect.signature(self._model.forward).parameters
         caches = [name for name in ("past_key_values", "cache_params") if name in accepted]

@@ -43,14 +43,6 @@ def test_a_region_goes_back_with_its_last_stretch() -> None:
     assert arena.take(10).sum() == 0
 
 
-def test_a_new_region_can_be_begun() -> None:
-    arena = Arena()
-    first = arena.take(1000)
-    arena.begin()
-    second = arena.take(1000)
-    assert first.base.obj is not second.base.obj
-
-
 def test_more_than_there_is_is_an_error() -> None:
     with pytest.raises(MemoryError):
         Arena().take(1 << 60)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.backend.native.library import Format, Isa, aligned, library, pointer
+from engine.backend.native.library import Format, Isa, library, pointer
 from engine.backend.native.matrix import PACKABLE, Packed, pack, unpack
 from engine.backend.native.pool import ThreadPool
 
@@ -158,8 +158,3 @@ def test_joined_matrices_lie_below_each_other(pool: ThreadPool) -> None:
         joined = unpack(pack(pool, Parts(), list(parts), Format.F16))
         expected = np.concatenate(list(parts.values()))
         np.testing.assert_allclose(joined, expected, rtol=1e-3)
-
-
-def test_aligned_memory_is_aligned() -> None:
-    for count in (1, 63, 64, 1000):
-        assert aligned(count, np.float32).ctypes.data % 64 == 0
