@@ -23,6 +23,7 @@ from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import SafetensorsFolder
+from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import (
     Footprint,
     footprint,
@@ -30,9 +31,14 @@ from engine.plan.footprint import (
     stored_footprint,
     weight_count,
 )
-from engine.plan.planner import ModelFacts, Wish, plan
-from engine.reading import StoredWeights, held_bytes
+from engine.plan.machine import Host, Machine
+from engine.plan.plan import Plan
+from engine.plan.planner import caveat, plan
+from engine.plan.speeds import Speeds
+from engine.reading import StoredWeights
 
+USUAL_ACCEPTANCE = 0.7
+"""Of a draft that nobody has measured: a small model of the target's family."""
 _SHARE_FOR_F32 = 0.8
 """Of the free memory: a model of another family that takes more is held in 16 bits."""
 
@@ -59,7 +65,8 @@ class Checked:
             numbers = sum(prod(weights.shape(name)) for name in weights.names())
             return other_footprint(config, numbers, self.format)
         if self.format is WeightFormat.STORED:
-            return stored_footprint(config, held_bytes(weights), self.model.kind)
+            kinds = {name: weights.kind(name) for name in weights.names()}
+            return stored_footprint(config, kinds, self.model.kind)
         return footprint(config, self.format)
 
 
@@ -124,9 +131,10 @@ def _check(command: Load, memory_available: int) -> CheckedPair:
         _check_vocabulary(target, tokenizer, draft)
     forced = command.mode is Mode.CPU or wish_draft is not DraftChoice.AUTO
     wish = Wish(command.mode, command.context, lookup, forced)
-    facts = draft.facts if draft else None
-    summary = plan(target.facts, facts, wish, memory_available, signature="")
-    summary = replace(summary, can_think=template.can_think)
+    machine = Machine(Host(1, memory_available, memory_available))
+    drafts = [DraftFacts(draft.facts, USUAL_ACCEPTANCE)] if draft else []
+    planned = plan(machine, Speeds({}), target.facts, drafts, wish)
+    summary = _summary(planned, target, draft, template)
     return CheckedPair(
         command=command,
         target=target,
@@ -137,6 +145,35 @@ def _check(command: Load, memory_available: int) -> CheckedPair:
         template=template,
         plan=summary,
         memory_available=memory_available,
+    )
+
+
+def _summary(
+    planned: Plan, target: Checked, draft: Checked | None, template: ChatTemplate
+) -> PlanSummary:
+    """The plan in the words of events."""
+    chosen = [draft.model.name] if draft and planned.draft is not None else []
+    sources = [*chosen, "lookup"] if planned.lookup else chosen
+    facts = target.facts
+    return PlanSummary(
+        mode=planned.mode,
+        target_device="CPU",
+        draft_device="CPU" if sources else None,
+        draft=" + ".join(sources) or None,
+        context=planned.context,
+        signature="",
+        reasons=planned.reasons,
+        target_bytes=sum(memory.target for memory in planned.memory),
+        draft_bytes=sum(memory.draft for memory in planned.memory),
+        kv_bytes=sum(memory.kv for memory in planned.memory),
+        can_think=template.can_think,
+        context_limit=facts.max_positions,
+        caveat=caveat(facts),
+        layers=len(facts.footprint.blocks),
+        layers_on_gpu=planned.layers_on_gpu,
+        tokens_per_s=planned.tokens_per_s,
+        memory=planned.memory,
+        knee=planned.knee,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import prod
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from engine.backend.segment import Floats, Readable, Stretch
 from engine.errors import Cancelled
-from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import EMBEDDING, HEAD
 from engine.model.weights.source import widened
 from engine.model.weights.stored import not_finite
@@ -156,13 +154,3 @@ def _finite(values: Floats, name: str) -> Floats:
     if not np.isfinite(values).all():
         raise not_finite(name)
     return values
-
-
-def held_bytes(weights: StoredWeights) -> int:
-    """Bytes of all tensors in the types that they are read in."""
-    return sum(_bytes(weights.kind(name), weights.shape(name)) for name in weights.names())
-
-
-def _bytes(kind: str, shape: tuple[int, ...]) -> int:
-    block = KIND_OF_NAME[kind]
-    return prod(shape) // block.numbers * block.nbytes

@@ -1,22 +1,30 @@
-"""Bytes a model takes: weights, and keys and values per token."""
+"""Bytes a model takes: embedding, blocks and head by types of weights; keys and values.
+
+What is held is what the native products read: 16 rows side by side, vectors in fp32.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from engine.commands import WeightFormat
 from engine.language import later, tr
 from engine.model.config import ModelConfig
+from engine.model.decoder import MAX_TREE
+from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.other_family import OtherConfig
-from engine.model.tensors import expected_tensors
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, Shape, expected_tensors
 
-BYTES_PER_WEIGHT = {
-    WeightFormat.Q4: 18 / 32,
-    WeightFormat.Q8: 34 / 32,
-    WeightFormat.BF16: 2.0,
-    WeightFormat.F32: 4.0,
+KINDS = {
+    WeightFormat.Q4: "Q4_0",
+    WeightFormat.Q8: "Q8_0",
+    WeightFormat.BF16: "BF16",
+    WeightFormat.F32: "F32",
 }
+"""ggml's names of the formats that every matrix can be brought into."""
 
 WORDS = {
     WeightFormat.Q4: later("4-bit integers"),
@@ -26,20 +34,91 @@ WORDS = {
     WeightFormat.STORED: later("the types that its file has"),
 }
 
+_LANES, _BLOCK, _CHUNK = 16, 32, 64
+_NO_BYTES: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Weights that always lie together: the embedding, a block, the head.
+
+    Attributes:
+        dense: bytes by type of what every row goes through.
+        experts: bytes by type of all experts together.
+        chosen: share of the experts that a row goes through.
+    """
+
+    dense: tuple[tuple[str, int], ...] = _NO_BYTES
+    experts: tuple[tuple[str, int], ...] = _NO_BYTES
+    chosen: float = 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(count for _, count in (*self.dense, *self.experts))
+
+    def read(self, rows: int) -> Iterator[tuple[str, float]]:
+        """Types and bytes that a forward over so many rows reads, as rows choose at random."""
+        yield from self.dense
+        share = 1 - (1 - self.chosen) ** rows
+        for kind, count in self.experts:
+            yield kind, count * share
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """Numbers of a row where it goes through: what workspace is made of."""
+
+    hidden: int = 0
+    vocab: int = 0
+    queries: int = 0
+    keys: int = 0
+    inner: int = 0
+    chosen_inner: int = 0
+    """Of all experts together that a row goes through."""
+
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Memory of one model on the CPU; `kind` names the types of stored weights, as in "Q4_K_M"."""
+    """Memory of one model.
+
+    Attributes:
+        blocks: as many as there are; alike ones are equal.
+        head: with the final norm, and with the output matrix also where that is `embedding`.
+        tied: embedding and head share one matrix, held once where both lie on one device.
+        kv_bytes_per_block: keys and values of one token in one block.
+        kind: the types of stored weights in one word, as in "Q4_K_M".
+    """
 
     format: WeightFormat
-    weight_bytes: int
-    kv_bytes_per_token: int
+    embedding: Part
+    blocks: tuple[Part, ...]
+    head: Part
+    tied: bool
+    kv_bytes_per_block: int
+    widths: Widths
     kind: str = ""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights, on one device."""
+        matrix = self.embedding.nbytes if self.tied else 0
+        blocks = sum(part.nbytes * count for part, count in Counter(self.blocks).items())
+        return self.embedding.nbytes + blocks + self.head.nbytes - matrix
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Keys and values of one token in all blocks."""
+        return self.kv_bytes_per_block * len(self.blocks)
 
     @property
     def words(self) -> str:
         """How the weights are held."""
         return self.kind or tr(WORDS[self.format])
+
+    def kv_bytes(self, context: int, blocks: int) -> int:
+        """Keys and values of one sequence in so many blocks, with room for a tree behind it."""
+        return self.kv_bytes_per_block * blocks * _up(context + MAX_TREE, _CHUNK)
 
 
 def weight_count(config: ModelConfig) -> int:
@@ -48,25 +127,103 @@ def weight_count(config: ModelConfig) -> int:
 
 
 def footprint(config: ModelConfig, weights: WeightFormat) -> Footprint:
-    """What the CPU path holds for this shape; keys and values are fp16, on the F32 path fp32."""
-    return Footprint(
-        format=weights,
-        weight_bytes=int(weight_count(config) * BYTES_PER_WEIGHT[weights]),
-        kv_bytes_per_token=_kv_numbers(config) * (4 if weights is WeightFormat.F32 else 2),
-    )
+    """What is held of this shape; keys and values are fp16, on the F32 path fp32."""
+    kind = KINDS[weights]
+    names = (name for name in expected_tensors(config) if not name.endswith("router.weight"))
+    return _footprint(config, weights, dict.fromkeys(names, kind))
 
 
-def stored_footprint(config: ModelConfig, nbytes: int, kind: str) -> Footprint:
-    """The same where matrices are held as they are stored, in so many bytes."""
-    return Footprint(WeightFormat.STORED, nbytes, _kv_numbers(config) * 2, kind)
+def stored_footprint(config: ModelConfig, kinds: Mapping[str, str], kind: str) -> Footprint:
+    """The same where matrices are held as they are stored.
+
+    Args:
+        kinds: the type of every matrix by its canonical name; vectors are held in fp32 anyway.
+        kind: all of them in one word.
+    """
+    return _footprint(config, WeightFormat.STORED, kinds, kind)
 
 
 def other_footprint(config: OtherConfig, weight_count: int, weights: WeightFormat) -> Footprint:
     """The same for a model that runs through transformers, all of it in one type of floats."""
-    size = int(BYTES_PER_WEIGHT[weights])
-    return Footprint(weights, weight_count * size, config.kv_numbers_per_token * size)
+    kind = KINDS[weights]
+    size = KIND_OF_NAME[kind].nbytes
+    return Footprint(
+        format=weights,
+        embedding=Part(),
+        blocks=(Part(((kind, weight_count * size),)),),
+        head=Part(),
+        tied=False,
+        kv_bytes_per_block=config.kv_numbers_per_token * size,
+        widths=Widths(vocab=config.vocab_size),
+    )
 
 
-def _kv_numbers(config: ModelConfig) -> int:
-    """Keys and values of a token."""
-    return 2 * config.num_layers * config.num_kv_heads * config.head_dim
+def _footprint(
+    config: ModelConfig, weights: WeightFormat, kinds: Mapping[str, str], kind: str = ""
+) -> Footprint:
+    portable = weights is WeightFormat.F32
+    parts: dict[str, Counter[tuple[str, bool]]] = {}
+    for name, shape in expected_tensors(config).items():
+        place, experts = _place(name), ".experts." in name
+        stored = kinds.get(name, "F32") if len(shape) == 2 else "F32"
+        parts.setdefault(place, Counter())[stored, experts] += held_bytes(
+            stored, shape, padded=not portable
+        )
+    if config.tie_word_embeddings:
+        parts[HEAD] = parts[HEAD] + parts[EMBEDDING]
+    shares = [own.experts.used / own.experts.count if own.experts else 0 for own in config.blocks]
+    dim = config.head_dim if portable else _up(config.head_dim, _LANES)
+    return Footprint(
+        format=weights,
+        embedding=_part(parts[EMBEDDING]),
+        blocks=tuple(_part(parts[str(index)], share) for index, share in enumerate(shares)),
+        head=_part(parts[HEAD]),
+        tied=config.tie_word_embeddings,
+        kv_bytes_per_block=2 * config.num_kv_heads * dim * (4 if portable else 2),
+        widths=_widths(config),
+        kind=kind,
+    )
+
+
+def _place(name: str) -> str:
+    """The part that a tensor belongs to: a block's number, EMBEDDING or HEAD."""
+    if name in (FINAL_NORM, HEAD):
+        return HEAD
+    return EMBEDDING if name == EMBEDDING else name.split(".")[2]
+
+
+def _part(held: Mapping[tuple[str, bool], int], chosen: float = 0.0) -> Part:
+    dense = tuple(sorted((kind, count) for (kind, experts), count in held.items() if not experts))
+    experts = tuple(sorted((kind, count) for (kind, experts), count in held.items() if experts))
+    return Part(dense, experts, chosen)
+
+
+def held_bytes(kind: str, shape: Shape, *, padded: bool = True) -> int:
+    """Bytes of a tensor; `padded`: to whole blocks of the native backend."""
+    block = KIND_OF_NAME[kind]
+    if len(shape) == 1 or not padded:
+        return prod(shape) * block.nbytes // block.numbers
+    rows, columns = shape
+    return (
+        _up(rows, _LANES)
+        * _up(columns, max(_BLOCK, block.numbers))
+        // block.numbers
+        * (block.nbytes)
+    )
+
+
+def _widths(config: ModelConfig) -> Widths:
+    mixtures = [own.experts for own in config.blocks if own.experts is not None]
+    dense = len(mixtures) < config.num_layers
+    return Widths(
+        hidden=config.hidden_size,
+        vocab=config.vocab_size,
+        queries=config.num_heads * config.head_dim,
+        keys=config.num_kv_heads * config.head_dim,
+        inner=config.intermediate_size if dense else 0,
+        chosen_inner=max((each.used * each.intermediate_size for each in mixtures), default=0),
+    )
+
+
+def _up(count: int, step: int) -> int:
+    return count + -count % step

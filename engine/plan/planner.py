@@ -5,13 +5,17 @@ Pure: facts in, a plan out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
-from engine.events import PlanSummary
 from engine.language import tr
-from engine.plan.footprint import Footprint
+from engine.plan.facts import DraftFacts, ModelFacts, Wish
+from engine.plan.machine import CPU, Machine
+from engine.plan.plan import DeviceMemory, Plan, Share
+from engine.plan.speeds import Speeds
+
+__all__ = ["DraftFacts", "ModelFacts", "Wish", "check_mode", "plan"]
 
 KV_SHARE = 0.25
 """Share of the free memory that cached keys and values may take, all conversations together."""
@@ -20,32 +24,13 @@ SMALLEST_CONTEXT = 256
 GIB = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """What the planner knows of a model.
-
-    `other_family`: the family of a model that runs through transformers; it cannot verify drafts.
-    """
-
-    name: str
-    footprint: Footprint
-    max_positions: int
-    other_family: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What the user asked for. `context` None: as much as model and memory allow."""
-
-    mode: Mode
-    context: int | None
-    lookup: bool
-    forced: bool
-
-
 def plan(
-    target: ModelFacts, draft: ModelFacts | None, wish: Wish, memory_available: int, signature: str
-) -> PlanSummary:
+    machine: Machine,
+    speeds: Speeds,  # noqa: ARG001 - until devices are compared
+    target: ModelFacts,
+    drafts: Sequence[DraftFacts],
+    wish: Wish,
+) -> Plan:
     """Place target and draft.
 
     Raises:
@@ -54,6 +39,8 @@ def plan(
         NotPossible: a context that the model does not handle.
     """
     check_mode(wish.mode)
+    draft = drafts[0].model if drafts else None
+    memory_available = machine.host.memory_available
     weights = target.footprint.weight_bytes + (draft.footprint.weight_bytes if draft else 0)
     per_token = target.footprint.kv_bytes_per_token
     per_token += draft.footprint.kv_bytes_per_token if draft else 0
@@ -67,22 +54,29 @@ def plan(
             ).format(model=target.name, needed=needed / GIB, free=memory_available / GIB),
             tr("Close other programs, choose a shorter context or a smaller model."),
         )
-    sources = [draft.name] if draft else []
-    sources += ["lookup"] if wish.lookup else []
-    drafting = bool(sources) and wish.mode is not Mode.PLAIN and not target.other_family
-    return PlanSummary(
+    sources = bool(draft) or wish.lookup
+    drafting = sources and wish.mode is not Mode.PLAIN and not target.other_family
+    blocks = range(len(target.footprint.blocks))
+    return Plan(
         mode=Mode.CPU if drafting else Mode.PLAIN,
-        target_device="CPU",
-        draft_device="CPU" if drafting else None,
-        draft=" + ".join(sources) if drafting else None,
+        target=(Share(CPU, blocks, embeds=True, heads=True),),
+        draft=0 if draft and drafting else None,
+        draft_device=CPU if drafting else None,
+        lookup=wish.lookup and drafting,
         context=context,
-        signature=signature,
+        depth=0,
+        tokens_per_s=None,
+        plain_tokens_per_s=None,
+        memory=(
+            DeviceMemory(
+                CPU,
+                memory_available,
+                target=target.footprint.weight_bytes,
+                draft=draft.footprint.weight_bytes if draft and drafting else 0,
+                kv=context * per_token,
+            ),
+        ),
         reasons=_reasons(target, draft, wish, drafting, context),
-        target_bytes=target.footprint.weight_bytes,
-        draft_bytes=draft.footprint.weight_bytes if draft and drafting else 0,
-        kv_bytes=context * per_token,
-        context_limit=target.max_positions,
-        caveat=_caveat(target),
     )
 
 
@@ -115,7 +109,7 @@ def _context(target: ModelFacts, wish: Wish, free: int, per_token: int) -> int:
     return min(target.max_positions, max(affordable, SMALLEST_CONTEXT))
 
 
-def _caveat(target: ModelFacts) -> str:
+def caveat(target: ModelFacts) -> str:
     """What is less than usual about a model that runs through transformers."""
     if not target.other_family:
         return ""
@@ -149,7 +143,7 @@ def _reasons(
 
 def _who_drafts(target: ModelFacts, draft: ModelFacts | None, wish: Wish, drafting: bool) -> str:
     if target.other_family:
-        return _caveat(target)
+        return caveat(target)
     if not drafting and wish.mode is Mode.PLAIN:
         return tr("The target decodes alone, because you asked for plain decoding.")
     if not drafting:
