@@ -147,7 +147,7 @@ _CPU = {"device": "cpu", "read_bytes_per_s": 1e10, "products": {}}
         ),
         (
             _with("speeds.devices.cpu", _CPU | {"attention": {"rows": [1], "bytes_per_s": [0]}}),
-            "the numbers of “file.speeds.devices.cpu.attention”",
+            "“file.speeds.devices.cpu.attention.bytes_per_s” should",
         ),
     ],
 )
