@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
@@ -25,6 +24,7 @@ from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
 from engine.events import DeviceSample
+from engine.hardware.cores import available_cores
 from engine.language import listed, tr, tr_count
 from engine.units import memory
 
@@ -167,8 +167,7 @@ class Greeting(QWidget):
 
 def machine_words(sample: DeviceSample | None) -> str:
     """The hardware in one line."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    parts = [tr_count("{n} CPU core", "{n} CPU cores", cores or 1)]
+    parts = [tr_count("{n} CPU core", "{n} CPU cores", available_cores())]
     if sample is not None and sample.memory_total_bytes is not None:
         parts.append(tr("{size} of memory").format(size=memory(sample.memory_total_bytes)))
     if sample is not None and sample.gpu_memory_total_bytes is not None:

@@ -9,7 +9,8 @@ from time import perf_counter
 import psutil
 
 from engine.events import DeviceSample
-from engine.hardware.probe import available_cores, probe_host
+from engine.hardware.cores import available_threads
+from engine.hardware.host_memory import host_memory
 
 INTERVAL_S = 0.5
 
@@ -30,21 +31,22 @@ class DeviceMonitor:
 
     def _run(self) -> None:
         process = psutil.Process()
-        cores, total = available_cores(), probe_host().memory_total
+        threads, memory = available_threads(), host_memory()
+        total = None if memory is None else memory.total
         # The first reading only sets the start of the interval.
         process.cpu_percent()
         psutil.cpu_percent()
         while not self._closing.wait(INTERVAL_S):
             try:
-                used, memory = process.cpu_percent() / cores, process.memory_info().rss
+                used, held = process.cpu_percent() / threads, process.memory_info().rss
             except psutil.Error:
-                used, memory = None, None
+                used, held = None, None
             self._emit(
                 DeviceSample(
                     at=perf_counter(),
                     cpu_percent=used,
                     system_cpu_percent=psutil.cpu_percent(),
-                    memory_bytes=memory,
+                    memory_bytes=held,
                     memory_total_bytes=total,
                 )
             )

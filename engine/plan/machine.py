@@ -36,7 +36,8 @@ class Host:
         cores: physical cores that this process may run on.
         threads: hardware threads likewise.
         fast_cores: those of `cores` that are performance cores, where there are two kinds.
-        instruction_sets: those that matter to the kernels, as in "avx2", "amx_int8".
+        instruction_sets: those that matter to kernels, as in "avx2", "amx_int8".
+        kernels: those that the native library chose, as in "avx512"; empty without the library.
     """
 
     cores: int
@@ -46,7 +47,18 @@ class Host:
     threads: int = 0
     fast_cores: int | None = None
     instruction_sets: tuple[str, ...] = ()
+    kernels: str = ""
     missing: tuple[Missing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PcieLink:
+    """How an accelerator hangs on the bus. Idle ones slow their link down to save power."""
+
+    generation: int | None = None
+    width: int | None = None
+    max_generation: int | None = None
+    max_width: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,8 @@ class Accelerator:
         unified: it works in the host's memory, so that both budgets are one.
         unusable: why this Duotail cannot use it; empty where it can.
         identity: what stays the same from start to start (a UUID, a bus address).
+        bus: address on the PCI bus, "0000:01:00.0"; empty where it has none.
+        architecture: what kernels are built for: "8.9" of NVIDIA's, "gfx1100" of AMD's.
     """
 
     device: str
@@ -71,7 +85,17 @@ class Accelerator:
     unusable: str = ""
     identity: str = ""
     driver: str = ""
+    bus: str = ""
+    architecture: str = ""
+    link: PcieLink | None = None
     missing: tuple[Missing, ...] = ()
+
+    @property
+    def memory_of_others(self) -> int | None:
+        """What other programs hold on it."""
+        if self.memory_total is None or self.memory_free is None:
+            return None
+        return max(self.memory_total - self.memory_free, 0)
 
 
 @dataclass(frozen=True, slots=True)

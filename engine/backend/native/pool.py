@@ -7,7 +7,7 @@ import weakref
 from functools import cache
 
 from engine.backend.native.library import library
-from engine.hardware.probe import available_cores
+from engine.hardware.cores import available_cores
 
 
 class ThreadPool:
@@ -28,7 +28,7 @@ def shared_pool(threads: int | None = None) -> ThreadPool:
 
 
 def default_threads() -> int:
-    """As many as DUOTAIL_THREADS says, else one per available core."""
+    """As many as DUOTAIL_THREADS says, else one per available physical core."""
     return chosen_threads() or available_cores()
 
 

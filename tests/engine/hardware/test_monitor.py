@@ -10,8 +10,8 @@ import pytest
 
 from engine.events import DeviceSample
 from engine.hardware import monitor
+from engine.hardware.host import probe_host
 from engine.hardware.monitor import DeviceMonitor
-from engine.hardware.probe import probe_host
 
 PATIENCE = 60.0
 

@@ -1,0 +1,54 @@
+"""What Linux tells about itself in /proc and /sys, read so that what is not there is None."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+LINUX: bool = sys.platform == "linux"
+"""Whether this system has such files."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFiles:
+    """The files below `root`: "/", or where another machine's were recorded."""
+
+    root: Path = Path("/")
+
+    def text(self, path: str) -> str | None:
+        """A file's content without the white space around it; None where it cannot be read.
+
+        Some drivers refuse a file that is there, with any of the system's errors.
+        """
+        try:
+            content = (self.root / path).read_bytes()
+        except (OSError, ValueError):
+            return None
+        return content.decode("utf-8", "replace").strip("\0 \t\n")
+
+    def number(self, path: str, base: int = 10) -> int | None:
+        """A file's only number."""
+        try:
+            return int(self.text(path) or "", base)
+        except ValueError:
+            return None
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """What is in a folder, in order; nothing where there is no such folder."""
+        try:
+            return tuple(sorted(entry.name for entry in (self.root / folder).iterdir()))
+        except OSError:
+            return ()
+
+
+def numbers_listed(text: str) -> frozenset[int]:
+    """The numbers of a list as the kernel writes it, "0-3,8"; none if it is no such list."""
+    found: set[int] = set()
+    try:
+        for part in filter(None, text.split(",")):
+            first, _, last = part.partition("-")
+            found.update(range(int(first), int(last or first) + 1))
+    except ValueError:
+        return frozenset()
+    return frozenset(found)
