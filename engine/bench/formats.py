@@ -12,11 +12,11 @@ import numpy as np
 from engine.backend.native.matrix import NATIVE_KINDS, pack, unpack
 from engine.backend.native.pool import shared_pool
 from engine.bench.forward import DecoderSide
-from engine.bench.random_weights import RandomWeights
-from engine.bench.recipes import UNIFORM
+from engine.bench.recipes import UNIFORM, tensor_kinds
 from engine.bench.subject import random_subject
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
+from engine.model.weights.random_weights import RandomWeights
 from engine.plan.footprint import weight_count
 
 ROWS = (1, 8)
@@ -92,7 +92,7 @@ def unpacking_error(config: ModelConfig, name: str) -> float | None:
     kind = UNIFORM[name]
     if kind not in NATIVE_KINDS:
         return None
-    weights = RandomWeights(config, name)
+    weights = RandomWeights(config, tensor_kinds(config, name))
     matrices = [
         tensor
         for tensor, shape in expected_tensors(config).items()

@@ -13,12 +13,13 @@ from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Readable, Weights
 from engine.bench.forward import decoder_for
 from engine.bench.peer.blocks import PackedWeights
-from engine.bench.random_weights import RandomWeights
+from engine.bench.recipes import tensor_kinds
 from engine.checking import own_model
 from engine.commands import WeightFormat
 from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
+from engine.model.weights.random_weights import RandomWeights
 from engine.plan.footprint import weight_count
 
 
@@ -39,9 +40,10 @@ def random_subject(
     Raises:
         Absent: the native backend is not built.
     """
-    ours = RandomWeights(config, wanted, seed, readable=NATIVE_KINDS)
+    kinds = tensor_kinds(config, wanted)
+    ours = RandomWeights(config, kinds, seed, readable=NATIVE_KINDS)
     decoder = Decoder.build(config, ours, NativeBackend(None, shared_pool(threads)))
-    return Subject(decoder, config, RandomWeights(config, wanted, seed))
+    return Subject(decoder, config, RandomWeights(config, kinds, seed))
 
 
 def stored_subject(path: Path, wish: WeightFormat, threads: int | None = None) -> Subject:

@@ -7,13 +7,13 @@ import pytest
 from peer_models import small_config
 
 from engine.backend.segment import Readable
-from engine.bench.random_weights import RandomWeights, random_rows, widened
-from engine.bench.recipes import FORMATS, UNIFORM
+from engine.bench.recipes import FORMATS, UNIFORM, tensor_kinds
 from engine.bench.shapes import draft_shape, shape
 from engine.bench.subject import random_subject
 from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
+from engine.model.weights.random_weights import RandomWeights, random_rows, widened
 
 
 def config_of_long_rows() -> ModelConfig:
@@ -23,7 +23,7 @@ def config_of_long_rows() -> ModelConfig:
 @pytest.mark.parametrize("wanted", FORMATS)
 def test_every_tensor_has_its_size(wanted: str) -> None:
     config = config_of_long_rows()
-    weights: Readable = RandomWeights(config, wanted)
+    weights: Readable = RandomWeights(config, tensor_kinds(config, wanted))
     for name, extents in expected_tensors(config).items():
         assert weights.float32(name).shape == weights.shape(name) == extents
         if len(extents) == 2:
@@ -42,15 +42,16 @@ def test_values_are_as_large_as_a_models(kind: str) -> None:
 
 def test_the_same_weights_widened_for_a_reader_who_knows_only_some_types() -> None:
     config = config_of_long_rows()
-    stored = RandomWeights(config, "q5_k_m")
-    wide = RandomWeights(config, "q5_k_m", readable=("Q6_K",))
+    kinds = tensor_kinds(config, "q5_k_m")
+    stored = RandomWeights(config, kinds)
+    wide = RandomWeights(config, kinds, readable=("Q6_K",))
     name = "model.layers.0.mlp.up_proj.weight"
     assert (stored.kind(name), wide.kind(name)) == ("Q5_K", "F32")
     (part,) = wide.stretches(name)
     assert part.dtype == np.float32
     assert np.array_equal(part, stored.float32(name))
     assert wide.kind("lm_head.weight") == "Q6_K"
-    other = RandomWeights(config, "q5_k_m", seed=1)
+    other = RandomWeights(config, kinds, seed=1)
     assert not np.array_equal(part, other.float32(name))
 
 

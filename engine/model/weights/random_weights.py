@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.segment import Floats, Stretch
-from engine.bench.recipes import tensor_kinds
 from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
@@ -46,7 +45,7 @@ class RandomWeights:
     The spread keeps hidden states of the usual size through the layers.
 
     Args:
-        wanted: one of `engine.bench.recipes.FORMATS`.
+        kinds: the type of every matrix by its canonical name.
         readable: types that the reader knows; matrices of others are widened to fp32 for it. None:
             it knows all.
     """
@@ -54,12 +53,12 @@ class RandomWeights:
     def __init__(
         self,
         config: ModelConfig,
-        wanted: str,
+        kinds: Mapping[str, str],
         seed: int = 0,
         readable: Collection[str] | None = None,
     ) -> None:
         self._shapes = expected_tensors(config)
-        self._kinds = tensor_kinds(config, wanted)
+        self._kinds = kinds
         self._seed, self._readable = seed, readable
         self._groups: dict[tuple[str, int], NDArray[np.uint8]] = {}
 
