@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from engine.backend.segment import (
     Backend,
@@ -21,6 +22,7 @@ from engine.backend.segment import (
 from engine.model.config import ModelConfig
 from engine.model.other_family import OtherConfig
 from engine.model.sequence import SequenceState
+from engine.plan.plan import Share
 
 MAX_TREE = 64
 """Most nodes a state can stage behind a full context."""
@@ -57,10 +59,52 @@ class Decoder:
         blocks = range(config.num_layers)
         return cls(config, [backend.compile(config, weights, blocks, embed=True, head=True)])
 
+    @classmethod
+    def placed(
+        cls,
+        config: ModelConfig,
+        weights: Weights,
+        shares: Sequence[Share],
+        backends: Mapping[str, Backend],
+    ) -> Decoder:
+        """A segment for every share, compiled by the backend of its device.
+
+        Raises:
+            ValueError: the shares are not the whole model, once, from the embedding to the head.
+        """
+        blocks = [block for share in shares for block in share.blocks]
+        embeds = [index for index, share in enumerate(shares) if share.embeds]
+        heads = [index for index, share in enumerate(shares) if share.heads]
+        whole = blocks == list(range(config.num_layers))
+        if not whole or embeds != [0] or heads != [len(shares) - 1]:
+            raise ValueError("the shares are not the whole model")
+        return cls(
+            config,
+            [
+                backends[share.device].compile(
+                    config, weights, share.blocks, embed=share.embeds, head=share.heads
+                )
+                for share in shares
+            ],
+        )
+
     @property
     def signature(self) -> str:
-        """Numeric signature: the text is a function of it, the ids, the sampler and the seed."""
-        return "+".join(dict.fromkeys(segment.signature for segment in self.segments))
+        """Numeric signature: the text is a function of it, the ids, the sampler and the seed.
+
+        Where the blocks differ it says which is which: "sim:q4/kv-f16[0:8]+cpu:q4/kv-f16[8:24]".
+        An embedding gives the same numbers everywhere.
+        """
+        last = self.segments[-1]
+        computing = [segment for segment in self.segments if segment.blocks or segment is last]
+        runs = [
+            (own, [block for segment in alike for block in segment.blocks])
+            for own, alike in groupby(computing, _signature)
+        ]
+        if len(runs) == 1:
+            return runs[0][0]
+        places = [f"{blocks[0]}:{blocks[-1] + 1}" if blocks else "head" for _, blocks in runs]
+        return "+".join(f"{own}[{place}]" for (own, _), place in zip(runs, places, strict=True))
 
     @property
     def weight_bytes(self) -> int:
@@ -158,3 +202,7 @@ class Decoder:
         if output.logits is None:
             raise ValueError("the last segment has no head")
         return Forward(output.hidden, output.logits, tapped)
+
+
+def _signature(segment: Segment) -> str:
+    return segment.signature

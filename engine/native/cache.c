@@ -26,6 +26,8 @@ dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
     cache->kv_heads = segment->kv_heads;
     cache->dim = dt_round_up(segment->head_dim, DT_LANES);
     cache->bytes = chunk_bytes(cache) * (size_t)(dt_round_up(slots, DT_CHUNK) / DT_CHUNK);
+    cache->data = NULL;
+    if (!cache->bytes) return cache; /* no blocks: an embedding alone, or a head */
     /* Straight from the system, which zeroes a page when it is first touched. */
     cache->data = mmap(NULL, cache->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (cache->data == MAP_FAILED) {
@@ -41,7 +43,7 @@ dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
 void dt_cache_free(dt_cache *cache)
 {
     if (!cache) return;
-    munmap(cache->data, cache->bytes);
+    if (cache->data) munmap(cache->data, cache->bytes);
     free(cache);
 }
 
@@ -53,7 +55,7 @@ int64_t dt_cache_bytes(const dt_cache *cache)
 void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots)
 {
     const size_t chunks = (size_t)(dt_round_up(slots, DT_CHUNK) / DT_CHUNK);
-    memcpy(cache->data, other->data, chunks * chunk_bytes(cache));
+    if (cache->data) memcpy(cache->data, other->data, chunks * chunk_bytes(cache));
 }
 
 void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target)

@@ -180,6 +180,7 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
         .dim = dt_round_up(segment->head_dim, DT_LANES),
     };
     if (f.dim > MOST_DIM) return DT_BAD_ARGUMENT;
+    if (!segment->blocks) f.mixed_cols = f.inner = f.qkv_cols = 0; /* an embedding alone, or a head */
     const int32_t most = step->rows < SLICE ? step->rows : SLICE;
     void *scratch = take_scratch(&f, most);
     if (!scratch || dt_take_mixture(&f, most)) {

@@ -15,6 +15,7 @@ from engine.backend.native.matrix import LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats, Readable, Weights
+from engine.backend.shared import Shared
 from engine.model.config import Experts as ExpertsConfig
 from engine.model.config import ModelConfig, RopeConfig
 
@@ -28,9 +29,11 @@ class BlockPacker:
     Args:
         fmt: of all matrices but the routers; None leaves every matrix as it is stored.
         account: where they are entered.
+        shared: matrices of the model that other segments have.
 
     Attributes:
         packed, vectors, experts: the memory of everything that was handed out.
+        borrowed: those of `packed` that another segment had packed.
         ropes: the different ways in which the blocks rotate.
     """
 
@@ -41,10 +44,13 @@ class BlockPacker:
         fmt: Format | None,
         pool: ThreadPool,
         account: Account,
+        shared: Shared[Packed],
     ) -> None:
         self._arena, self._account = Arena(account), account
         self._config, self._weights, self._format, self._pool = config, weights, fmt, pool
+        self._shared = shared.of(weights)
         self.packed: list[Packed] = []
+        self.borrowed: list[Packed] = []
         self.vectors: list[NDArray[np.float32]] = []
         self.experts: list[c.Array[Mlp]] = []
         self.ropes: list[RopeConfig] = []
@@ -150,10 +156,15 @@ class BlockPacker:
         return self._pack(names, self._format_of(names[0]))
 
     def _pack(self, names: Sequence[str], fmt: Format) -> Matrix:
-        packed = pack(self._pool, self._weights, names, fmt, self._arena)
-        if packed.mapped:
-            entry = self._account.take(Purpose.WEIGHTS, packed.nbytes, mapped=True)
-            entry.lasts_as_long_as(packed.data)
+        key = (*names, fmt)
+        packed = self._shared.get(key)
+        if packed is not None:
+            self.borrowed.append(packed)
+        else:
+            packed = self._shared[key] = pack(self._pool, self._weights, names, fmt, self._arena)
+            if packed.mapped:
+                entry = self._account.take(Purpose.WEIGHTS, packed.nbytes, mapped=True)
+                entry.lasts_as_long_as(packed.data)
         self.packed.append(packed)
         return packed.struct
 

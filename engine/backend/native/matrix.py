@@ -32,7 +32,7 @@ _STORED = "uint8"
 _NOT_FINITE = -16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Packed:
     """A matrix [rows, cols] in native blocks; `data` keeps the memory that `struct` points to.
 

@@ -17,7 +17,7 @@ from engine.backend.native.library import (
     library,
     refusal,
 )
-from engine.backend.native.matrix import EMPTY
+from engine.backend.native.matrix import EMPTY, Packed
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.rope_tables import RopeTables
 from engine.backend.native.sampling import NativeDraws
@@ -35,6 +35,7 @@ from engine.backend.segment import (
     Verified,
     Weights,
 )
+from engine.backend.shared import Shared
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD
@@ -61,12 +62,13 @@ class NativeBackend:
         self._format = fmt
         self._pool = pool or shared_pool()
         self._account = account or unlimited()
+        self._shared: Shared[Packed] = Shared()
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> NativeSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
-        packer = BlockPacker(config, weights, self._format, self._pool, self._account)
+        packer = BlockPacker(config, weights, self._format, self._pool, self._account, self._shared)
         return NativeSegment(
             config, packer, blocks, self._pool, self._account, embed=embed, head=head
         )
@@ -122,6 +124,7 @@ class NativeSegment:
     ) -> None:
         self._config, self._range, self._pool, self._account = config, blocks, pool, account
         self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
+        self._borrowed = packer.borrowed
         self._blocks = (Block * len(blocks))(*map(packer.block, blocks))
         self._ropes = RopeTables(packer.ropes)
         self._struct = SegmentStruct(
@@ -146,8 +149,8 @@ class NativeSegment:
             self._struct.head = packer.matrix(EMBEDDING if config.tie_word_embeddings else HEAD)
             self._struct.final_norm = packer.vector(FINAL_NORM)
         if embed:
-            shared = head and config.tie_word_embeddings
-            self._struct.embedding = self._struct.head if shared else packer.matrix(EMBEDDING)
+            tied = head and config.tie_word_embeddings
+            self._struct.embedding = self._struct.head if tied else packer.matrix(EMBEDDING)
         self._argument = c.byref(self._struct)
         self._arrays = self._new_arrays(KEPT_ROWS, KEPT_ROWS)
         self._draft_call: DraftCall | None = None
@@ -180,14 +183,15 @@ class NativeSegment:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of weights held."""
+        """Bytes of weights held, but for what an earlier segment holds already."""
         arrays = [packed.data for packed in self._packed] + self._vectors
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) - sum(one.nbytes for one in self._borrowed)
 
     @property
     def mapped_bytes(self) -> int:
         """Those of them that lie in files."""
-        return sum(packed.nbytes for packed in self._packed if packed.mapped)
+        mapped = sum(packed.nbytes for packed in self._packed if packed.mapped)
+        return mapped - sum(packed.nbytes for packed in self._borrowed if packed.mapped)
 
     def new_cache(self, slots: int) -> NativeCache:
         """An empty cache with room for `slots` tokens."""

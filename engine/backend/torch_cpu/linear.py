@@ -12,7 +12,7 @@ from engine.backend.segment import Weights
 class Linear:
     """Stored matrices [outer, inner] side by side: rows [R, inner] -> [R, sum of outers]."""
 
-    __slots__ = ("_bias", "_matrix")
+    __slots__ = ("__weakref__", "_bias", "_matrix")
 
     def __init__(self, weights: Weights, names: Sequence[str], *, bias: bool) -> None:
         parts = [torch.from_numpy(weights.float32(f"{name}.weight")).t() for name in names]

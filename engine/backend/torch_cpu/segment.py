@@ -7,6 +7,7 @@ import torch
 
 from engine.backend.ledger import Account, unlimited
 from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Weights
+from engine.backend.shared import Shared
 from engine.backend.step import CHUNK, Step
 from engine.backend.torch_cpu.attention import TileContext
 from engine.backend.torch_cpu.block import Block
@@ -26,12 +27,15 @@ class TorchCpuBackend:
 
     def __init__(self, account: Account | None = None) -> None:
         self._account = account or unlimited()
+        self._shared: Shared[Linear] = Shared()
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> TorchSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
-        return TorchSegment(config, weights, blocks, self._account, embed=embed, head=head)
+        return TorchSegment(
+            config, weights, blocks, self._account, self._shared, embed=embed, head=head
+        )
 
 
 class TorchSegment:
@@ -43,6 +47,7 @@ class TorchSegment:
         weights: Weights,
         blocks: range,
         account: Account,
+        shared: Shared[Linear],
         *,
         embed: bool,
         head: bool,
@@ -53,12 +58,15 @@ class TorchSegment:
         self._embedding: torch.Tensor | None = None  # [vocab, d], or a view of the tied head
         self._head: Linear | None = None
         self._norm: torch.Tensor | None = None
+        self._tied: Linear | None = None
+        self._borrowed = 0
+        if config.tie_word_embeddings and (embed or head):
+            self._tied = self._take_tied(weights, shared)
         if head:
-            name = "model.embed_tokens" if config.tie_word_embeddings else "lm_head"
-            self._head = Linear(weights, (name,), bias=False)
+            self._head = self._tied or Linear(weights, ("lm_head",), bias=False)
             self._norm = vector(weights, "model.norm.weight")
-        if embed and config.tie_word_embeddings and self._head is not None:
-            self._embedding = self._head.matrix.t()
+        if embed and self._tied is not None:
+            self._embedding = self._tied.matrix.t()
         elif embed:
             self._embedding = vector(weights, "model.embed_tokens.weight")
         self._rows = self._choose_tile_rows()
@@ -66,6 +74,16 @@ class TorchSegment:
         self._positions = 0
         self._turns: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
         self._reach(CHUNK)
+
+    def _take_tied(self, weights: Weights, shared: Shared[Linear]) -> Linear:
+        """The matrix that is embedding and head, which another segment may have already."""
+        kept = shared.of(weights)
+        tied = kept.get("tied")
+        if tied is None:
+            kept["tied"] = tied = Linear(weights, ("model.embed_tokens",), bias=False)
+        else:
+            self._borrowed = tied.nbytes
+        return tied
 
     def _choose_tile_rows(self) -> int:
         products = set().union(*(block.products for block in self._blocks))
@@ -100,11 +118,11 @@ class TorchSegment:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of weights held; a tied embedding counts once."""
+        """Bytes of weights held; a tied embedding counts once, in the first segment that has it."""
         held = sum(block.weight_bytes for block in self._blocks)
         head = None if self._head is None else self._head.matrix
         own = {t.data_ptr(): t.nbytes for t in (self._embedding, head) if t is not None}
-        return held + sum(own.values())
+        return held + sum(own.values()) - self._borrowed
 
     @property
     def mapped_bytes(self) -> int:
