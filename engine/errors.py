@@ -34,6 +34,10 @@ class OutOfMemory(UserFixable):
     """There is less memory than is needed."""
 
 
+class DeviceLost(UserFixable):
+    """An accelerator answers no more: unplugged, reset, driver restarted. What it held is gone."""
+
+
 class ContextFull(UserFixable):
     """A conversation of `needed` tokens, where the context holds `available`."""
 
