@@ -7,28 +7,17 @@ from dataclasses import dataclass
 from engine.bench.answers import AnswersInTurns, Speed, Wishes
 from engine.bench.attainable import Attainable, attainable
 from engine.bench.forward import DecoderSide, Side, forwards_in_turns, time_forwards
+from engine.bench.memory_use import MemoryUse, MemoryWatch
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
-from engine.bench.shapes import draft_shape
-from engine.bench.subject import random_subject
-from engine.commands import Mode
-from engine.model.config import ModelConfig
+from engine.bench.placement import Known, Placing, build, plan_models
+from engine.bench.random_model import RandomModel
+from engine.hardware.memory import give_memory_back
+from engine.plan.plan import Plan
 
 VERIFY_ROWS = (*range(1, 10), 16)
-DRAFT_FORMAT = "q8_0"
-"""Of drafts, which are small."""
 FORWARDS = 10
 """Single forwards of each size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes, from what the decoders and states themselves hold."""
-
-    weights: int
-    kv: int
-    draft_weights: int
-    draft_kv: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +35,14 @@ class PeerSpeed:
 
 @dataclass(frozen=True, slots=True)
 class ShapeSpeed:
-    """All that was measured. Times in seconds; `auto` is what the controller chose."""
+    """All that was measured, and what was planned. Times in seconds.
 
+    Attributes:
+        auto: what the controller chose; None where the plan drafts nothing.
+        memory: by device.
+    """
+
+    plan: Plan
     plain_tokens_per_s: float
     auto: Speed | None
     by_depth: dict[int, Speed]
@@ -55,7 +50,7 @@ class ShapeSpeed:
     draft: float | None
     attainable: Attainable | None
     exact: bool
-    memory: Memory
+    memory: dict[str, MemoryUse]
     signature: str
     peer: PeerSpeed | None = None
 
@@ -66,24 +61,27 @@ class ShapeSpeed:
 
 
 def measure_shape(
-    config: ModelConfig,
-    wanted: str,
+    target: RandomModel,
     wishes: Wishes,
+    placing: Placing,
+    known: Known,
     *,
     threads: int | None = None,
     peer: bool = False,
 ) -> ShapeSpeed:
-    """Decode the same text plainly, at every depth and as the controller likes, in turns.
+    """Plan; then decode a text plainly, at every depth and as the controller likes, in turns.
 
-    `wanted` is one of `engine.bench.recipes.FORMATS`. With `peer`, llama.cpp's forwards are timed
-    in turns with ours.
+    With `peer`, llama.cpp's forwards on the CPU are timed in turns with ours.
 
     Raises:
-        Absent: there is no llama.cpp here.
+        Absent: there is no llama.cpp here, or no such device.
+        UserFixable: there is no such plan.
     """
     if peer:
         find_interpreter()  # before minutes go into a model
-    bench = _Bench(config, wanted, wishes, threads)
+    wish = placing.wish(wishes.context, target.config.num_layers)
+    plan = plan_models(known, target, wishes.acceptance, wish)
+    bench = _Bench(target, wishes, plan, threads)
     for run in range(wishes.runs):
         bench.answers.run(run)
     return bench.result_beside_peer() if peer else bench.result()
@@ -91,33 +89,50 @@ def measure_shape(
 
 class _Bench:
     def __init__(
-        self, config: ModelConfig, wanted: str, wishes: Wishes, threads: int | None
+        self, target: RandomModel, wishes: Wishes, plan: Plan, threads: int | None
     ) -> None:
-        self._wishes, self._threads = wishes, threads
-        self._subject = random_subject(config, wanted, threads)
-        self._small = random_subject(draft_shape(config), DRAFT_FORMAT, threads, seed=1)
-        self._target, self._draft = self._subject.decoder, self._small.decoder
-        drafting = wishes.mode is not Mode.PLAIN
-        self.answers = AnswersInTurns(self._target, self._draft if drafting else None, wishes)
+        self._wishes, self._threads, self._model = wishes, threads, target
+        watch = MemoryWatch()
+        self._placed = build(plan, target, threads)
+        self.answers = AnswersInTurns(self._placed.target, self._placed.draft, wishes)
+        self._watch = watch
 
     def result(self) -> ShapeSpeed:
         """Everything measured so far, and the cost of single forwards."""
-        return self._result(time_forwards(self._target, VERIFY_ROWS, runs=FORWARDS).seconds)
+        memory = self._memory()
+        times = time_forwards(self._placed.target, VERIFY_ROWS, runs=FORWARDS)
+        return self._result(memory, times.seconds)
 
     def result_beside_peer(self) -> ShapeSpeed:
         """The same, llama.cpp's forwards of target and draft timed as well."""
-        with llama_cpp(self._small.config, self._small.weights, self._threads) as small:
-            draft = forwards_in_turns([small], (1,), FORWARDS)[0].seconds[1]
-        with llama_cpp(self._subject.config, self._subject.weights, self._threads) as peer:
-            sides: list[Side] = [DecoderSide(self._target), peer]
+        memory = self._memory()
+        small = self._model.small_draft()
+        with llama_cpp(small.config, small.weights(as_stored=True), self._threads) as peer:
+            draft = forwards_in_turns([peer], (1,), FORWARDS)[0].seconds[1]
+        weights = self._model.weights(as_stored=True)
+        with llama_cpp(self._model.config, weights, self._threads) as peer:
+            sides: list[Side] = [DecoderSide(self._placed.target), peer]
             ours, theirs = forwards_in_turns(sides, VERIFY_ROWS, FORWARDS)
         best = attainable(theirs.seconds, draft, self._wishes.acceptance)
-        return self._result(ours.seconds, PeerSpeed(theirs.seconds, draft, best, peer.settings))
+        beside = PeerSpeed(theirs.seconds, draft, best, peer.settings)
+        return self._result(memory, ours.seconds, beside)
 
-    def _result(self, verify: dict[int, float], peer: PeerSpeed | None = None) -> ShapeSpeed:
+    def _memory(self) -> dict[str, MemoryUse]:
+        """Before single forwards take a state of their own."""
+        give_memory_back()
+        ledgers = [device.ledger for device in self._placed.devices.values()]
+        return self._watch.uses(self._placed.plan, ledgers)
+
+    def _result(
+        self,
+        memory: dict[str, MemoryUse],
+        verify: dict[int, float],
+        peer: PeerSpeed | None = None,
+    ) -> ShapeSpeed:
         answers, draft = self.answers, self.answers.drafting_seconds
         acceptance = self._wishes.acceptance
         return ShapeSpeed(
+            plan=self._placed.plan,
             plain_tokens_per_s=answers.plain_tokens_per_s,
             auto=answers.auto,
             by_depth=answers.by_depth,
@@ -125,12 +140,7 @@ class _Bench:
             draft=draft,
             attainable=None if draft is None else attainable(verify, draft, acceptance),
             exact=answers.exact,
-            memory=Memory(
-                weights=self._target.weight_bytes,
-                kv=answers.state.nbytes,
-                draft_weights=self._draft.weight_bytes,
-                draft_kv=answers.draft_states.nbytes if answers.draft_states else 0,
-            ),
-            signature=self._target.signature,
+            memory=memory,
+            signature=self._placed.target.signature,
             peer=peer,
         )

@@ -8,15 +8,18 @@ import sys
 from dataclasses import asdict
 
 from engine.bench.answers import DEPTHS, Wishes
+from engine.bench.memory_use import MemoryUse
+from engine.bench.placement import Placing
+from engine.bench.random_model import RandomModel
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_speed import ShapeSpeed, measure_shape
-from engine.bench.shapes import shape
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import one_or_more, probability
+from engine.cli.known_machine import add_hardware_option, known_machine
+from engine.cli.options import add_gpu_options, one_or_more, probability
+from engine.cli.plan_report import memory_report, plan_report
 from engine.columns import left, right
 from engine.commands import Mode
 from engine.language import number, tr
-from engine.plan.planner import check_mode
 
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,6 +37,8 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         choices=FORMATS,
         help=tr("how the target's weights are held"),
     )
+    add_gpu_options(parser)
+    add_hardware_option(parser)
     parser.add_argument("--threads", type=one_or_more, metavar="N")
     parser.add_argument(
         "--tokens", type=one_or_more, default=64, metavar="N", help=tr("per answer")
@@ -50,9 +55,8 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
-    config = shape(arguments.shape)
+    target = RandomModel.published(arguments.shape, arguments.format)
     mode = Mode(arguments.mode)
-    check_mode(mode)
     wishes = Wishes(
         tokens=max(arguments.tokens, 2),  # the speed counts from the first token to the last
         runs=arguments.runs,
@@ -61,9 +65,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         depths=(arguments.depth,) if arguments.depth else DEPTHS,
     )
     measured = measure_shape(
-        config,
-        arguments.format,
+        target,
         wishes,
+        Placing(mode, arguments.vram, arguments.layers_on_gpu),
+        known_machine(arguments.hardware),
         threads=arguments.threads,
         peer=arguments.peer is not None,
     )
@@ -78,7 +83,7 @@ def report(measured: ShapeSpeed, wishes: Wishes) -> dict[str, object]:
     """What `--json` prints; the headline is what the controller made of it."""
     plain = measured.plain_tokens_per_s
     auto, best = measured.auto, measured.best_depth
-    draft = measured.draft
+    draft, plan = measured.draft, measured.plan
     return {
         "plain_tokens_per_s": plain,
         "tokens_per_s": auto.tokens_per_s if auto else plain,
@@ -86,7 +91,10 @@ def report(measured: ShapeSpeed, wishes: Wishes) -> dict[str, object]:
         "t_verify_ms": {rows: 1e3 * seconds for rows, seconds in measured.verify.items()},
         "t_draft_ms": None if draft is None else 1e3 * draft,
         "c": None if draft is None else draft / measured.verify[1],
-        "memory": asdict(measured.memory),
+        "memory": {device: _memory(use) for device, use in measured.memory.items()},
+        "predicted_tokens_per_s": plan.tokens_per_s,
+        "predicted_plain_tokens_per_s": plan.plain_tokens_per_s,
+        "plan": plan_report(plan),
         "exact": measured.exact,
         "acceptance": wishes.acceptance,
         "auto": asdict(auto) if auto else None,
@@ -97,6 +105,15 @@ def report(measured: ShapeSpeed, wishes: Wishes) -> dict[str, object]:
         "runs": wishes.runs,
         "signature": measured.signature,
         **_beside_peer(measured),
+    }
+
+
+def _memory(use: MemoryUse) -> dict[str, object]:
+    return {
+        "predicted": memory_report(use.predicted),
+        "ledger": memory_report(use.ledger),
+        "touched": use.touched,
+        "measured": use.measured,
     }
 
 

@@ -49,9 +49,12 @@ def test_what_is_reported(duotail: Duotail) -> None:
 def test_memory_is_what_is_held(duotail: Duotail) -> None:
     report = duotail(*QUICK, "--depth", "2", "--mode", "cpu", "--json").json
     config = shape("small")
+    memory = report["memory"]["cpu"]
     held = random_subject(config, "q4_0").decoder.weight_bytes
-    assert report["memory"]["weights"] == held
-    assert all(nbytes > 0 for nbytes in report["memory"].values())
+    assert memory["ledger"]["target"] == memory["predicted"]["target"] == held
+    assert memory["ledger"]["draft"] == memory["predicted"]["draft"] > 0
+    assert memory["ledger"]["total"] >= memory["touched"] > held
+    assert memory["predicted"]["total"] == pytest.approx(memory["ledger"]["total"], rel=0.05)
     assert list(report["depths"]) == ["2"]
     assert report["auto"]["plain_share"] < 0.2  # cpu is forced
 

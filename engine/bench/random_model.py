@@ -1,0 +1,56 @@
+"""A model of random weights: what the planner is told of it, and where its weights come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.backend.native.matrix import NATIVE_KINDS
+from engine.bench.recipes import tensor_kinds
+from engine.bench.shapes import draft_shape, shape
+from engine.model.config import ModelConfig
+from engine.model.weights.random_weights import RandomWeights
+from engine.plan.facts import ModelFacts
+from engine.plan.footprint import stored_footprint
+
+DRAFT_FORMAT = "q8_0"
+"""Of drafts, which are small."""
+
+
+@dataclass(frozen=True, slots=True)
+class RandomModel:
+    """A shape in one of `engine.bench.recipes.FORMATS`."""
+
+    name: str
+    config: ModelConfig
+    wanted: str
+    seed: int = 0
+
+    @classmethod
+    def published(cls, name: str, wanted: str) -> RandomModel:
+        """One of the published shapes.
+
+        Raises:
+            UserFixable: there is none of that name.
+        """
+        return cls(name, shape(name), wanted)
+
+    def small_draft(self) -> RandomModel:
+        """A draft of a few million weights beside its matrix of all tokens."""
+        return RandomModel("draft", draft_shape(self.config), DRAFT_FORMAT, seed=1)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The type of every matrix."""
+        return tensor_kinds(self.config, self.wanted)
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the planner wants to know."""
+        kinds = {name: kind if kind in NATIVE_KINDS else "F32" for name, kind in self.kinds.items()}
+        held = stored_footprint(self.config, kinds, self.wanted.upper())
+        return ModelFacts(self.name, held, self.config.max_positions)
+
+    def weights(self, *, as_stored: bool = False) -> RandomWeights:
+        """Made on demand, in types that our segments read or as a file would have them."""
+        readable = None if as_stored else NATIVE_KINDS
+        return RandomWeights(self.config, self.kinds, self.seed, readable)

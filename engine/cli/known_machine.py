@@ -1,0 +1,33 @@
+"""--hardware FILE: plan for the machine that a file describes, not for this one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from engine.hardware import machine_file
+from engine.hardware.probe import probe_machine
+from engine.language import tr
+from engine.plan.machine import Machine
+from engine.plan.speeds import Speeds
+
+
+def add_hardware_option(parser: argparse.ArgumentParser) -> None:
+    """Declare --hardware."""
+    parser.add_argument(
+        "--hardware",
+        type=Path,
+        metavar="FILE.json",
+        help=tr("plan for the machine that `duotail hardware --json` has described there"),
+    )
+
+
+def known_machine(described: Path | None) -> tuple[Machine, Speeds]:
+    """The machine in a file, or this one.
+
+    Raises:
+        UserFixable: the file describes none.
+    """
+    if described is not None:
+        return machine_file.read(described)
+    return probe_machine(), Speeds({})

@@ -1,0 +1,39 @@
+"""A plan as `--json` prints it."""
+
+from __future__ import annotations
+
+from engine.plan.plan import DeviceMemory, Plan
+
+
+def plan_report(plan: Plan) -> dict[str, object]:
+    """What the planner decided, and why."""
+    return {
+        "mode": plan.mode,
+        "layers_on_gpu": plan.layers_on_gpu,
+        "target": [
+            {
+                "device": share.device,
+                "blocks": [share.blocks.start, share.blocks.stop],
+                "embeds": share.embeds,
+                "heads": share.heads,
+            }
+            for share in plan.target
+        ],
+        "draft_device": plan.draft_device if plan.draft is not None else None,
+        "context": plan.context,
+        "depth": plan.depth,
+        "knee": plan.knee,
+        "reasons": list(plan.reasons),
+    }
+
+
+def memory_report(memory: DeviceMemory) -> dict[str, int]:
+    """Bytes by purpose, and together."""
+    return {
+        "target": memory.target,
+        "draft": memory.draft,
+        "kv": memory.kv,
+        "workspace": memory.workspace,
+        "runtime": memory.runtime,
+        "total": memory.total,
+    }
