@@ -43,10 +43,10 @@ def rope_frequencies(rope: RopeConfig) -> tuple[Float32s, float]:
     return frequencies, 1.0
 
 
-def rotations(rope: RopeConfig, positions: int) -> tuple[Float32s, Float32s]:
-    """cos and sin of every position below `positions`, [positions, rope.dim / 2]."""
+def rotations(rope: RopeConfig, positions: int, first: int = 0) -> tuple[Float32s, Float32s]:
+    """cos and sin of positions from `first` to below `positions`: [count, rope.dim / 2] each."""
     frequencies, scaling = rope_frequencies(rope)
-    angles = np.outer(np.arange(positions, dtype=np.float32), frequencies)
+    angles = np.outer(np.arange(first, positions, dtype=np.float32), frequencies)
     cos = np.ascontiguousarray(np.cos(angles) * scaling, dtype=np.float32)
     sin = np.ascontiguousarray(np.sin(angles) * scaling, dtype=np.float32)
     return cos, sin

@@ -10,9 +10,22 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static size_t chunk_bytes(const dt_cache *cache)
+enum { HUGE_PAGE = 2 << 20 };
+
+/* A cache without its memory. */
+static dt_cache describe(const dt_segment *segment)
 {
-    return (size_t)cache->blocks * (size_t)cache->kv_heads * (size_t)cache->dim * DT_CHUNK * 2 * sizeof(uint16_t);
+    return (dt_cache){
+        .blocks = segment->blocks,
+        .kv_heads = segment->kv_heads,
+        .dim = dt_round_up(segment->head_dim, DT_LANES),
+    };
+}
+
+static size_t bytes_of(const dt_cache *cache, int32_t slots)
+{
+    const size_t heads = (size_t)cache->blocks * (size_t)cache->kv_heads;
+    return heads * (size_t)cache->dim * (size_t)dt_round_up(slots, DT_CHUNK) * 2 * sizeof(uint16_t);
 }
 
 dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
@@ -22,11 +35,8 @@ dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
         free(cache);
         return NULL;
     }
-    cache->blocks = segment->blocks;
-    cache->kv_heads = segment->kv_heads;
-    cache->dim = dt_round_up(segment->head_dim, DT_LANES);
-    cache->bytes = chunk_bytes(cache) * (size_t)(dt_round_up(slots, DT_CHUNK) / DT_CHUNK);
-    cache->data = NULL;
+    *cache = describe(segment);
+    cache->bytes = bytes_of(cache, slots);
     if (!cache->bytes) return cache; /* no blocks: an embedding alone, or a head */
     /* Straight from the system, which zeroes a page when it is first touched. */
     cache->data = mmap(NULL, cache->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -47,20 +57,29 @@ void dt_cache_free(dt_cache *cache)
     free(cache);
 }
 
-int64_t dt_cache_bytes(const dt_cache *cache)
+int64_t dt_cache_bytes(const dt_segment *segment, int32_t slots)
 {
-    return (int64_t)cache->bytes;
+    const dt_cache cache = describe(segment);
+    return (int64_t)bytes_of(&cache, slots);
+}
+
+int64_t dt_cache_touched(const dt_cache *cache)
+{
+    const size_t written = (bytes_of(cache, cache->reach) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    return (int64_t)(written < cache->bytes ? written : cache->bytes);
 }
 
 void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots)
 {
-    const size_t chunks = (size_t)(dt_round_up(slots, DT_CHUNK) / DT_CHUNK);
-    if (cache->data) memcpy(cache->data, other->data, chunks * chunk_bytes(cache));
+    if (!cache->data) return;
+    memcpy(cache->data, other->data, bytes_of(cache, slots));
+    dt_reach(cache, slots);
 }
 
 void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target)
 {
     const int32_t dim = cache->dim;
+    dt_reach(cache, target + count);
     for (int32_t block = 0; block < cache->blocks; block++)
         for (int32_t head = 0; head < cache->kv_heads; head++)
             for (int32_t i = 0; i < count; i++) {

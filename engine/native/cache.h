@@ -5,9 +5,15 @@
 
 struct dt_cache {
     int32_t blocks, kv_heads, dim; /* dim is padded to DT_LANES */
+    int32_t reach; /* slots from 0 on that were written by now */
     size_t bytes;
     uint16_t *data;
 };
+
+static inline void dt_reach(dt_cache *cache, int32_t slots)
+{
+    if (slots > cache->reach) cache->reach = slots;
+}
 
 /* Keys [dim][64] of one chunk. */
 static inline uint16_t *dt_keys(const dt_cache *cache, int32_t block, int32_t head, int32_t chunk)

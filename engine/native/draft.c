@@ -8,11 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-struct dt_drafter {
-    uint8_t *memory;
-    size_t bytes;
-};
-
 /* A node of the tree; 0 is the root. `staged` tells where its keys are: -1 for the root. */
 typedef struct { int32_t token, parent, index, staged; double score; } candidate;
 
@@ -34,51 +29,28 @@ typedef struct {
 
 /* ---- scratch ------------------------------------------------------------------------------- */
 
-static void *take(uint8_t *base, size_t *used, size_t bytes)
-{
-    void *place = base ? base + *used : NULL;
-    *used += (bytes + 63) / 64 * 64;
-    return place;
-}
-
 /* Lays the scratch memory out; returns its size, also without any. */
-static size_t lay_out(draft *d, uint8_t *base)
+static int64_t lay_out(draft *d, uint8_t *base)
 {
-    const size_t width = (size_t)d->width, depth = (size_t)d->to->depth;
-    const size_t rows = d->to->pending > d->width ? (size_t)d->to->pending : width;
-    const size_t nodes = 1 + width + (depth - 1) * width * width;
-    size_t used = 0;
-    d->nodes = take(base, &used, nodes * sizeof *d->nodes);
-    d->place = take(base, &used, nodes * sizeof *d->place);
-    d->beams = take(base, &used, width * sizeof *d->beams);
-    d->likeliest = take(base, &used, width * width * sizeof *d->likeliest);
-    d->positions = take(base, &used, rows * sizeof *d->positions);
-    d->all_rows = take(base, &used, width * sizeof *d->all_rows);
-    d->hidden = take(base, &used, rows * (size_t)d->segment->hidden * sizeof *d->hidden);
-    d->logits = take(base, &used, width * (size_t)d->vocab * sizeof *d->logits);
+    const int64_t width = d->width, rows = d->to->pending > d->width ? d->to->pending : d->width;
+    const int64_t nodes = 1 + width + (d->to->depth - 1) * width * width;
+    int64_t used = 0;
+    d->nodes = dt_lay(base, &used, nodes, sizeof *d->nodes);
+    d->place = dt_lay(base, &used, nodes, sizeof *d->place);
+    d->beams = dt_lay(base, &used, width, sizeof *d->beams);
+    d->likeliest = dt_lay(base, &used, width * width, sizeof *d->likeliest);
+    d->positions = dt_lay(base, &used, rows, sizeof *d->positions);
+    d->all_rows = dt_lay(base, &used, width, sizeof *d->all_rows);
+    d->hidden = dt_lay(base, &used, rows * d->segment->hidden, sizeof *d->hidden);
+    d->logits = dt_lay(base, &used, width * d->vocab, sizeof *d->logits);
     return used;
 }
 
-static int32_t reserve(dt_drafter *drafter, draft *d)
+int64_t dt_draft_bytes(const dt_segment *segment, const dt_drafting *drafting)
 {
-    const size_t bytes = lay_out(d, NULL);
-    if (bytes > drafter->bytes) {
-        free(drafter->memory);
-        drafter->memory = malloc(bytes);
-        drafter->bytes = drafter->memory ? bytes : 0;
-        if (!drafter->memory) return DT_NO_MEMORY;
-    }
-    lay_out(d, drafter->memory);
-    return DT_OK;
-}
-
-dt_drafter *dt_drafter_new(void) { return calloc(1, sizeof(dt_drafter)); }
-
-void dt_drafter_free(dt_drafter *drafter)
-{
-    if (!drafter) return;
-    free(drafter->memory);
-    free(drafter);
+    dt_drafting to = *drafting;
+    draft d = {.segment = segment, .to = &to, .width = to.width, .vocab = segment->head.rows};
+    return lay_out(&d, NULL);
 }
 
 /* ---- forwards ------------------------------------------------------------------------------ */
@@ -199,7 +171,7 @@ static void hand_over(draft *d)
 }
 
 int32_t dt_draft(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
-                 const dt_sampling *sampling, dt_drafter *drafter, dt_drafting *drafting)
+                 const dt_sampling *sampling, uint8_t *scratch, dt_drafting *drafting)
 {
     const dt_drafting *to = drafting;
     if (to->pending < 1 || to->depth < 1 || to->width < 1 || to->width > DT_MOST_WIDTH || to->nodes < 0)
@@ -211,7 +183,7 @@ int32_t dt_draft(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
         .start = to->committed + to->pending, .width = to->width, .vocab = segment->head.rows,
         .count = 1, .beam_count = 1,
     };
-    if (reserve(drafter, &d)) return DT_NO_MEMORY;
+    lay_out(&d, scratch);
     drafting->staged = 0;
     d.nodes[0] = (candidate){to->tokens[to->pending - 1], -1, 0, -1, 0};
     d.beams[0] = 0;

@@ -21,17 +21,14 @@ typedef struct {
     int32_t tree_nodes, staged;     /* out: nodes, the root included; nodes with keys in the cache */
 } dt_drafting;
 
-/* Scratch memory of drafts with one model. */
-typedef struct dt_drafter dt_drafter;
-
-DT_API dt_drafter *dt_drafter_new(void);
-DT_API void dt_drafter_free(dt_drafter *drafter);
+/* Scratch memory of such a draft; only pending, depth and width are looked at. */
+DT_API int64_t dt_draft_bytes(const dt_segment *segment, const dt_drafting *drafting);
 
 /* Process the pending tokens, then draft level by level with a model that is one segment: the
  * likeliest tokens as dt_rank has them, and below the best of each level their own. The staged
  * node i has its keys in slot committed + pending + i, and a staged node or -1 as its parent.
- * Returns DT_OK, DT_NO_MEMORY or DT_BAD_ARGUMENT. */
+ * `scratch` is at a 64-byte border. Returns DT_OK, DT_NO_MEMORY or DT_BAD_ARGUMENT. */
 DT_API int32_t dt_draft(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
-                        const dt_sampling *sampling, dt_drafter *drafter, dt_drafting *drafting);
+                        const dt_sampling *sampling, uint8_t *scratch, dt_drafting *drafting);
 
 #endif

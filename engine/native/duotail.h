@@ -84,6 +84,8 @@ typedef struct {
     dt_matrix embedding, head;
     const float *final_norm;
     const dt_rope *rope;
+    uint8_t *scratch; /* for forwards, one at a time: dt_scratch_bytes of their rows, at a 64-byte border */
+    int64_t scratch_bytes;
 } dt_segment;
 
 /* One forward over n rows; see engine.backend.segment.Step. paths == 0 means a chain. */
@@ -115,11 +117,15 @@ DT_API void dt_unpack_row(const dt_matrix *matrix, int32_t row, float *out);
 /* Keys and values of one sequence: fp16, zeroed lazily by the system. */
 DT_API dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots);
 DT_API void dt_cache_free(dt_cache *cache);
-DT_API int64_t dt_cache_bytes(const dt_cache *cache);
+DT_API int64_t dt_cache_bytes(const dt_segment *segment, int32_t slots);
+DT_API int64_t dt_cache_touched(const dt_cache *cache); /* of them, by now */
 DT_API void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots);
 DT_API void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target);
 
-/* The forward. Returns DT_OK or DT_NO_MEMORY. */
+/* Scratch memory of a forward over so many rows; longer ones take no more than DT_MOST_ROWS do. */
+DT_API int64_t dt_scratch_bytes(const dt_segment *segment, int32_t rows);
+
+/* The forward. Returns DT_OK, DT_BAD_ARGUMENT, or DT_NO_MEMORY where the scratch memory is too small. */
 DT_API int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
                           const dt_step *step);
 

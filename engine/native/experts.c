@@ -7,7 +7,6 @@
 #include "forward.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { COLUMNS = 256 }; /* that a thread adds up at once */
@@ -30,15 +29,8 @@ struct dt_mixture {
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
-static void *take(uint8_t *base, size_t *used, int64_t count, size_t size)
-{
-    void *place = base ? base + *used : NULL;
-    *used += ((size_t)count * size + 127) / 64 * 64; /* and some to read past the end */
-    return place;
-}
-
 /* Lays the scratch memory out for the largest of the segment's mixtures; returns its size. */
-static size_t lay_out(const forward *f, dt_mixture *m, int32_t rows, uint8_t *base)
+static int64_t lay_out(const forward *f, dt_mixture *m, int32_t rows, uint8_t *base)
 {
     int64_t count = 0, used = 0, inner = 0, places, groups, cols;
     for (int32_t i = 0; i < f->segment->blocks; i++) {
@@ -50,38 +42,34 @@ static size_t lay_out(const forward *f, dt_mixture *m, int32_t rows, uint8_t *ba
     inner = dt_round_up((int32_t)inner, DT_BLOCK), count = dt_round_up((int32_t)count, DT_LANES);
     places = rows * used, cols = inner > f->hidden ? inner : f->hidden;
     groups = places / DT_TILE_ROWS + (places < count ? places : count);
-    size_t bytes = 0;
+    int64_t bytes = 0;
     m->group_blocks = cols / DT_BLOCK, m->spread_bytes = dt_spread_bytes((int32_t)cols);
-    m->logits = take(base, &bytes, rows * count, sizeof(float));
-    m->share = take(base, &bytes, places, sizeof(float));
-    m->chosen = take(base, &bytes, places, sizeof(int32_t));
-    m->place = take(base, &bytes, places, sizeof(int32_t));
-    m->row = take(base, &bytes, places, sizeof(int32_t));
-    m->next = take(base, &bytes, count, sizeof(int32_t));
-    m->visit = take(base, &bytes, count, sizeof(visit));
-    m->products = take(base, &bytes, 2 * count, sizeof(dt_product));
-    m->x = take(base, &bytes, places * f->hidden, sizeof(float));
-    m->gate_up = take(base, &bytes, places * 2 * inner, sizeof(float));
-    m->act = take(base, &bytes, places * inner, sizeof(float));
-    m->y = take(base, &bytes, places * f->hidden, sizeof(float));
-    m->spread = take(base, &bytes, places < count ? places : count, (size_t)m->spread_bytes);
-    m->quantised = take(base, &bytes, groups * m->group_blocks, sizeof(dt_quantised));
+    m->logits = dt_lay(base, &bytes, rows * count, sizeof(float));
+    m->share = dt_lay(base, &bytes, places, sizeof(float));
+    m->chosen = dt_lay(base, &bytes, places, sizeof(int32_t));
+    m->place = dt_lay(base, &bytes, places, sizeof(int32_t));
+    m->row = dt_lay(base, &bytes, places, sizeof(int32_t));
+    m->next = dt_lay(base, &bytes, count, sizeof(int32_t));
+    m->visit = dt_lay(base, &bytes, count, sizeof(visit));
+    m->products = dt_lay(base, &bytes, 2 * count, sizeof(dt_product));
+    m->x = dt_lay(base, &bytes, places * f->hidden, sizeof(float));
+    m->gate_up = dt_lay(base, &bytes, places * 2 * inner, sizeof(float));
+    m->act = dt_lay(base, &bytes, places * inner, sizeof(float));
+    m->y = dt_lay(base, &bytes, places * f->hidden, sizeof(float));
+    m->spread = dt_lay(base, &bytes, places < count ? places : count, (size_t)m->spread_bytes);
+    m->quantised = dt_lay(base, &bytes, groups * m->group_blocks, sizeof(dt_quantised));
     return bytes;
 }
 
-int32_t dt_take_mixture(forward *f, int32_t rows)
+int64_t dt_lay_out_mixture(forward *f, int32_t rows, uint8_t *base)
 {
     int any = 0;
     for (int32_t i = 0; i < f->segment->blocks; i++) any |= f->segment->block[i].experts.count > 0;
-    if (!any) return DT_OK;
-    dt_mixture plan;
-    const size_t head = (sizeof plan + 63) / 64 * 64, bytes = head + lay_out(f, &plan, rows, NULL);
-    uint8_t *memory = NULL;
-    if (posix_memalign((void **)&memory, 64, bytes)) return DT_NO_MEMORY;
-    memset(memory, 0, bytes);
-    f->mixture = (dt_mixture *)memory;
-    lay_out(f, f->mixture, rows, memory + head);
-    return DT_OK;
+    if (!any) return 0;
+    int64_t head = 0;
+    dt_mixture plan, *mixture = dt_lay(base, &head, 1, sizeof plan);
+    f->mixture = mixture;
+    return head + lay_out(f, mixture ? mixture : &plan, rows, base ? base + head : NULL);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */

@@ -1,7 +1,6 @@
 /* One forward over a run of decoder blocks. */
 #include "forward.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { CAPPED = 4096 }; /* logits that a thread caps at once */
@@ -141,8 +140,8 @@ static int32_t finish(forward *f, int32_t done)
     return done + wanted;
 }
 
-/* Scratch memory of a forward, as one allocation. */
-static void *take_scratch(forward *f, int32_t rows)
+/* Lays the scratch memory of slices of so many rows out; returns its size, also without any. */
+static int64_t lay_out(forward *f, int32_t rows, uint8_t *base)
 {
     const int32_t most = f->inner > f->hidden ? f->inner : f->hidden;
     const int32_t cols = most > f->mixed_cols ? most : f->mixed_cols;
@@ -150,43 +149,44 @@ static void *take_scratch(forward *f, int32_t rows)
                               f->mixed_cols, 2 * f->inner, f->inner};
     float **place[] = {&f->x, &f->normed, &f->qkv, &f->query, &f->mixed, &f->gate_up, &f->act};
     const int64_t groups = dt_round_up(rows, DT_TILE_ROWS) / DT_TILE_ROWS;
-    int64_t bytes = 64 + groups * (cols / DT_BLOCK) * (int64_t)sizeof(dt_quantised);
-    bytes += dt_spread_bytes(cols);
-    for (int i = 0; i < 7; i++) bytes += (floats[i] * rows * 4 + 127) / 64 * 64;
-    uint8_t *memory = calloc(1, (size_t)bytes);
-    if (!memory) return NULL;
-    uint8_t *next = memory + (64 - (uintptr_t)memory % 64);
-    for (int i = 0; i < 7; i++) {
-        *place[i] = (float *)next;
-        next += (floats[i] * rows * 4 + 63) / 64 * 64;
-    }
-    f->spread = (int8_t *)next;
-    f->quantised = (dt_quantised *)(next + dt_spread_bytes(cols));
-    return memory;
+    int64_t used = 0;
+    for (int i = 0; i < 7; i++) *place[i] = dt_lay(base, &used, floats[i] * rows, sizeof(float));
+    f->spread = dt_lay(base, &used, dt_spread_bytes(cols), 1);
+    f->quantised = dt_lay(base, &used, groups * (cols / DT_BLOCK), sizeof(dt_quantised));
+    return used + dt_lay_out_mixture(f, rows, base ? base + used : NULL);
 }
 
-int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, const dt_step *step)
+/* A forward as far as its segment tells. */
+static forward of_segment(const dt_segment *segment)
 {
-    forward f = {
-        .pool = pool,
-        .kernels = dt_active(),
+    return (forward){
         .segment = segment,
-        .step = step,
-        .cache = cache,
         .hidden = dt_round_up(segment->hidden, DT_BLOCK),
         .mixed_cols = dt_round_up(segment->heads * segment->head_dim, DT_BLOCK),
         .inner = dt_round_up(segment->intermediate, DT_BLOCK),
         .qkv_cols = (segment->heads + 2 * segment->kv_heads) * segment->head_dim,
         .dim = dt_round_up(segment->head_dim, DT_LANES),
     };
+}
+
+int64_t dt_scratch_bytes(const dt_segment *segment, int32_t rows)
+{
+    forward f = of_segment(segment);
+    return lay_out(&f, rows < SLICE ? rows : SLICE, NULL);
+}
+
+int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, const dt_step *step)
+{
+    forward f = of_segment(segment);
+    f.pool = pool, f.kernels = dt_active(), f.step = step, f.cache = cache;
     if (f.dim > MOST_DIM) return DT_BAD_ARGUMENT;
     if (!segment->blocks) f.mixed_cols = f.inner = f.qkv_cols = 0; /* an embedding alone, or a head */
     const int32_t most = step->rows < SLICE ? step->rows : SLICE;
-    void *scratch = take_scratch(&f, most);
-    if (!scratch || dt_take_mixture(&f, most)) {
-        free(scratch);
-        return DT_NO_MEMORY;
-    }
+    const int64_t bytes = lay_out(&f, most, NULL);
+    if (bytes > segment->scratch_bytes) return DT_NO_MEMORY;
+    memset(segment->scratch, 0, (size_t)bytes);
+    lay_out(&f, most, segment->scratch);
+    dt_reach(cache, step->first_slot + step->rows);
     int32_t done = 0;
     for (f.start = 0; f.start < step->rows; f.start += SLICE) {
         f.rows = step->rows - f.start < SLICE ? step->rows - f.start : SLICE;
@@ -201,6 +201,5 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
         if (segment->head.data) done = finish(&f, done);
         leave(&f, step->hidden_out);
     }
-    free(scratch), free(f.mixture);
     return DT_OK;
 }

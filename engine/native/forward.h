@@ -72,8 +72,9 @@ void dt_attend(forward *f);
 
 /* ---- experts.c ------------------------------------------------------------------------------ */
 
-/* Scratch memory for slices of so many rows, if the segment has experts; the caller frees f->mixture. */
-int32_t dt_take_mixture(forward *f, int32_t rows);
+/* Lays f->mixture out for slices of so many rows, if the segment has experts; returns its size, also
+ * without memory. */
+int64_t dt_lay_out_mixture(forward *f, int32_t rows, uint8_t *base);
 
 /* What the rows' experts make of `normed`. */
 void dt_consult(forward *f, const dt_experts *experts, dt_output out);

@@ -92,4 +92,13 @@ static inline int32_t dt_round_up(int32_t value, int32_t step)
     return (value + step - 1) / step * step;
 }
 
+/* Lays arrays out one behind the other, each at a 64-byte border and with 64 bytes to read past its end.
+ * Without a base it only counts. */
+static inline void *dt_lay(uint8_t *base, int64_t *used, int64_t count, size_t size)
+{
+    void *place = base ? base + *used : NULL;
+    *used += (count * (int64_t)size + 127) / 64 * 64;
+    return place;
+}
+
 #endif

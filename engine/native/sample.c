@@ -2,7 +2,6 @@
 #include "draw.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* A token that penalties see, and how often it was said: at all, and in the answer. */
 typedef struct {
@@ -20,49 +19,54 @@ struct dt_sampler {
     dt_room room;
 };
 
-static int take_room(dt_sampler *s)
+/* Lays its arrays out behind it; returns the size of all, also without memory. */
+static int64_t lay_out(dt_sampler *s, uint8_t *base)
 {
-    const size_t padded = (size_t)dt_round_up(s->vocab, DT_GROUP);
+    const int64_t padded = dt_round_up(s->vocab, DT_GROUP);
     dt_room *room = &s->room;
+    int64_t used = 0;
+    dt_lay(base, &used, 1, sizeof *s);
     if (s->penalised) {
-        s->row = malloc(padded * sizeof *s->row);
-        s->place = calloc(padded, sizeof *s->place);
-        s->heard = malloc(padded * sizeof *s->heard);
-        if (!s->row || !s->place || !s->heard) return 0;
+        s->row = dt_lay(base, &used, padded, sizeof *s->row);
+        s->place = dt_lay(base, &used, padded, sizeof *s->place);
+        s->heard = dt_lay(base, &used, padded, sizeof *s->heard);
     }
-    if (!s->filtered) return 1;
-    room->tops = malloc(padded / DT_GROUP * 16 * sizeof *room->tops);
-    room->bins = malloc(DT_MOST_SLICES * DT_BINS * sizeof *room->bins);
-    room->tokens = malloc(padded * sizeof *room->tokens);
-    room->weight = malloc(padded * sizeof *room->weight);
-    room->logits = malloc(padded * sizeof *room->logits);
-    room->ordered = malloc(padded * sizeof *room->ordered);
-    room->spare = malloc(padded * sizeof *room->spare);
-    return room->tops && room->bins && room->tokens && room->weight && room->logits &&
-           room->ordered && room->spare;
+    if (s->filtered) {
+        room->tops = dt_lay(base, &used, padded / DT_GROUP * 16, sizeof *room->tops);
+        room->bins = dt_lay(base, &used, DT_MOST_SLICES * DT_BINS, sizeof *room->bins);
+        room->tokens = dt_lay(base, &used, padded, sizeof *room->tokens);
+        room->weight = dt_lay(base, &used, padded, sizeof *room->weight);
+        room->logits = dt_lay(base, &used, padded, sizeof *room->logits);
+        room->ordered = dt_lay(base, &used, padded, sizeof *room->ordered);
+        room->spare = dt_lay(base, &used, padded, sizeof *room->spare);
+    }
+    return used;
 }
 
-dt_sampler *dt_sampler_new(const dt_sampling *sampling, int32_t vocab)
+static dt_sampler describe(const dt_sampling *sampling, int32_t vocab)
+{
+    return (dt_sampler){
+        .sampling = *sampling,
+        .vocab = vocab,
+        .penalised = sampling->repetition != 1 || sampling->presence != 0 || sampling->frequency != 0,
+        .filtered = sampling->temperature != 0 && (sampling->top_k > 0 || sampling->top_p < 1),
+    };
+}
+
+int64_t dt_sampler_bytes(const dt_sampling *sampling, int32_t vocab)
+{
+    if (vocab < 1 || vocab > DT_MOST_VOCAB) return DT_BAD_ARGUMENT;
+    dt_sampler s = describe(sampling, vocab);
+    return lay_out(&s, NULL);
+}
+
+dt_sampler *dt_sampler_new(const dt_sampling *sampling, int32_t vocab, uint8_t *memory)
 {
     if (vocab < 1 || vocab > DT_MOST_VOCAB) return NULL;
-    dt_sampler *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
-    s->sampling = *sampling;
-    s->vocab = vocab;
-    s->penalised = sampling->repetition != 1 || sampling->presence != 0 || sampling->frequency != 0;
-    s->filtered = sampling->temperature != 0 && (sampling->top_k > 0 || sampling->top_p < 1);
-    if (take_room(s)) return s;
-    dt_sampler_free(s);
-    return NULL;
-}
-
-void dt_sampler_free(dt_sampler *s)
-{
-    if (!s) return;
-    void *owned[] = {s->place,       s->heard,       s->row,          s->room.tops,    s->room.bins,
-                     s->room.tokens, s->room.weight, s->room.logits, s->room.ordered, s->room.spare};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
-    free(s);
+    dt_sampler *s = (dt_sampler *)memory;
+    *s = describe(sampling, vocab);
+    lay_out(s, memory);
+    return s;
 }
 
 /* ---- penalties ----------------------------------------------------------------------------- */

@@ -41,8 +41,10 @@ DT_API int32_t dt_rank(dt_pool *pool, const dt_sampling *sampling, const float *
 /* The target's draws in one answer: its parameters, the tokens that penalties count, scratch. */
 typedef struct dt_sampler dt_sampler;
 
-DT_API dt_sampler *dt_sampler_new(const dt_sampling *sampling, int32_t vocab);
-DT_API void dt_sampler_free(dt_sampler *sampler);
+/* It lies in `memory`: dt_sampler_bytes zero bytes, at a 64-byte border. NULL, and less than 0 bytes, for
+ * a vocabulary that is too large. */
+DT_API int64_t dt_sampler_bytes(const dt_sampling *sampling, int32_t vocab);
+DT_API dt_sampler *dt_sampler_new(const dt_sampling *sampling, int32_t vocab, uint8_t *memory);
 
 /* Count the committed tokens that follow those counted so far, for the penalties. */
 DT_API void dt_sampler_commit(dt_sampler *sampler, const int32_t *tokens, int32_t count);

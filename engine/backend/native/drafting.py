@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ctypes as c
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from engine.backend.native.library import DraftingStruct, library, refusal
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.ledger import Account
+from engine.backend.native.library import DraftingStruct, library, pointer, refusal
+from engine.backend.native.memory import reserve
 from engine.backend.native.sampling import SamplingStruct
 from engine.backend.segment import DraftedTree, Ranking, Script, TreeBudget
+
+PENDING = 64
+"""Room for so many pending tokens is there from the first."""
 
 PATIENCE = 0.1
 """Seconds after which no further level is begun, so that the user's stop is obeyed."""
@@ -21,17 +28,16 @@ class DraftCall:
     Args:
         pool: handle of the thread pool.
         segment: a reference to the segment's structure.
+        account: where its memory is entered.
     """
 
-    def __init__(self, pool: int, segment: Any) -> None:  # noqa: ANN401 (ctypes has no name for it)
-        drafter: int = library().dt_drafter_new()
-        if not drafter:
-            raise MemoryError("no memory for drafting")
-        weakref.finalize(self, library().dt_drafter_free, drafter)
+    def __init__(self, pool: int, segment: Any, account: Account) -> None:  # noqa: ANN401 (ctypes has no name for it)
+        self._account = account
         self._sampling, self._struct = SamplingStruct(), DraftingStruct()
         self._ranking: Ranking | None = None
         self._before = pool, segment
-        self._after = c.byref(self._sampling), drafter, c.byref(self._struct)
+        self._call = c.byref(self._struct)
+        self._scratch: NDArray[np.uint8] | None = None
         self._reserve(64, 64, 64)
 
     def __call__(
@@ -57,7 +63,9 @@ class DraftCall:
         self._tokens[:count] = list(pending)
         if ranking.script is not None:
             self._learn(ranking.script, committed + count)
-        if result := library().dt_draft(*self._before, cache, *self._after):
+        scratch = self._room_to_work()
+        sampling = c.byref(self._sampling)
+        if result := library().dt_draft(*self._before, cache, sampling, scratch, self._call):
             raise refusal(result)
         nodes, staged = native.tree_nodes, native.staged
         return DraftedTree(
@@ -67,6 +75,17 @@ class DraftCall:
             self._staged_tokens[:staged],
             self._staged_parents[:staged],
         )
+
+    def _room_to_work(self) -> int | None:
+        """Address of scratch memory for the call, however few tokens are pending this time."""
+        native, pending = self._struct, self._struct.pending
+        native.pending = max(pending, PENDING)
+        needed = library().dt_draft_bytes(self._before[1], self._call)
+        native.pending = pending
+        if self._scratch is None or needed > self._scratch.nbytes:
+            self._scratch = None  # the old one goes first
+            self._scratch = reserve(self._account, (needed,))
+        return pointer(self._scratch)
 
     def _reserve(self, pending: int, nodes: int, staged: int) -> None:
         """Room for so many pending tokens, nodes and staged nodes, and for some more."""

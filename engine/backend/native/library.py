@@ -153,6 +153,8 @@ class SegmentStruct(c.Structure):
         ("head", Matrix),
         ("final_norm", c.c_void_p),
         ("rope", c.POINTER(Rope)),
+        ("scratch", c.c_void_p),
+        ("scratch_bytes", c.c_int64),
     )
 
 
@@ -264,17 +266,18 @@ def library() -> c.CDLL:
         "dt_checksum": (c.c_uint64, (at, at, i64)),
         "dt_cache_new": (at, (c.POINTER(SegmentStruct), i32)),
         "dt_cache_free": (None, (at,)),
-        "dt_cache_bytes": (i64, (at,)),
+        "dt_cache_bytes": (i64, (c.POINTER(SegmentStruct), i32)),
+        "dt_cache_touched": (i64, (at,)),
         "dt_cache_copy": (None, (at, at, i32)),
         "dt_cache_move": (None, (at, at, i32, i32)),
-        "dt_sampler_new": (at, (at, i32)),
-        "dt_sampler_free": (None, (at,)),
+        "dt_sampler_bytes": (i64, (at, i32)),
+        "dt_sampler_new": (at, (at, i32, at)),
         "dt_sampler_commit": (None, (at, at, i32)),
         "dt_sampler_clear": (None, (at,)),
         "dt_verify": (i32, (at, at, at)),
         "dt_rank": (i32, (at, at, at, i32, i32, i32, i32, at)),
-        "dt_drafter_new": (at, ()),
-        "dt_drafter_free": (None, (at,)),
+        "dt_scratch_bytes": (i64, (c.POINTER(SegmentStruct), i32)),
+        "dt_draft_bytes": (i64, (c.POINTER(SegmentStruct), at)),
         "dt_draft": (i32, (at, c.POINTER(SegmentStruct), at, at, at, at)),
         "dt_verify_tree": (
             i32,

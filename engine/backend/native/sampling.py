@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes as c
-import weakref
 from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.ledger import Account, unlimited
 from engine.backend.native.library import library, pointer, refusal
+from engine.backend.native.memory import reserve
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.segment import Floats, Verified
 from engine.request import SamplingParams
@@ -65,6 +66,7 @@ class NativeDraws:
         answer_start: position from which presence and frequency penalties count.
         share_noise: whether `rank` adds the noise of the draws.
         pool: threads; None: those that all models share.
+        account: where its memory is entered.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class NativeDraws:
         *,
         share_noise: bool = True,
         pool: ThreadPool | None = None,
+        account: Account | None = None,
     ) -> None:
         self.vocab = vocab
         self.struct = SamplingStruct(
@@ -90,10 +93,12 @@ class NativeDraws:
             share_noise=share_noise,
         )
         self._pool = pool or shared_pool()
-        self.handle: int = library().dt_sampler_new(c.byref(self.struct), vocab)
-        if not self.handle:
-            raise MemoryError("no memory for a sampler")
-        weakref.finalize(self, library().dt_sampler_free, self.handle)
+        nbytes = library().dt_sampler_bytes(c.byref(self.struct), vocab)
+        if nbytes < 0:
+            raise ValueError(f"a vocabulary of {vocab} tokens")
+        self._memory = reserve(account or unlimited(), (nbytes,))
+        where = pointer(self._memory)
+        self.handle: int = library().dt_sampler_new(c.byref(self.struct), vocab, where)
         self._penalised = params.penalised
         self._counted: tuple[Sequence[int], int, int] = ((), 0, -1)  # list, length, last token
         self._stop_ids: Collection[int] = ()

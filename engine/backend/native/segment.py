@@ -21,7 +21,7 @@ from engine.backend.native.matrix import EMPTY, Packed
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.rope_tables import RopeTables
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.native.sizes import cache_bytes
+from engine.backend.native.scratch import Scratch
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
 from engine.backend.segment import (
@@ -78,9 +78,12 @@ class NativeCache:
     """Keys and values of one sequence, fp16, owned by the library."""
 
     def __init__(self, segment: SegmentStruct, slots: int, account: Account) -> None:
-        nbytes = cache_bytes(segment.blocks, segment.kv_heads, segment.head_dim, slots)
-        entry = account.take(Purpose.KV, nbytes).lasts_as_long_as(self)
-        self.handle: int = library().dt_cache_new(segment, slots)
+        self._nbytes: int = library().dt_cache_bytes(segment, slots)
+        self.handle = 0
+        here = weakref.ref(self)
+        entry = account.take(Purpose.KV, self._nbytes, lambda: _touched(here()))
+        entry.lasts_as_long_as(self)
+        self.handle = library().dt_cache_new(segment, slots)
         if not self.handle:
             entry.release()
             raise MemoryError("no memory for keys and values")
@@ -89,7 +92,7 @@ class NativeCache:
     @property
     def nbytes(self) -> int:
         """Bytes reserved; pages are touched as the sequence grows."""
-        return int(library().dt_cache_bytes(self.handle))
+        return self._nbytes
 
     def reusable(self, slots: int) -> int:
         """All of them: every slot stands by itself."""
@@ -106,6 +109,10 @@ class NativeCache:
         if sources:
             slots = (c.c_int32 * len(sources))(*sources)
             library().dt_cache_move(self.handle, slots, len(slots), target)
+
+
+def _touched(cache: NativeCache | None) -> int:
+    return int(library().dt_cache_touched(cache.handle)) if cache and cache.handle else 0
 
 
 class NativeSegment:
@@ -126,7 +133,7 @@ class NativeSegment:
         self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
         self._borrowed = packer.borrowed
         self._blocks = (Block * len(blocks))(*map(packer.block, blocks))
-        self._ropes = RopeTables(packer.ropes)
+        self._ropes = RopeTables(packer.ropes, account)
         self._struct = SegmentStruct(
             blocks=len(blocks),
             hidden=config.hidden_size,
@@ -152,13 +159,15 @@ class NativeSegment:
             tied = head and config.tie_word_embeddings
             self._struct.embedding = self._struct.head if tied else packer.matrix(EMBEDDING)
         self._argument = c.byref(self._struct)
+        self._scratch = Scratch(self._struct, account)
         self._arrays = self._new_arrays(KEPT_ROWS, KEPT_ROWS)
         self._draft_call: DraftCall | None = None
         self._verify_call: VerifyCall | None = None
 
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
         vocab = self._config.vocab_size if self._struct.head.data else None
-        return StepArrays(self._range, rows, self._config.hidden_size, logit_rows, vocab)
+        width = self._config.hidden_size
+        return StepArrays(self._range, rows, width, logit_rows, vocab, self._account)
 
     @property
     def struct(self) -> SegmentStruct:
@@ -211,7 +220,8 @@ class NativeSegment:
         if not isinstance(cache, NativeCache):
             raise TypeError("the cache belongs to another backend")
         if self._draft_call is None:
-            self._draft_call = DraftCall(self._pool.handle, self._argument)
+            self._draft_call = DraftCall(self._pool.handle, self._argument, self._account)
+        self._scratch.use(max(len(pending), budget.width))
         return self._draft_call(cache.handle, committed, slots, pending, ranking, budget)
 
     def verify(
@@ -232,7 +242,8 @@ class NativeSegment:
         if self._verify_call is None:
             config = self._config
             size = config.hidden_size, config.vocab_size
-            self._verify_call = VerifyCall(self._pool.handle, self._argument, *size)
+            self._verify_call = VerifyCall(self._pool.handle, self._argument, *size, self._account)
+        self._scratch.use(len(nodes))
         draws.ask(nodes, parents, tokens, limit=limit, stop_ids=stop_ids)
         return self._verify_call(cache.handle, committed, draws)
 
@@ -245,6 +256,7 @@ class NativeSegment:
         if rows > KEPT_ROWS:
             wanted = rows if step.logit_rows is None else len(step.logit_rows)
             arrays = self._new_arrays(rows, wanted)
+        self._scratch.use(rows)
         output = arrays.prepare(step, hidden)
         handles = self._pool.handle, self._argument, cache.handle
         if result := library().dt_forward_tree(*handles, *arrays.arguments):

@@ -7,7 +7,9 @@ import ctypes as c
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.ledger import Account
 from engine.backend.native.library import StepStruct, pointer
+from engine.backend.native.memory import reserve_rows
 from engine.backend.segment import Floats, SegmentOutput
 from engine.backend.step import Step
 
@@ -21,18 +23,27 @@ class StepArrays:
         width: hidden size.
         logit_rows: most rows whose logits are wanted.
         vocab: vocabulary size; None for a segment without a head.
+        account: where they are entered.
     """
 
     def __init__(
-        self, blocks: range, rows: int, width: int, logit_rows: int, vocab: int | None
+        self,
+        blocks: range,
+        rows: int,
+        width: int,
+        logit_rows: int,
+        vocab: int | None,
+        account: Account,
     ) -> None:
         self._blocks, self._width, self._rows = blocks, width, rows
         ints: NDArray[np.int32] = np.zeros((3, rows), dtype=np.int32)
         self._tokens, self._some_rows, self._all_rows = ints
         self._all_rows[:] = range(rows)
         self._which_rows = pointer(self._some_rows), pointer(self._all_rows)
-        self._hidden = np.empty((rows, width), dtype=np.float32)
-        self._logits = None if vocab is None else np.empty((logit_rows, vocab), dtype=np.float32)
+        self._hidden_rows, self._hidden = reserve_rows(account, rows, width)
+        self._logits: Floats | None = None
+        if vocab is not None:
+            self._logits_rows, self._logits = reserve_rows(account, logit_rows, vocab)
         self._local_taps = ints[0, :0]
         self._struct = StepStruct(
             tokens=pointer(self._tokens),
@@ -54,6 +65,7 @@ class StepArrays:
         rows, nodes, native = len(step.tokens), len(step.parents), self._struct
         if nodes > len(self._parents):
             self._reserve_parents(nodes)
+        self._hidden_rows.extend(rows)
         self._tokens[:rows] = step.tokens
         self._parents[:nodes] = step.parents
         native.rows, native.hidden_in = rows, pointer(hidden)
@@ -72,6 +84,7 @@ class StepArrays:
             count, self._struct.logit_rows = len(step.logit_rows), some
             self._some_rows[:count] = step.logit_rows
         self._struct.logit_count = count
+        self._logits_rows.extend(count)
         return count
 
     def _prepare_taps(self, wanted: tuple[int, ...], rows: int) -> dict[int, Floats]:

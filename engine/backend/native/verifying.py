@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.backend.ledger import Account
 from engine.backend.native.library import StepStruct, library, pointer
+from engine.backend.native.memory import reserve_rows
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.segment import Verified
 
@@ -22,10 +24,11 @@ class VerifyCall:
         segment: a reference to the segment's structure.
         width: hidden size.
         vocab: vocabulary size.
+        account: where its memory is entered.
     """
 
-    def __init__(self, pool: int, segment: Any, width: int, vocab: int) -> None:  # noqa: ANN401 (ctypes has no name for it)
-        self._before = pool, segment
+    def __init__(self, pool: int, segment: Any, width: int, vocab: int, account: Account) -> None:  # noqa: ANN401 (ctypes has no name for it)
+        self._before, self._account = (pool, segment), account
         self._width, self._vocab = width, vocab
         self._step = StepStruct()
         self._argument = c.byref(self._step)
@@ -37,6 +40,8 @@ class VerifyCall:
         count = asked.nodes
         if count > self._rows:
             self._reserve(2 * count)
+        self._hidden_rows.extend(count)
+        self._logits_rows.extend(count)
         step.rows = step.logit_count = count
         step.tokens, asked.logits = asked.tokens, self._logits_at
         after = cache, self._argument, committed, draws.handle, draws.argument
@@ -46,8 +51,8 @@ class VerifyCall:
         """Room for trees of so many nodes; memory is touched as far as it is used."""
         self._rows = rows
         self._all_rows = np.arange(rows, dtype=np.int32)
-        self._hidden = np.empty((rows, self._width), dtype=np.float32)
-        self._logits = np.empty((rows, self._vocab), dtype=np.float32)
+        self._hidden_rows, self._hidden = reserve_rows(self._account, rows, self._width)
+        self._logits_rows, self._logits = reserve_rows(self._account, rows, self._vocab)
         self._logits_at = pointer(self._logits)
         self._step.logit_rows, self._step.logits = pointer(self._all_rows), self._logits_at
         self._step.hidden_out = pointer(self._hidden)
