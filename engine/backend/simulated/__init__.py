@@ -1,0 +1,1 @@
+"""A simulated accelerator: one core of the CPU that plays a graphics card, declared as it likes."""

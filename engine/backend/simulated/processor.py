@@ -1,0 +1,154 @@
+"""What computes in a simulated accelerator: one call after the other, on a core of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Event, Lock
+from time import perf_counter, sleep
+from types import TracebackType
+from typing import Self
+
+from engine.backend.simulated.spec import SimulatedSpec, simulated_name, simulated_speeds
+from engine.errors import DeviceLost
+from engine.language import tr
+
+PATIENCE_S = 0.05
+"""A waiting call asks so often whether the user has stopped it."""
+SPIN_S = 150e-6
+"""The last moments of a wait are not slept: sleepers wake up late by about as much."""
+
+
+@dataclass(slots=True)
+class Copies:
+    """Copies over the link in one direction."""
+
+    count: int = 0
+    nbytes: int = 0
+
+    def add(self, nbytes: int) -> None:
+        """Count one."""
+        self.count += 1
+        self.nbytes += nbytes
+
+
+class Processor:
+    """Serves one call at a time: `with processor: ...`, which ends when its declared time is over.
+
+    Inside, the calling thread has the device's core, and tells what the call is worth: `computes`,
+    `receives`, `sends`.
+
+    Args:
+        spec: what the device declares.
+
+    Attributes:
+        speeds, link: the same, as the cost model sees it.
+        core: what it computes on; None where threads cannot choose, or there is one core only.
+        interrupted: asked while a call waits for its declared time; true ends the waiting.
+        received, sent: copies to the device and from it.
+        busy_s: seconds of all calls so far.
+        declared_s: what they took as declared.
+    """
+
+    def __init__(self, spec: SimulatedSpec) -> None:
+        self.speeds, self.link = simulated_speeds(spec)
+        self.core = _last_core()
+        self.interrupted: Callable[[], bool] = lambda: False
+        self.received, self.sent = Copies(), Copies()
+        self.busy_s = self.declared_s = 0.0
+        self._lock = Lock()
+        self._lost = Event()
+        self._start = self._declared = 0.0
+        self._before: Iterable[int] | None = None
+
+    def lose(self) -> None:
+        """From now on nothing answers any more, a call on its way included."""
+        self._lost.set()
+
+    def check(self) -> None:
+        """Raise `DeviceLost` if it is."""
+        if self._lost.is_set():
+            raise DeviceLost(
+                tr("{device} does not answer any more.").format(device=simulated_name()),
+                tr("Load the model again: it then runs on what is left."),
+            )
+
+    def computes(self, seconds: float) -> None:
+        """The call takes so long, beside being called."""
+        self._declared += seconds
+
+    def receives(self, nbytes: int) -> None:
+        """A copy to the device."""
+        self.received.add(nbytes)
+        self._declared += self.link.latency_s + nbytes / self.link.to_bytes_per_s
+
+    def sends(self, nbytes: int) -> None:
+        """A copy back."""
+        self.sent.add(nbytes)
+        self._declared += self.link.latency_s + nbytes / self.link.from_bytes_per_s
+
+    def __enter__(self) -> Self:
+        self._lock.acquire()
+        try:
+            self.check()
+        except DeviceLost:
+            self._lock.release()
+            raise
+        self._start, self._declared = perf_counter(), self.speeds.forward_s
+        self._take_core()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self._wait(self._start + self._declared)
+                self.check()
+        finally:
+            self._leave_core()
+            self.declared_s += self._declared
+            self.busy_s += perf_counter() - self._start
+            self._lock.release()
+
+    def _wait(self, end: float) -> None:
+        while (left := end - perf_counter()) > 0 and not self._lost.is_set():
+            if left <= SPIN_S:
+                sleep(0)
+            elif self.interrupted():
+                return
+            else:
+                self._lost.wait(min(left - SPIN_S, PATIENCE_S))
+
+    if sys.platform == "linux":
+
+        def _take_core(self) -> None:
+            if self.core is not None:
+                self._before = os.sched_getaffinity(0)
+                with suppress(OSError):  # it was taken from the process
+                    os.sched_setaffinity(0, {self.core})
+
+        def _leave_core(self) -> None:
+            if self._before is not None:
+                with suppress(OSError):
+                    os.sched_setaffinity(0, self._before)
+                self._before = None
+
+    else:
+
+        def _take_core(self) -> None: ...
+
+        def _leave_core(self) -> None: ...
+
+
+def _last_core() -> int | None:
+    if sys.platform != "linux":
+        return None
+    cores = os.sched_getaffinity(0)
+    return max(cores) if len(cores) > 1 else None

@@ -1,0 +1,197 @@
+"""Segments of the simulated accelerator: native ones on one thread, which keep declared time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
+from engine.backend.segment import (
+    DraftedTree,
+    Draws,
+    Floats,
+    Ranking,
+    SegmentCache,
+    SegmentOutput,
+    TreeBudget,
+    Verified,
+    Weights,
+)
+from engine.backend.simulated.processor import Processor
+from engine.backend.simulated.work import Work, work_of
+from engine.backend.step import Step
+from engine.language import tr
+from engine.model.config import ModelConfig
+
+_TOKEN, _NODE = 4, 16
+"""Bytes that cross the link: a token's id; a drafted node's token, parent and score."""
+
+
+class SimulatedBackend:
+    """Compiles simulated segments.
+
+    Args:
+        backend: compiles the native ones inside.
+        processor: what computes.
+    """
+
+    def __init__(self, backend: NativeBackend, processor: Processor) -> None:
+        self._backend, self._processor = backend, processor
+
+    def compile(
+        self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
+    ) -> SimulatedSegment:
+        """Build the segment `blocks`, with the embedding before and the head after it if asked."""
+        self._processor.check()
+        native = self._backend.compile(config, weights, blocks, embed=embed, head=head)
+        return SimulatedSegment(native, self._processor)
+
+
+class SimulatedCache:
+    """Keys and values of one sequence on the device."""
+
+    def __init__(self, native: NativeCache, work: Work, processor: Processor) -> None:
+        self.native = native
+        self._per_token, self._processor = work.kv_bytes, processor
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes reserved."""
+        return self.native.nbytes
+
+    def reusable(self, slots: int) -> int:
+        """As many as the native cache can go back to."""
+        return self.native.reusable(slots)
+
+    def copy_prefix(self, other: SegmentCache, slots: int) -> None:
+        """Take over the first `slots` slots of another cache."""
+        with self._processor:
+            self.native.copy_prefix(_cache(other), slots)
+            self._copies(slots)
+
+    def move(self, sources: Sequence[int], target: int) -> None:
+        """Copy the slots `sources` to target, target + 1, ..."""
+        with self._processor:
+            self.native.move(sources, target)
+            self._copies(len(sources))
+
+    def _copies(self, slots: int) -> None:
+        """Reads and writes so many slots."""
+        processor = self._processor
+        processor.computes(2 * slots * self._per_token / processor.speeds.read_bytes_per_s)
+
+
+class SimulatedSegment:
+    """See `engine.backend.segment.Segment`, `TreeDrafting` and `TreeVerifying`."""
+
+    def __init__(self, native: NativeSegment, processor: Processor) -> None:
+        self._native, self._processor = native, processor
+        self._work = work_of(native.struct)
+
+    @property
+    def blocks(self) -> range:
+        """The decoder blocks it computes."""
+        return self._native.blocks
+
+    @property
+    def device(self) -> str:
+        """Device name for people."""
+        return tr("simulated GPU")
+
+    @property
+    def signature(self) -> str:
+        """What the arithmetic depends on."""
+        return f"sim:{self._native.signature.removeprefix('cpu:')}"
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights held."""
+        return self._native.weight_bytes
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Those of them that lie in files."""
+        return self._native.mapped_bytes
+
+    def new_cache(self, slots: int) -> SimulatedCache:
+        """An empty cache with room for `slots` tokens."""
+        self._processor.check()
+        return SimulatedCache(self._native.new_cache(slots), self._work, self._processor)
+
+    def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
+        """One forward; tokens or hidden states go in, hidden states or logits and taps come out."""
+        rows = len(step.tokens)
+        with self._processor as device:
+            device.receives(_TOKEN * rows if hidden is None else hidden.nbytes)
+            output = self._native.run(step, _cache(cache), hidden)
+            logits = output.logits
+            self._computes(rows, 0 if logits is None else len(logits), step.first_slot + rows)
+            results = output.hidden if logits is None else logits
+            for nbytes in (results.nbytes, *(tap.nbytes for tap in output.taps.values())):
+                if nbytes:
+                    device.sends(nbytes)
+        return output
+
+    def draft(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: TreeBudget,
+    ) -> DraftedTree:
+        """One call: only the tree comes back."""
+        with self._processor as device:
+            device.receives(_TOKEN * len(pending))
+            tree = self._native.draft(_cache(cache), committed, slots, pending, ranking, budget)
+            tokens = committed + len(pending)
+            self._computes(len(pending), 1, tokens)
+            for rows in _levels(tree.staged_parents):
+                tokens += rows
+                self._computes(rows, rows, tokens)
+            device.sends(_NODE * len(tree.tokens))
+        return tree
+
+    def verify(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        nodes: Sequence[int],
+        parents: Sequence[int],
+        draws: Draws,
+        tokens: Sequence[int],
+        *,
+        limit: int,
+        stop_ids: Collection[int],
+    ) -> Verified:
+        """One call: only the path and the draws come back."""
+        native, rows = self._native, len(nodes)
+        with self._processor as device:
+            device.receives(_TOKEN * rows)
+            verified = native.verify(
+                _cache(cache), committed, nodes, parents, draws, tokens,
+                limit=limit, stop_ids=stop_ids,
+            )  # fmt: skip
+            self._computes(rows, rows, committed + rows)
+            device.sends(_TOKEN * (len(verified.path) + len(verified.tokens)))
+        return verified
+
+    def _computes(self, rows: int, logit_rows: int, tokens: int) -> None:
+        device = self._processor
+        device.computes(self._work.seconds(rows, logit_rows, tokens, device.speeds))
+
+
+def _cache(cache: SegmentCache) -> NativeCache:
+    if not isinstance(cache, SimulatedCache):
+        raise TypeError("the cache belongs to another backend")
+    return cache.native
+
+
+def _levels(parents: Sequence[int]) -> list[int]:
+    """How many nodes lie on each level below the root; a parent comes before its children."""
+    depths: list[int] = []
+    for parent in parents:
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    counts = Counter(depths)
+    return [counts[depth] for depth in range(len(counts))]

@@ -1,0 +1,100 @@
+"""What a forward on the simulated accelerator reads, and how long that takes as declared. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.backend.native.library import Block, Format, Matrix, Mlp, SegmentStruct, library
+from engine.backend.native.matrix import NATIVE_KINDS
+from engine.plan.speeds import DeviceSpeeds
+
+_KIND_OF: dict[Format, str] = {fmt: kind for kind, fmt in NATIVE_KINDS.items()}
+_KV_NUMBER = 2
+"""Bytes of a number among keys and values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Bytes of weights of one type; `chosen` is the share of them that a row goes through."""
+
+    kind: str
+    nbytes: int
+    chosen: float = 1.0
+
+    def seconds(self, rows: int, speeds: DeviceSpeeds) -> float:
+        """Of the products with so many rows; experts are chosen at random."""
+        share = 1 - (1 - self.chosen) ** rows
+        return self.nbytes * share * speeds.product(self.kind).seconds_per_byte(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a segment's forwards read.
+
+    Attributes:
+        blocks: weights of all blocks.
+        head: weights of the head.
+        kv: for every block, bytes of a token's keys and values, and the tokens seen; 0: all.
+    """
+
+    blocks: tuple[Reads, ...]
+    head: tuple[Reads, ...]
+    kv: tuple[tuple[int, int], ...]
+
+    def seconds(self, rows: int, logit_rows: int, tokens: int, speeds: DeviceSpeeds) -> float:
+        """Of one forward, without the call itself and without copies.
+
+        Args:
+            rows: new tokens.
+            logit_rows: those whose logits are wanted.
+            tokens: of the sequence, the new ones included.
+            speeds: of the device.
+        """
+        products = sum(read.seconds(rows, speeds) for read in self.blocks)
+        if logit_rows:
+            products += sum(read.seconds(logit_rows, speeds) for read in self.head)
+        keys = sum(nbytes * min(window or tokens, tokens) for nbytes, window in self.kv)
+        return products + keys * speeds.attending.seconds_per_byte(rows)
+
+    @property
+    def kv_bytes(self) -> int:
+        """Keys and values of one token in all blocks."""
+        return sum(nbytes for nbytes, _ in self.kv)
+
+
+def work_of(segment: SegmentStruct) -> Work:
+    """What a native segment reads."""
+    blocks = [segment.block[index] for index in range(segment.blocks)]
+    per_token = 2 * _KV_NUMBER * segment.kv_heads * segment.head_dim
+    return Work(
+        blocks=_summed([read for block in blocks for read in _block(block)]),
+        head=_summed([*_matrices([segment.head])]),
+        kv=tuple((per_token, block.window) for block in blocks),
+    )
+
+
+def _block(block: Block) -> Iterator[Reads]:
+    experts = block.experts
+    yield from _matrices([*block.qkv, block.out, *_mlp(block.mlp), experts.router])
+    for index in range(experts.count):
+        yield from _matrices(_mlp(experts.expert[index]), experts.used / experts.count)
+
+
+def _mlp(mlp: Mlp) -> list[Matrix]:
+    return [*mlp.gate_up, mlp.down]
+
+
+def _matrices(matrices: Sequence[Matrix], chosen: float = 1.0) -> Iterator[Reads]:
+    for matrix in matrices:
+        if matrix.rows:
+            nbytes = library().dt_packed_bytes(matrix.format, matrix.rows, matrix.cols)
+            yield Reads(_KIND_OF[Format(matrix.format)], nbytes, chosen)
+
+
+def _summed(reads: Sequence[Reads]) -> tuple[Reads, ...]:
+    sums: Counter[tuple[str, float]] = Counter()
+    for read in reads:
+        sums[read.kind, read.chosen] += read.nbytes
+    return tuple(Reads(kind, nbytes, chosen) for (kind, chosen), nbytes in sums.items())
