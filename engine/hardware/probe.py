@@ -1,15 +1,91 @@
-"""What is here."""
+"""What is here: the processor, its memory, and every accelerator that the system knows.
+
+Never on the window's thread: where there is an accelerator that the installed torch is built for,
+the first probe imports torch (a second or two) and starts its drivers. On a machine without one a
+probe takes a millisecond or two, 20 ms the first time. A later one on a machine with NVIDIA's cards
+adds a start of their management library and ten questions for each card.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
+from engine.hardware import cores_macos
+from engine.hardware.accelerators import Seen, combine
 from engine.hardware.host import probe_host
-from engine.plan.machine import Accelerator, Machine
+from engine.hardware.nvml import Lost, Nvml, NvmlFacts, Unavailable
+from engine.hardware.pci_gpus import pci_gpus
+from engine.hardware.system_files import LINUX, SystemFiles
+from engine.hardware.torch_build import torch_build
+from engine.hardware.torch_devices import TorchSight, look
+from engine.hardware.windows_gpus import windows_gpus
+from engine.language import tr
+from engine.plan.machine import Accelerator, Machine, Vendor
 
-__all__ = ["probe_host", "probe_machine"]
+__all__ = ["probe_accelerators", "probe_host", "probe_machine"]
+
+_one_at_a_time = threading.Lock()
 
 
 def probe_machine(simulated: Sequence[Accelerator] = ()) -> Machine:
-    """Ask the system and its drivers, after which `simulated` accelerators are listed."""
-    return Machine(probe_host(), tuple(simulated))
+    """Ask the system and its drivers; `simulated` accelerators are listed after the real ones.
+
+    Memory is as it is now, so the engine probes before every load.
+    """
+    host = probe_host()
+    return Machine(host, (*probe_accelerators(host.memory_available), *simulated))
+
+
+def probe_accelerators(host_available: int | None = None) -> tuple[Accelerator, ...]:
+    """All accelerators, also those that cannot be used, with the reason.
+
+    Args:
+        host_available: bytes of the host's memory, for accelerators that work in it.
+    """
+    with _one_at_a_time:
+        seen = _ask_drivers(SystemFiles())
+        return combine(replace(seen, torch=_ask_torch(seen), host_available=host_available))
+
+
+def _ask_drivers(files: SystemFiles) -> Seen:
+    processor = cores_macos.text("machdep.cpu.brand_string")
+    seen = Seen(
+        gpus=pci_gpus(files) if LINUX else windows_gpus(),
+        build=torch_build(),
+        apple=processor if processor.startswith("Apple") else "",
+    )
+    try:
+        with Nvml() as library:
+            seen = replace(seen, driver=library.driver, cuda=library.cuda)
+            facts: list[NvmlFacts] = []
+            for card in library.cards():
+                try:
+                    facts.append(card.facts(os.getpid()))
+                except Lost as trouble:  # the others may be well
+                    seen = replace(seen, nvidia_trouble=_lost(trouble))
+            return replace(seen, nvidia=tuple(facts))
+    except Unavailable as trouble:
+        return replace(seen, nvidia_trouble=str(trouble))
+    except Lost as trouble:
+        return replace(seen, nvidia_trouble=_lost(trouble))
+
+
+def _lost(trouble: Lost) -> str:
+    return tr("NVIDIA's driver has lost it: {words}").format(words=trouble)
+
+
+def _ask_torch(seen: Seen) -> TorchSight | None:
+    """Asked only if there is an accelerator that this torch is built for."""
+    if seen.build is None:
+        return None
+    present = {gpu.vendor for gpu in seen.gpus} | ({Vendor.NVIDIA} if seen.nvidia else set())
+    if seen.build.vendor not in present and not seen.apple:
+        return None
+    try:
+        return look(importlib.import_module("torch"))
+    except (ImportError, OSError) as error:  # a broken installation; its first line tells most
+        return TorchSight(complaint=str(error).strip().partition("\n")[0])

@@ -34,6 +34,13 @@ class SystemFiles:
         except ValueError:
             return None
 
+    def link(self, path: str) -> str:
+        """The last part of what a link points to; empty where there is no such link."""
+        try:
+            return (self.root / path).readlink().name
+        except OSError:
+            return ""
+
     def names(self, folder: str) -> tuple[str, ...]:
         """What is in a folder, in order; nothing where there is no such folder."""
         try:

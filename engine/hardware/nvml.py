@@ -1,0 +1,310 @@
+"""NVIDIA's management library: what it says of each card, asked with care.
+
+It answers without a CUDA context and whether or not torch can use a card. Any call may fail on any
+card: a question that a card cannot answer is asked once, and a card that is lost raises `Lost`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Self
+
+from engine.language import tr
+from engine.plan.machine import Missing, PcieLink
+
+
+class Unavailable(Exception):
+    """The library cannot be used; the text says why.
+
+    Attributes:
+        absent: there is no driver of NVIDIA's at all, as on most machines.
+    """
+
+    def __init__(self, reason: str, *, absent: bool = False) -> None:
+        super().__init__(reason)
+        self.absent = absent
+
+
+class Lost(Exception):
+    """A card, or the driver, went away: unplugged, crashed, unloaded, reset."""
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlFacts:
+    """What does not change from one moment to the next, and the memory now; bytes.
+
+    Attributes:
+        name: as NVIDIA sells it.
+        uuid: "GPU-...", or "MIG-..." of a part of a card.
+        bus: "0000:01:00.0".
+        total: its memory.
+        free: what nobody holds.
+        ours: what this process holds, context included, where the driver tells.
+        capability: CUDA's compute capability.
+    """
+
+    name: str
+    uuid: str
+    bus: str
+    total: int | None
+    free: int | None
+    ours: int | None
+    capability: tuple[int, int] | None
+    link: PcieLink
+    missing: tuple[Missing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlReading:
+    """What a card is doing: percent, bytes, degrees Celsius, watts. None: it does not tell."""
+
+    percent: float | None
+    used: int | None
+    ours: int | None
+    total: int | None
+    temperature: float | None
+    power: float | None
+
+
+@dataclass(slots=True)
+class NvmlCard:
+    """One card, or one of the parts that it is divided into (MIG)."""
+
+    library: ModuleType
+    handle: Any
+    parent: Any = None
+    """Of a part: the whole card's handle, which alone knows the bus."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """What this card does not tell, and why; it is not asked again."""
+    uuid: str = ""
+    bus: str = ""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        whole = self.handle if self.parent is None else self.parent
+        self.uuid = self.ask("identity", "nvmlDeviceGetUUID", self.handle) or ""
+        self.name = self.ask("name", "nvmlDeviceGetName", self.handle) or ""
+        pci = self.ask("bus", "nvmlDeviceGetPciInfo_v3", whole)
+        if pci is not None:
+            self.bus = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
+
+    def facts(self, process: int) -> NvmlFacts:
+        """All of them; `process` is the one that asks.
+
+        Raises:
+            Lost: the card went away.
+        """
+        whole = self.handle if self.parent is None else self.parent
+        memory = self.ask("memory_total", "nvmlDeviceGetMemoryInfo", self.handle)
+        capability = self.ask("architecture", "nvmlDeviceGetCudaComputeCapability", whole)
+        link = PcieLink(
+            generation=self.ask("link", "nvmlDeviceGetCurrPcieLinkGeneration", whole),
+            width=self.ask("link", "nvmlDeviceGetCurrPcieLinkWidth", whole),
+            max_generation=self.ask("link", "nvmlDeviceGetMaxPcieLinkGeneration", whole),
+            max_width=self.ask("link", "nvmlDeviceGetMaxPcieLinkWidth", whole),
+        )
+        return NvmlFacts(
+            name=self.name,
+            uuid=self.uuid,
+            bus=self.bus,
+            total=None if memory is None else int(memory.total),
+            free=None if memory is None else int(memory.free),
+            ours=self.held_by(process),
+            capability=capability,
+            link=link,
+            missing=self.missing(),
+        )
+
+    def reading(self, process: int) -> NvmlReading:
+        """What it is doing now.
+
+        Raises:
+            Lost: the card went away.
+        """
+        busy = self.ask("percent", "nvmlDeviceGetUtilizationRates", self.handle)
+        memory = self.ask("memory_used", "nvmlDeviceGetMemoryInfo", self.handle)
+        milliwatts = self.ask("power", "nvmlDeviceGetPowerUsage", self.handle)
+        return NvmlReading(
+            percent=None if busy is None else float(busy.gpu),
+            used=None if memory is None else int(memory.total - memory.free),
+            ours=self.held_by(process),
+            total=None if memory is None else int(memory.total),
+            temperature=self.ask(
+                "temperature",
+                "nvmlDeviceGetTemperature",
+                self.handle,
+                self.library.NVML_TEMPERATURE_GPU,
+            ),
+            power=None if milliwatts is None else milliwatts / 1000,
+        )
+
+    def held_by(self, process: int) -> int | None:
+        """What a process holds on it, its context included.
+
+        None where the driver does not tell: most cards on Windows, and containers, where it knows
+        processes by other numbers.
+        """
+        listed = self.ask("memory_ours", "nvmlDeviceGetComputeRunningProcesses_v3", self.handle)
+        for entry in listed or ():
+            if entry.pid == process and entry.usedGpuMemory is not None:
+                return int(entry.usedGpuMemory)
+        return None
+
+    def missing(self) -> tuple[Missing, ...]:
+        """What it did not tell so far."""
+        return tuple(Missing(fact, reason) for fact, reason in self.reasons.items())
+
+    def ask(self, fact: str, function: str, *arguments: Any) -> Any:  # noqa: ANN401
+        """The answer of one of the library's functions; None where there is none.
+
+        Raises:
+            Lost: the card went away.
+        """
+        if fact in self.reasons:
+            return None
+        try:
+            return getattr(self.library, function)(*arguments)
+        except self.library.NVMLError as error:
+            if error.value in _lost(self.library):
+                raise Lost(_text(error)) from error
+            self.reasons[fact] = _reason(self.library, error)
+        except (AttributeError, TypeError, ValueError, OSError) as error:
+            self.reasons[fact] = _unexpected(error)
+        return None
+
+
+class Nvml:
+    """The library, open until `close`. Several may be open at once; the library counts them."""
+
+    def __init__(self) -> None:
+        """Find and start the library; some milliseconds, more where no card was in use.
+
+        Raises:
+            Unavailable: there is none, or it does not work.
+        """
+        try:
+            # 7,000 lines, so only when somebody asks for accelerators.
+            import pynvml  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise Unavailable(tr("nvidia-ml-py is not installed"), absent=True) from error
+        self._library: ModuleType = pynvml
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            raise _unavailable(pynvml, error) from error
+        except (AttributeError, OSError) as error:
+            raise Unavailable(_unexpected(error)) from error
+        self.driver = self._about("nvmlSystemGetDriverVersion", "")
+        cuda: int = self._about("nvmlSystemGetCudaDriverVersion_v2", 0)
+        self.cuda: tuple[int, int] | None = (cuda // 1000, cuda % 1000 // 10) if cuda else None
+        """The newest CUDA that this driver can serve."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def cards(self) -> list[NvmlCard]:
+        """Every card that answers, in the driver's order; a divided one as its parts.
+
+        Raises:
+            Lost: the driver went away.
+        """
+        count = self._enumerate(self._library.nvmlDeviceGetCount)
+        found: list[NvmlCard] = []
+        for index in range(count or 0):
+            handle = self._enumerate(self._library.nvmlDeviceGetHandleByIndex, index)
+            with contextlib.suppress(Lost):
+                if handle is not None:
+                    card = NvmlCard(self._library, handle)
+                    found += self._parts(card) or [card]
+        return found
+
+    def close(self) -> None:
+        """Let go of the library, and so of the cards: one that may sleep can do so."""
+        with contextlib.suppress(self._library.NVMLError):
+            self._library.nvmlShutdown()
+
+    def _parts(self, card: NvmlCard) -> list[NvmlCard]:
+        mode = card.ask("parts", "nvmlDeviceGetMigMode", card.handle)
+        card.reasons.pop("parts", None)  # most cards cannot be divided, which is nothing to tell
+        if not mode or not mode[0]:
+            return []
+        most = self._enumerate(self._library.nvmlDeviceGetMaxMigDeviceCount, card.handle) or 0
+        handles = (
+            self._enumerate(self._library.nvmlDeviceGetMigDeviceHandleByIndex, card.handle, index)
+            for index in range(most)
+        )
+        return [
+            NvmlCard(self._library, handle, card.handle) for handle in handles if handle is not None
+        ]
+
+    def _enumerate(self, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+        """An answer, or None of a card that this user may not see or that does not work."""
+        try:
+            return function(*arguments)
+        except self._library.NVMLError as error:
+            if error.value in {
+                self._library.NVML_ERROR_UNINITIALIZED,
+                self._library.NVML_ERROR_DRIVER_NOT_LOADED,
+            }:
+                raise Lost(_text(error)) from error
+            return None
+
+    def _about(self, function: str, default: Any) -> Any:  # noqa: ANN401
+        try:
+            return getattr(self._library, function)()
+        except (self._library.NVMLError, AttributeError, UnicodeDecodeError):
+            return default
+
+
+def _lost(library: ModuleType) -> frozenset[int]:
+    return frozenset(
+        {
+            library.NVML_ERROR_UNINITIALIZED,
+            library.NVML_ERROR_DRIVER_NOT_LOADED,
+            library.NVML_ERROR_GPU_IS_LOST,
+            library.NVML_ERROR_RESET_REQUIRED,
+            library.NVML_ERROR_GPU_NOT_FOUND,
+            library.NVML_ERROR_UNKNOWN,
+        }
+    )
+
+
+def _reason(library: ModuleType, error: Any) -> str:  # noqa: ANN401
+    match error.value:
+        case library.NVML_ERROR_NOT_SUPPORTED:
+            return tr("this card's driver does not tell")
+        case library.NVML_ERROR_NO_PERMISSION:
+            return tr("the system does not let this user ask")
+        case library.NVML_ERROR_FUNCTION_NOT_FOUND:
+            return tr("this card's driver is too old to tell")
+        case _:
+            return _unexpected(error)
+
+
+def _unavailable(library: ModuleType, error: Any) -> Unavailable:  # noqa: ANN401
+    match error.value:
+        case library.NVML_ERROR_LIBRARY_NOT_FOUND:
+            return Unavailable(tr("NVIDIA's driver is not installed"), absent=True)
+        case library.NVML_ERROR_DRIVER_NOT_LOADED:
+            return Unavailable(tr("NVIDIA's driver is installed, but not running"))
+        case library.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+            reason = tr("NVIDIA's driver was updated and works again after the next restart")
+            return Unavailable(reason)
+        case library.NVML_ERROR_NO_PERMISSION:
+            return Unavailable(tr("the system does not let this user ask NVIDIA's driver"))
+        case _:
+            return Unavailable(_unexpected(error))
+
+
+def _unexpected(error: Exception) -> str:
+    return tr("NVIDIA's driver answered: {answer}").format(answer=_text(error))
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__

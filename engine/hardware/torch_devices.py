@@ -1,0 +1,202 @@
+"""The accelerators that torch can use. No function here opens a context on one of them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from engine.language import tr
+from engine.plan.machine import Vendor
+
+
+@dataclass(frozen=True, slots=True)
+class TorchDevice:
+    """One that torch lists; bytes.
+
+    Attributes:
+        device: torch's name of it.
+        uuid: without "GPU-", in small letters; empty where torch does not tell.
+        bus: "0000:01:00.0"; likewise.
+        total: memory that torch could use.
+        ours: what torch's allocator holds.
+        architecture: "8.9", "gfx1100".
+        integrated: it works in the host's memory.
+        unusable: why torch cannot compute on it although it lists it.
+        free: what could be had now, where only torch can tell.
+    """
+
+    device: str
+    name: str
+    vendor: Vendor
+    uuid: str = ""
+    bus: str = ""
+    total: int | None = None
+    ours: int = 0
+    architecture: str = ""
+    integrated: bool = False
+    unusable: str = ""
+    free: int | None = None
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TorchSight:
+    """What torch lists, and its own words where it found trouble."""
+
+    devices: tuple[TorchDevice, ...] = ()
+    complaint: str = ""
+
+
+def look(torch: ModuleType) -> TorchSight:
+    """Ask torch, imported by the caller; some 100 ms the first time (drivers start)."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        devices: list[TorchDevice] = []
+        complaint = ""
+        for find in (_cuda, _xpu, _mps):
+            try:
+                devices += find(torch)
+            # Drivers fail in many ways, and none of them may keep the rest from running.
+            except Exception as error:  # noqa: BLE001
+                complaint = complaint or _first_line(error)
+    for warning in caught:
+        complaint = complaint or _first_line(warning.message)
+    return TorchSight(tuple(devices), complaint)
+
+
+def held_by_torch(torch: ModuleType, device: str) -> int | None:
+    """Bytes that torch's allocator holds on a device; None where it does not tell."""
+    kind, _, index = device.partition(":")
+    try:
+        if kind == "mps":
+            return int(torch.mps.driver_allocated_memory())
+        room = torch.xpu if kind == "xpu" else torch.cuda
+        return int(room.memory_reserved(int(index or 0))) if room.is_initialized() else 0
+    except Exception:  # noqa: BLE001 - a device that went away raises whatever its driver likes
+        return None
+
+
+def _cuda(torch: ModuleType) -> Iterable[TorchDevice]:
+    """NVIDIA's, and AMD's under the same names."""
+    if not torch.cuda.is_available():
+        return
+    amd = bool(torch.version.hip)
+    built_for = torch.cuda.get_arch_list()
+    for index in range(torch.cuda.device_count()):
+        facts = torch.cuda.get_device_properties(index)
+        if amd:
+            architecture = str(getattr(facts, "gcnArchName", "")).partition(":")[0]
+            unusable = _not_built_for_amd(architecture, built_for)
+        else:
+            architecture = f"{facts.major}.{facts.minor}"
+            unusable = not_built_for((facts.major, facts.minor), built_for)
+        yield TorchDevice(
+            device=f"cuda:{index}",
+            name=facts.name,
+            vendor=Vendor.AMD if amd else Vendor.NVIDIA,
+            uuid=plain_uuid(str(getattr(facts, "uuid", ""))),
+            bus=_bus(facts),
+            total=int(facts.total_memory),
+            ours=held_by_torch(torch, f"cuda:{index}") or 0,
+            architecture=architecture,
+            integrated=bool(getattr(facts, "is_integrated", False)),
+            unusable=unusable,
+        )
+
+
+def _xpu(torch: ModuleType) -> Iterable[TorchDevice]:
+    """Intel's."""
+    if not hasattr(torch, "xpu") or not torch.xpu.is_available():
+        return
+    for index in range(torch.xpu.device_count()):
+        facts = torch.xpu.get_device_properties(index)
+        yield TorchDevice(
+            device=f"xpu:{index}",
+            name=facts.name,
+            vendor=Vendor.INTEL,
+            uuid=plain_uuid(str(getattr(facts, "uuid", ""))),
+            total=int(facts.total_memory),
+            ours=held_by_torch(torch, f"xpu:{index}") or 0,
+            integrated=bool(getattr(facts, "is_integrated_gpu", False)),
+            free=_free_on_xpu(torch, index),
+            driver=str(getattr(facts, "driver_version", "")),
+        )
+
+
+def _free_on_xpu(torch: ModuleType, index: int) -> int | None:
+    """Not every driver of Intel's tells."""
+    try:
+        return int(torch.xpu.mem_get_info(index)[0])
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def _mps(torch: ModuleType) -> Iterable[TorchDevice]:
+    """Apple's: one pool for processor and graphics."""
+    if torch.backends.mps.is_available():
+        yield TorchDevice(
+            device="mps",
+            name="",
+            vendor=Vendor.APPLE,
+            total=int(torch.mps.recommended_max_memory()),
+            ours=held_by_torch(torch, "mps") or 0,
+            integrated=True,
+        )
+
+
+def not_built_for(capability: tuple[int, int], built_for: list[str]) -> str:
+    """Why kernels for these architectures ("sm_86", "compute_90") do not run; empty if some do.
+
+    Machine code runs on later cards of the same generation, code for the driver to compile
+    ("compute") on all later ones.
+    """
+    machine: list[tuple[int, int]] = []
+    portable: list[tuple[int, int]] = []
+    for entry in built_for:
+        known = re.fullmatch(r"(sm|compute)_(\d+)(\d)[af]?", entry)
+        if known:
+            place = machine if known[1] == "sm" else portable
+            place.append((int(known[2]), int(known[3])))
+    if not machine and not portable:
+        return ""  # torch does not tell: let it try
+    runs = any(major == capability[0] and minor <= capability[1] for major, minor in machine)
+    if runs or any(version <= capability for version in portable):
+        return ""
+    own, first = "{}.{}".format(*capability), "{}.{}".format(*min(machine + portable))
+    if capability < min(machine + portable):
+        return tr(
+            "its compute capability {own} is older than this torch supports ({first} and later)"
+        ).format(own=own, first=first)
+    return tr("its compute capability {own} is newer than this torch supports").format(own=own)
+
+
+def plain_uuid(uuid: str) -> str:
+    """The number alone, as NVML and torch both write it: NVML puts "GPU-" or "MIG-" in front."""
+    found = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", uuid.lower())
+    return found[0] if found and found[0].strip("0-") else ""
+
+
+def _not_built_for_amd(architecture: str, built_for: list[str]) -> str:
+    known = {entry.partition(":")[0] for entry in built_for}
+    generic = any("generic" in entry for entry in known)
+    if not architecture or not known or generic or architecture in known:
+        return ""
+    return tr("this torch has no kernels for its architecture, {own}").format(own=architecture)
+
+
+def _bus(facts: Any) -> str:  # noqa: ANN401
+    """Newer versions of torch tell the address."""
+    parts = [getattr(facts, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
+    if any(not isinstance(part, int) for part in parts):
+        return ""
+    domain, bus, device = parts
+    return f"{domain:04x}:{bus:02x}:{device:02x}.0"
+
+
+def _first_line(words: object) -> str:
+    lines = str(words).strip().splitlines()
+    return lines[0] if lines else type(words).__name__
