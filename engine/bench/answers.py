@@ -18,13 +18,23 @@ from engine.model.pool import StatePool
 from engine.request import SamplingParams
 
 DEPTHS = tuple(range(1, 9))
+ROWS = (*range(1, 10), 16)
 SLACK = 16
 """Text known beyond the tokens asked for, so that no round is cut short by the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What to measure: tokens per answer, answers each way, and the probability of acceptance."""
+    """What to measure.
+
+    Attributes:
+        tokens: per answer.
+        runs: answers each way.
+        acceptance: probability of a drafted token, once all before it were accepted.
+        depths: of chains of fixed length.
+        prompt: tokens before the answer.
+        rows: of single forwards, 1 among them.
+    """
 
     tokens: int = 64
     runs: int = 5
@@ -32,6 +42,7 @@ class Wishes:
     mode: Mode = Mode.AUTO
     depths: tuple[int, ...] = DEPTHS
     prompt: int = CONTEXT
+    rows: tuple[int, ...] = ROWS
 
     @property
     def context(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from engine.backend.cpu import CpuDevice, threads_for
 from engine.backend.device import Device
@@ -34,18 +34,6 @@ class Placing:
     vram: int | None = None
     layers_on_gpu: int | None = None
 
-    def wish(self, context: int, blocks: int) -> Wish:
-        """The same for the planner."""
-        return Wish(
-            mode=self.mode,
-            context=context,
-            lookup=False,
-            forced=self.mode not in (Mode.AUTO, Mode.PLAIN),
-            vram=self.vram,
-            layers_on_gpu=blocks if self.layers_on_gpu == ALL_LAYERS else self.layers_on_gpu,
-            parallel=False,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -57,42 +45,59 @@ class Placed:
     draft: Decoder | None
 
 
-def plan_models(known: Known, target: RandomModel, acceptance: float, wish: Wish) -> Plan:
+def plan_models(
+    known: Known, target: RandomModel, placing: Placing, acceptance: float, context: int
+) -> Plan:
     """What the planner makes of it; `acceptance` is that of the target's small draft.
 
     Raises:
         UserFixable: it cannot be done.
     """
-    if wish.mode is Mode.DUO:
+    mode, layers = placing.mode, placing.layers_on_gpu
+    if mode is Mode.DUO:
         raise Absent(
             tr("Drafting and verifying at the same time is not built yet."),
             tr("Choose another mode."),
         )
-    drafts = [] if wish.mode is Mode.PLAIN else [DraftFacts(target.small_draft().facts, acceptance)]
+    drafts = [] if mode is Mode.PLAIN else [DraftFacts(target.small_draft().facts, acceptance)]
+    wish = Wish(
+        mode,
+        context,
+        lookup=False,
+        forced=mode not in (Mode.AUTO, Mode.PLAIN),
+        vram=placing.vram,
+        layers_on_gpu=target.config.num_layers if layers == ALL_LAYERS else layers,
+        parallel=False,
+    )
     return plan(*known, target.facts, drafts, wish)
 
 
-def build(plan: Plan, target: RandomModel, threads: int | None = None) -> Placed:
+def build(plan: Plan, machine: Machine, target: RandomModel, threads: int | None = None) -> Placed:
     """Open the plan's devices and fill them.
 
     Raises:
         Absent: a device is not here.
         OutOfMemory: a device's budget does not do.
     """
-    threads = threads or plan.threads or threads_for(plan.on(CPU).target)
-    devices = {CPU: CpuDevice(threads=threads)}
-    small = None
+    devices = _open(machine, replace(plan, threads=threads) if threads else plan)
+    draft = None
     if plan.draft is not None and plan.draft_device is not None:
-        draft = target.small_draft()
-        blocks = range(draft.config.num_layers)
-        small = _decoder(draft, (Share(plan.draft_device, blocks, True, True),), devices, "draft")
-    return Placed(plan, devices, _decoder(target, plan.target, devices, "target"), small)
+        model = target.small_draft()
+        whole = Share(plan.draft_device, range(model.config.num_layers), embeds=True, heads=True)
+        draft = _decoder(model, (whole,), devices, "draft")
+    return Placed(plan, devices, _decoder(target, plan.target, devices, "target"), draft)
 
 
 def _decoder(
-    model: RandomModel, shares: tuple[Share, ...], devices: Mapping[str, Device], owner: str
+    model: RandomModel, shares: Sequence[Share], devices: Mapping[str, Device], owner: str
 ) -> Decoder:
     backends = {
         share.device: devices[share.device].backend(WeightFormat.STORED, owner) for share in shares
     }
     return Decoder.placed(model.config, model.weights(), shares, backends)
+
+
+def _open(machine: Machine, plan: Plan) -> dict[str, Device]:
+    del machine
+    memory = plan.on(CPU)
+    return {CPU: CpuDevice(threads=plan.threads or threads_for(memory.target))}

@@ -10,12 +10,12 @@ from engine.bench.forward import DecoderSide, Side, forwards_in_turns, time_forw
 from engine.bench.memory_use import MemoryUse, MemoryWatch
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
-from engine.bench.placement import Known, Placing, build, plan_models
+from engine.bench.placement import Placed, build
 from engine.bench.random_model import RandomModel
 from engine.hardware.memory import give_memory_back
+from engine.plan.machine import Machine
 from engine.plan.plan import Plan
 
-VERIFY_ROWS = (*range(1, 10), 16)
 FORWARDS = 10
 """Single forwards of each size."""
 
@@ -63,25 +63,23 @@ class ShapeSpeed:
 def measure_shape(
     target: RandomModel,
     wishes: Wishes,
-    placing: Placing,
-    known: Known,
+    plan: Plan,
+    machine: Machine,
     *,
     threads: int | None = None,
     peer: bool = False,
 ) -> ShapeSpeed:
-    """Plan; then decode a text plainly, at every depth and as the controller likes, in turns.
+    """Decode a text plainly, at every depth and as the controller likes, in turns, as planned.
 
     With `peer`, llama.cpp's forwards on the CPU are timed in turns with ours.
 
     Raises:
         Absent: there is no llama.cpp here, or no such device.
-        UserFixable: there is no such plan.
     """
     if peer:
         find_interpreter()  # before minutes go into a model
-    wish = placing.wish(wishes.context, target.config.num_layers)
-    plan = plan_models(known, target, wishes.acceptance, wish)
-    bench = _Bench(target, wishes, plan, threads)
+    watch = MemoryWatch()
+    bench = _Bench(target, wishes, build(plan, machine, target, threads), watch, threads)
     for run in range(wishes.runs):
         bench.answers.run(run)
     return bench.result_beside_peer() if peer else bench.result()
@@ -89,18 +87,21 @@ def measure_shape(
 
 class _Bench:
     def __init__(
-        self, target: RandomModel, wishes: Wishes, plan: Plan, threads: int | None
+        self,
+        target: RandomModel,
+        wishes: Wishes,
+        placed: Placed,
+        watch: MemoryWatch,
+        threads: int | None,
     ) -> None:
-        self._wishes, self._threads, self._model = wishes, threads, target
-        watch = MemoryWatch()
-        self._placed = build(plan, target, threads)
-        self.answers = AnswersInTurns(self._placed.target, self._placed.draft, wishes)
-        self._watch = watch
+        self._model, self._wishes, self._placed = target, wishes, placed
+        self._watch, self._threads = watch, threads
+        self.answers = AnswersInTurns(placed.target, placed.draft, wishes)
 
     def result(self) -> ShapeSpeed:
         """Everything measured so far, and the cost of single forwards."""
         memory = self._memory()
-        times = time_forwards(self._placed.target, VERIFY_ROWS, runs=FORWARDS)
+        times = time_forwards(self._placed.target, self._wishes.rows, runs=FORWARDS)
         return self._result(memory, times.seconds)
 
     def result_beside_peer(self) -> ShapeSpeed:
@@ -112,7 +113,7 @@ class _Bench:
         weights = self._model.weights(as_stored=True)
         with llama_cpp(self._model.config, weights, self._threads) as peer:
             sides: list[Side] = [DecoderSide(self._placed.target), peer]
-            ours, theirs = forwards_in_turns(sides, VERIFY_ROWS, FORWARDS)
+            ours, theirs = forwards_in_turns(sides, self._wishes.rows, FORWARDS)
         best = attainable(theirs.seconds, draft, self._wishes.acceptance)
         beside = PeerSpeed(theirs.seconds, draft, best, peer.settings)
         return self._result(memory, ours.seconds, beside)

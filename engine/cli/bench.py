@@ -10,7 +10,14 @@ from pathlib import Path
 
 from engine.bench.prompts import first_of_each_category, read_prompts
 from engine.bench.speculate import Summary, measure, summarise
-from engine.cli import bench_formats, bench_forward, bench_quality, bench_round, bench_shapes
+from engine.cli import (
+    bench_formats,
+    bench_forward,
+    bench_predictions,
+    bench_quality,
+    bench_round,
+    bench_shapes,
+)
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_model_options,
@@ -50,6 +57,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bench_forward.add_parsers(kinds)
     bench_round.add_parser(kinds)
     bench_shapes.add_parser(kinds)
+    bench_predictions.add_parser(kinds)
     bench_quality.add_parser(kinds)
     bench_formats.add_parser(kinds)
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from engine.bench.answers import DEPTHS, Wishes
 from engine.bench.memory_use import MemoryUse
-from engine.bench.placement import Placing
+from engine.bench.placement import Placing, plan_models
 from engine.bench.random_model import RandomModel
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_speed import ShapeSpeed, measure_shape
@@ -64,11 +64,14 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         mode=mode,
         depths=(arguments.depth,) if arguments.depth else DEPTHS,
     )
+    placing = Placing(mode, arguments.vram, arguments.layers_on_gpu)
+    known = known_machine(arguments.hardware, arguments.simulate_gpu)
+    plan = plan_models(known, target, placing, wishes.acceptance, wishes.context)
     measured = measure_shape(
         target,
         wishes,
-        Placing(mode, arguments.vram, arguments.layers_on_gpu),
-        known_machine(arguments.hardware),
+        plan,
+        known[0],
         threads=arguments.threads,
         peer=arguments.peer is not None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from engine.errors import Absent
 from engine.hardware import machine_file
 from engine.hardware.probe import probe_machine
 from engine.language import tr
@@ -22,12 +23,17 @@ def add_hardware_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def known_machine(described: Path | None) -> tuple[Machine, Speeds]:
-    """The machine in a file, or this one.
+def known_machine(described: Path | None, simulated: int | None = None) -> tuple[Machine, Speeds]:
+    """The machine in a file, or this one; with a simulated accelerator of so many bytes, if asked.
 
     Raises:
         UserFixable: the file describes none.
     """
+    if simulated is not None:
+        raise Absent(
+            tr("This version runs on the CPU only: it has no accelerator, real or simulated."),
+            tr("Leave out --vram, --layers-on-gpu and --simulate-gpu."),
+        )
     if described is not None:
         return machine_file.read(described)
     return probe_machine(), Speeds({})

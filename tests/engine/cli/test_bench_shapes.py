@@ -54,7 +54,7 @@ def test_memory_is_what_is_held(duotail: Duotail) -> None:
     assert memory["ledger"]["target"] == memory["predicted"]["target"] == held
     assert memory["ledger"]["draft"] == memory["predicted"]["draft"] > 0
     assert memory["ledger"]["total"] >= memory["touched"] > held
-    assert memory["predicted"]["total"] == pytest.approx(memory["ledger"]["total"], rel=0.05)
+    assert memory["predicted"]["kv"] == pytest.approx(memory["ledger"]["kv"], rel=0.2)
     assert list(report["depths"]) == ["2"]
     assert report["auto"]["plain_share"] < 0.2  # cpu is forced
 
