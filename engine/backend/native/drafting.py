@@ -13,10 +13,8 @@ from engine.backend.ledger import Account
 from engine.backend.native.library import DraftingStruct, library, pointer, refusal
 from engine.backend.native.memory import reserve
 from engine.backend.native.sampling import SamplingStruct
+from engine.backend.native.sizes import PENDING
 from engine.backend.segment import DraftedTree, Ranking, Script, TreeBudget
-
-PENDING = 64
-"""Room for so many pending tokens is there from the first."""
 
 PATIENCE = 0.1
 """Seconds after which no further level is begun, so that the user's stop is obeyed."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from engine.backend.ledger import Account
 from engine.backend.native.library import SegmentStruct, library, pointer
 from engine.backend.native.memory import Reach, reserve
-
-MOST_ROWS = 64
-"""DT_MOST_ROWS: longer forwards go in slices of as many rows."""
+from engine.backend.native.sizes import ROWS
 
 
 class Scratch:
@@ -15,7 +13,7 @@ class Scratch:
 
     def __init__(self, segment: SegmentStruct, account: Account) -> None:
         self._reach = Reach(lambda rows: int(library().dt_scratch_bytes(segment, rows)))
-        most = library().dt_scratch_bytes(segment, MOST_ROWS)
+        most = library().dt_scratch_bytes(segment, ROWS)
         self._memory = reserve(account, (most,), touched=self._reach)
         segment.scratch, segment.scratch_bytes = pointer(self._memory), most
 

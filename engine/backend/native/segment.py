@@ -22,6 +22,7 @@ from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.rope_tables import RopeTables
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.scratch import Scratch
+from engine.backend.native.sizes import ROWS
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
 from engine.backend.segment import (
@@ -39,9 +40,6 @@ from engine.backend.shared import Shared
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD
-
-KEPT_ROWS = 64
-"""Forwards over more rows (prefill) get arrays of their own."""
 
 
 class NativeBackend:
@@ -160,7 +158,7 @@ class NativeSegment:
             self._struct.embedding = self._struct.head if tied else packer.matrix(EMBEDDING)
         self._argument = c.byref(self._struct)
         self._scratch = Scratch(self._struct, account)
-        self._arrays = self._new_arrays(KEPT_ROWS, KEPT_ROWS)
+        self._arrays = self._new_arrays(ROWS, ROWS)
         self._draft_call: DraftCall | None = None
         self._verify_call: VerifyCall | None = None
 
@@ -253,7 +251,7 @@ class NativeSegment:
             raise TypeError("the cache belongs to another backend")
         rows = len(step.tokens)
         arrays = self._arrays
-        if rows > KEPT_ROWS:
+        if rows > ROWS:  # prefill
             wanted = rows if step.logit_rows is None else len(step.logit_rows)
             arrays = self._new_arrays(rows, wanted)
         self._scratch.use(rows)

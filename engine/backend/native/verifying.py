@@ -11,9 +11,8 @@ from engine.backend.ledger import Account
 from engine.backend.native.library import StepStruct, library, pointer
 from engine.backend.native.memory import reserve_rows
 from engine.backend.native.sampling import NativeDraws
+from engine.backend.native.sizes import VERIFIED_ROWS
 from engine.backend.segment import Verified
-
-_FEW_NODES = 32
 
 
 class VerifyCall:
@@ -32,7 +31,7 @@ class VerifyCall:
         self._width, self._vocab = width, vocab
         self._step = StepStruct()
         self._argument = c.byref(self._step)
-        self._reserve(_FEW_NODES)
+        self._reserve(VERIFIED_ROWS)
 
     def __call__(self, cache: int, committed: int, draws: NativeDraws) -> Verified:
         """Verify the tree that `draws` was asked about; `cache` is a handle."""

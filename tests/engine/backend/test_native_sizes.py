@@ -1,0 +1,124 @@
+"""What planning takes for the sizes of native allocations is what is allocated."""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from engine.backend.ledger import Account, Ledger, Purpose
+from engine.backend.native.library import DraftingStruct, library
+from engine.backend.native.pool import ThreadPool
+from engine.backend.native.sampling import NativeDraws
+from engine.backend.native.segment import NativeBackend, NativeSegment
+from engine.backend.native.sizes import (
+    PENDING,
+    cache_bytes,
+    drafting_bytes,
+    drawing_bytes,
+    scratch_bytes,
+    segment_bytes,
+    verifying_bytes,
+)
+from engine.backend.segment import Ranking
+from engine.bench.shapes import shape
+from engine.decode.sampler import Sampler
+from engine.draft.drafter import Budget
+from engine.model.config import BlockConfig, Experts, ModelConfig
+from engine.model.tensors import expected_tensors
+from engine.model.weights.random_weights import RandomWeights
+from engine.request import SamplingParams
+
+SMALL = replace(
+    shape("qwen2.5-0.5b"), hidden_size=96, intermediate_size=200, num_heads=6, num_kv_heads=2,
+    head_dim=24, vocab_size=1000,
+)  # fmt: skip
+EXPERTS = Experts(count=10, used=3, intermediate_size=72, normalise=True)
+
+
+def configs() -> Iterator[ModelConfig]:
+    """Dense, a mixture, both."""
+    one = SMALL.blocks[0]
+    blocks = {"dense": (one, one), "mixture": (replace(one, experts=EXPERTS),) * 2}
+    blocks["both"] = (blocks["dense"][0], blocks["mixture"][0])
+    for each in blocks.values():
+        yield replace(SMALL, blocks=each)
+
+
+def compiled(config: ModelConfig, *, head: bool = True) -> tuple[NativeSegment, Ledger]:
+    ledger = Ledger("cpu", "Memory")
+    backend = NativeBackend(None, ThreadPool(1), Account(ledger, "target"))
+    blocks = range(config.num_layers)
+    weights = RandomWeights(config, dict.fromkeys(expected_tensors(config), "F16"))
+    return backend.compile(config, weights, blocks, embed=True, head=head), ledger
+
+
+def held(ledger: Ledger, purpose: Purpose) -> int:
+    return sum(line.nbytes for line in ledger.lines() if line.purpose is purpose)
+
+
+@pytest.mark.parametrize("config", [*configs()])
+def test_scratch(config: ModelConfig) -> None:
+    segment, _ = compiled(config)
+    for rows in (1, 7, 16, 17, 64, 300):
+        wanted = library().dt_scratch_bytes(segment.struct, rows)
+        assert scratch_bytes(config, config.blocks, min(rows, 64)) == wanted
+
+
+@pytest.mark.parametrize(("head", "slots"), [(True, 200), (False, 64), (True, 5000)])
+def test_segments_and_caches(head: bool, slots: int) -> None:
+    config = replace(SMALL, blocks=SMALL.blocks[:2])
+    segment, ledger = compiled(config, head=head)
+    cache = segment.new_cache(slots)
+    work = segment_bytes(config, config.blocks, head=head, slots=slots)
+    assert held(ledger, Purpose.WORKSPACE) == work
+    assert held(ledger, Purpose.KV) == cache_bytes(config, 2, slots) == cache.nbytes
+    del cache
+    assert held(ledger, Purpose.KV) == 0
+
+
+@pytest.mark.parametrize(("depth", "width"), [(1, 1), (4, 1), (3, 8), (7, 10)])
+def test_drafts(depth: int, width: int) -> None:
+    config = replace(SMALL, blocks=SMALL.blocks[:2])
+    segment, ledger = compiled(config)
+    struct = DraftingStruct(pending=PENDING, depth=depth, width=width)
+    needed = library().dt_draft_bytes(segment.struct, c.byref(struct))
+    assert 0 <= drafting_bytes(config, depth, width) - needed < 4096
+    before, cache = held(ledger, Purpose.WORKSPACE), segment.new_cache(64)
+    ranking, budget = Ranking(0.0, 0, True), Budget(8, depth, width)
+    rotations = held(ledger, Purpose.WORKSPACE) - before
+    segment.draft(cache, 0, 64, [1, 2, 3], ranking, budget)
+    grown = held(ledger, Purpose.WORKSPACE) - before - rotations
+    assert grown == drafting_bytes(config, depth, width)
+
+
+def test_verification() -> None:
+    config = replace(SMALL, blocks=SMALL.blocks[:2])
+    segment, ledger = compiled(config)
+    cache, before = segment.new_cache(64), held(ledger, Purpose.WORKSPACE)
+    draws = Sampler(SamplingParams(temperature=0)).native(config.vocab_size)
+    assert draws is not None
+    segment.verify(cache, 0, [1, 2], [-1, 0], draws, [1], limit=2, stop_ids=())
+    assert held(ledger, Purpose.WORKSPACE) - before == verifying_bytes(config)
+
+
+@pytest.mark.parametrize(
+    ("vocab", "filtered", "penalised"), [*product((300, 151936), (False, True), (False, True))]
+)
+def test_draws(vocab: int, filtered: bool, penalised: bool) -> None:
+    ledger = Ledger("cpu", "Memory")
+    params = SamplingParams(
+        temperature=1, top_k=20 if filtered else 0, top_p=1,
+        repetition_penalty=1.1 if penalised else 1,
+    )  # fmt: skip
+    draws = NativeDraws(params, vocab, account=Account(ledger, "target"))
+    assert ledger.held == drawing_bytes(vocab, filtered=filtered, penalised=penalised)
+    del draws
+    assert ledger.held == 0
+
+
+def test_a_block_of_its_own_kind_is_known() -> None:
+    assert scratch_bytes(SMALL, [BlockConfig(rope=None)], 1) == scratch_bytes(SMALL, [], 1)
