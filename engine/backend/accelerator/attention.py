@@ -1,0 +1,236 @@
+"""Attention over a device's cache: chunk by chunk of positions along each row's own path.
+
+Sizes are fixed by what a forward's frame is: a row's numbers depend on its own path alone, whatever
+rows are beside it and however many chunks are looked at beyond it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from engine.backend.accelerator.cache import DeviceCache
+from engine.backend.accelerator.linear import rms_norm
+from engine.backend.accelerator.loading import Loader
+from engine.backend.accelerator.products import TILE_ROWS, Products
+from engine.backend.step import CHUNK
+from engine.model.config import ModelConfig, RopeConfig
+
+WORKING_BYTES = 64 << 20
+"""Of scores and partial sums at a time: more is done by some heads after the other."""
+
+
+@dataclass(slots=True)
+class Tile:
+    """What 16 rows may look at.
+
+    Attributes:
+        chunks: of the cache, from the first on, that are read where they lie.
+        masks: window -> [chunks + tail chunks, 1, 16, 1, CHUNK]; 0 where a row may look, -inf
+            elsewhere.
+        tail: [16 * tail chunks * kv heads * CHUNK] rows of a block's cache: for each row the keys
+            of its path behind those chunks, by position; None for a chain.
+    """
+
+    chunks: int
+    masks: dict[int, torch.Tensor]
+    tail: torch.Tensor | None
+
+
+@dataclass(slots=True)
+class Scene:
+    """What all blocks share in a forward over n rows, a multiple of 16.
+
+    Attributes:
+        turns: cos and sin of every way to rotate, [n, 1, rotated numbers]; the first half of sin is
+            negated.
+        places: int64 [n * kv heads]; rows of a block's cache that take keys and values.
+        tiles: one for 16 rows.
+    """
+
+    turns: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]]
+    places: torch.Tensor
+    tiles: list[Tile]
+
+
+class Attention:
+    """Weights and arithmetic of one block's attention."""
+
+    def __init__(self, config: ModelConfig, loader: Loader, products: Products, index: int) -> None:
+        prefix = f"model.layers.{index}.self_attn."
+        self._products = products
+        self._heads, self._kv_heads = config.num_heads, config.num_kv_heads
+        self._group = config.num_heads // config.num_kv_heads
+        self._head_dim = config.head_dim
+        self._scale, self._softcap = config.attention_scale, config.attention_softcap
+        self._eps = config.rms_norm_eps
+        self._block = config.blocks[index]
+        qkv = [f"{prefix}{part}_proj" for part in "qkv"]
+        self._qkv = loader.linear(qkv, bias=config.qkv_bias)
+        self._out = loader.linear([f"{prefix}o_proj"], bias=config.attention_out_bias)
+        self._norm: torch.Tensor | None = None  # [heads + kv heads, head dim]
+        if config.qk_norm:
+            norms = [loader.vector(f"{prefix}{part}_norm.weight") for part in "qk"]
+            counts = self._heads, self._kv_heads
+            self._norm = torch.cat(
+                [norm.expand(count, -1) for norm, count in zip(norms, counts, strict=True)]
+            )
+        self._sinks: torch.Tensor | None = None  # [kv heads, 1, group]
+        if config.sinks:
+            sinks = loader.vector(f"{prefix}sinks")
+            self._sinks = sinks.view(self._kv_heads, 1, self._group)
+
+    def run(self, x: torch.Tensor, scene: Scene, cache: DeviceCache, index: int) -> torch.Tensor:
+        """x [n, d] -> [n, d]; the rows' keys and values go to the cache's entry `index`."""
+        qkv = self._qkv(x).view(len(x), -1, self._head_dim)
+        turning = self._heads + self._kv_heads
+        placed = qkv[:, :turning]
+        if self._norm is not None:
+            placed = rms_norm(placed, self._norm, self._eps)
+        if self._block.rope is not None:
+            placed = _rotate(placed, *scene.turns[self._block.rope])
+        keys, values = cache.keys(index), cache.values(index)
+        for kept, found in ((keys, placed[:, self._heads :]), (values, qkv[:, turning:])):
+            stored = found.reshape(-1, self._head_dim).to(kept.dtype)
+            kept.view(-1, self._head_dim).index_copy_(0, scene.places, stored)
+        mixed = torch.empty(len(x), self._heads * self._head_dim, device=x.device)
+        for number, tile in enumerate(scene.tiles):
+            rows = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
+            mixed[rows] = self._attend(placed[rows, : self._heads], tile, keys, values)
+        return self._out(mixed)
+
+    def _attend(
+        self, query: torch.Tensor, tile: Tile, keys: torch.Tensor, values: torch.Tensor
+    ) -> torch.Tensor:
+        """Attention of query [16, heads, head dim] -> [16, heads * head dim]."""
+        group, dim, kv = self._group, self._head_dim, self._kv_heads
+        grouped = (query.reshape(TILE_ROWS, kv, group, dim) * self._scale).transpose(0, 1)
+        q = grouped.reshape(kv, TILE_ROWS * group, dim)
+        tails = None if tile.tail is None else (_tail(keys, tile), _tail(values, tile))
+        step = heads_at_once(tile.chunks, kv, group, dim)
+        parts = []
+        for first in range(0, kv, step):
+            some = slice(first, first + step)
+            parts.append(
+                _attend(
+                    self._products,
+                    q[some],
+                    (keys[: tile.chunks, some], values[: tile.chunks, some]),
+                    tails and (tails[0][:, some], tails[1][:, some]),
+                    tile.masks[self._block.window],
+                    self._softcap,
+                    None if self._sinks is None else self._sinks[some],
+                )
+            )
+        mixed = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return mixed.transpose(0, 1).reshape(TILE_ROWS, -1)
+
+
+def heads_at_once(chunks: int, kv_heads: int, group: int, head_dim: int) -> int:
+    """Key-value heads whose attention is computed together."""
+    return max(min(WORKING_BYTES // _head_bytes(chunks, group, head_dim), kv_heads), 1)
+
+
+def working_bytes(chunks: int, kv_heads: int, group: int, head_dim: int) -> int:
+    """What the attention of 16 rows over so many chunks takes while it is computed."""
+    heads = heads_at_once(chunks, kv_heads, group, head_dim)
+    return heads * _head_bytes(chunks, group, head_dim)
+
+
+def _head_bytes(chunks: int, group: int, head_dim: int) -> int:
+    """Scores twice, and partial sums and their running sums; queries for every chunk."""
+    return max(chunks, 1) * TILE_ROWS * group * (6 * CHUNK + 10 * head_dim)
+
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+def _attend(
+    products: Products,
+    q: torch.Tensor,
+    main: Pair,
+    tails: Pair | None,
+    mask: torch.Tensor,
+    softcap: float,
+    sinks: torch.Tensor | None,
+) -> torch.Tensor:
+    """Attention of 16 rows: the function that a kernel takes the place of.
+
+    Args:
+        products: the device's arithmetic.
+        q: scaled queries, [kv, 16 * group, head dim].
+        main: keys and values where they lie, [chunks, kv, CHUNK, head dim].
+        tails: those of each row's path behind them, [16 * tail chunks, kv, CHUNK, head dim].
+        mask: see `Tile.masks`.
+        softcap: scores -> cap * tanh(scores / cap); 0: none.
+        sinks: [kv, 1, group], logits that take part and add nothing.
+
+    Returns:
+        [kv, 16, group, head dim]
+    """
+    kv, rows, dim = q.shape
+    group = rows // TILE_ROWS
+    scores = _chunk_products(products, q, main[0].transpose(2, 3))
+    if tails is not None:
+        scores = torch.cat((scores, _own(_chunk_products(products, q, tails[0].transpose(2, 3)))))
+    scores = scores.view(-1, kv, TILE_ROWS, group, CHUNK)
+    if softcap:
+        scores.div_(softcap).tanh_().mul_(softcap)
+    scores.add_(mask)
+    peak = scores.amax(dim=(0, 4))
+    if sinks is not None:
+        peak = torch.maximum(peak, sinks)
+    shares = scores.sub_(peak[None, ..., None]).exp_()
+    total = _in_order(shares.sum(dim=4))
+    if sinks is not None:
+        total = total + (sinks - peak).exp_()
+    flat = shares.view(-1, kv, rows, CHUNK)
+    chunks = len(main[0])
+    mixed = _chunk_products(products, flat[:chunks], main[1])
+    if tails is not None:
+        for_each = flat[chunks:].expand(TILE_ROWS, -1, -1, -1, -1).flatten(0, 1)
+        mixed = torch.cat((mixed, _own(_chunk_products(products, for_each, tails[1]))))
+    summed = _in_order(mixed.view(-1, kv, TILE_ROWS, group, dim))
+    return summed / total[..., None]
+
+
+def _chunk_products(products: Products, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """[kv, m, k] or [chunks, kv, m, k] x [chunks, kv, k, n] -> [chunks, kv, m, n]."""
+    chunks, kv = right.shape[:2]
+    every = left.expand(chunks, *left.shape[-3:]).reshape(chunks * kv, *left.shape[-2:])
+    product = products.batched(every, right.flatten(0, 1))
+    return product.view(chunks, kv, *product.shape[1:])
+
+
+def _tail(cached: torch.Tensor, tile: Tile) -> torch.Tensor:
+    """Keys or values of the rows' paths, by position: [16 * tail chunks, kv, CHUNK, head dim]."""
+    if tile.tail is None:
+        raise ValueError("a chain has no tail")
+    kv, dim = cached.shape[1], cached.shape[3]
+    return cached.view(-1, dim).index_select(0, tile.tail).view(-1, kv, CHUNK, dim)
+
+
+def _own(products: torch.Tensor) -> torch.Tensor:
+    """Of products of all rows with the tails of all, each row's own.
+
+    [16 * tail chunks, kv, 16 * group, k] -> [tail chunks, kv, 16 * group, k]
+    """
+    paths, kv, rows, width = products.shape
+    apart = products.view(TILE_ROWS, paths // TILE_ROWS, kv, TILE_ROWS, rows // TILE_ROWS, width)
+    own = apart.diagonal(dim1=0, dim2=3)  # [tail chunks, kv, group, k, 16]
+    return own.permute(0, 1, 4, 2, 3).reshape(paths // TILE_ROWS, kv, rows, width)
+
+
+def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotary embedding of the first numbers of x [n, heads, head dim], halves convention."""
+    dim = cos.shape[2]
+    turning, half = x[..., :dim], dim // 2
+    swapped = torch.cat((turning[..., half:], turning[..., :half]), dim=2)
+    turned = (turning * cos).add_(swapped.mul_(sin))
+    return turned if dim == x.shape[2] else torch.cat((turned, x[..., dim:]), dim=2)
+
+
+def _in_order(parts: torch.Tensor) -> torch.Tensor:
+    """Sum over the first axis strictly in order; more zero parts at the end change nothing."""
+    return parts[0] if len(parts) == 1 else parts.cumsum(0)[-1]

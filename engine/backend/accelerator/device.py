@@ -1,0 +1,90 @@
+"""An accelerator as a load opens it: a budget, what torch itself takes of it, and backends."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+
+from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.products import Products
+from engine.backend.accelerator.runtime import runtime_bytes
+from engine.backend.accelerator.segment import AcceleratorBackend, Bench
+from engine.backend.accelerator.troubles import in_words
+from engine.backend.accelerator.workspace import Workspace
+from engine.backend.ledger import Account, Entry, Ledger, Purpose
+from engine.backend.segment import Backend
+from engine.commands import WeightFormat
+
+SHARED = "device"
+"""Who holds what all models on a device share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What torch says of a device; bytes.
+
+    Attributes:
+        allocated: of living tensors.
+        reserved: that torch has taken from the driver for tensors.
+    """
+
+    allocated: int
+    reserved: int
+
+
+class TorchDevice:
+    """See `engine.backend.device.Device`. Opening one imports torch and starts the device's driver.
+
+    Args:
+        name: torch's, as plans have it: "cuda:0", "xpu:0", "mps".
+        budget: most bytes that this process may hold on it; None: no limit of ours.
+        label: for people; None: what torch calls it.
+
+    Raises:
+        OutOfMemory: the budget, or the device, does not even hold torch itself.
+        DeviceLost: it does not answer.
+    """
+
+    def __init__(self, name: str, budget: int | None = None, label: str | None = None) -> None:
+        self._driver = Driver(name)
+        self.ledger = Ledger(name, label or self._driver.label, budget)
+        self._own = Account(self.ledger, SHARED)
+        self._entries: list[Entry] = []
+        with in_words(self._driver, self.ledger):
+            runtime = runtime_bytes(self._driver)
+            self._entries.append(self._own.take(Purpose.RUNTIME, runtime))
+            if budget is not None:
+                self._driver.limit(budget - runtime)
+            self._entries.append(self._own.take(Purpose.WORKSPACE, Products.nbytes()))
+            self._products: Products | None = Products(self._driver)
+        self._workspace = Workspace(self._own)
+
+    @property
+    def name(self) -> str:
+        """As plans name it."""
+        return self.ledger.device
+
+    def backend(self, weights: WeightFormat, owner: str) -> Backend:
+        """Compiles segments whose allocations are entered for `owner`.
+
+        Raises:
+            ValueError: the device is closed.
+        """
+        if self._products is None:
+            raise ValueError(f"{self.name} is closed")
+        account = Account(self.ledger, owner)
+        bench = Bench(self._driver, self._products, self._workspace, account)
+        return AcceleratorBackend(weights, bench)
+
+    def counters(self) -> Counters:
+        """What torch holds on it, to compare with the ledger's entries other than RUNTIME."""
+        return Counters(self._driver.allocated(), self._driver.reserved())
+
+    def close(self) -> None:
+        """Give everything back; segments and caches have to be forgotten before."""
+        self._products = None
+        gc.collect()
+        self._driver.give_back()
+        self._workspace.release()
+        while self._entries:
+            self._entries.pop().release()

@@ -1,0 +1,107 @@
+"""What torch knows of a device, whichever its kind: memory, names, its own limits."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+
+
+class Mark:
+    """A point in what a device has been asked for."""
+
+    def __init__(self, event: torch.Event | None) -> None:
+        self._event = event
+
+    def set(self) -> None:
+        """Here."""
+        if self._event is not None:
+            self._event.record()
+
+    def wait(self) -> None:
+        """Until the device has come to where it was set last, if it was."""
+        if self._event is not None:
+            self._event.synchronize()
+
+
+class Driver:
+    """One device of torch's: "cuda:0" (NVIDIA and AMD), "xpu:0", "mps", and "cpu" for tests."""
+
+    def __init__(self, name: str) -> None:
+        self.device = torch.device(name)
+        modules: dict[str, ModuleType] = {"cuda": torch.cuda, "xpu": torch.xpu}
+        self._module: Any = modules.get(self.device.type)
+        self._apple = self.device.type == "mps"
+
+    @property
+    def computes_apart(self) -> bool:
+        """Whether it is a device of its own, with copies that need not be waited for."""
+        return self._module is not None
+
+    @property
+    def kind(self) -> str:
+        """As signatures have it."""
+        if self.device.type == "cuda" and torch.version.hip:
+            return "rocm"
+        return "torch-cpu" if self.device.type in ("cpu", "meta") else self.device.type
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        if self._module is not None:
+            return str(self._module.get_device_name(self.device))
+        return "Apple GPU" if self._apple else "torch on the CPU"
+
+    def free_and_total(self) -> tuple[int, int] | None:
+        """Bytes of the device's memory, as the driver has them; None where nobody tells."""
+        if self._module is not None:
+            free, total = self._module.mem_get_info(self.device)
+            return int(free), int(total)
+        if self._apple:
+            total = int(torch.mps.recommended_max_memory())
+            return max(total - int(torch.mps.driver_allocated_memory()), 0), total
+        return None
+
+    def allocated(self) -> int:
+        """Bytes of living tensors."""
+        if self._module is not None:
+            return int(self._module.memory_allocated(self.device))
+        return int(torch.mps.current_allocated_memory()) if self._apple else 0
+
+    def reserved(self) -> int:
+        """Bytes that torch has taken from the driver for tensors."""
+        if self._module is not None:
+            return int(self._module.memory_reserved(self.device))
+        return int(torch.mps.driver_allocated_memory()) if self._apple else 0
+
+    def limit(self, nbytes: int) -> None:
+        """Have torch refuse to take more than so many bytes for tensors, where it can."""
+        module = torch.mps if self._apple else self._module
+        known = self.free_and_total()
+        if known is None or not hasattr(module, "set_per_process_memory_fraction"):
+            return
+        share = min(max(nbytes / max(known[1], 1), 0.0), 1.0)
+        if self._apple:
+            module.set_per_process_memory_fraction(share)
+        else:
+            module.set_per_process_memory_fraction(share, self.device)
+
+    def give_back(self) -> None:
+        """Hand memory that no tensor uses back to the driver."""
+        if self._module is not None:
+            with self._module.device(self.device):
+                self._module.empty_cache()
+        elif self._apple:
+            torch.mps.empty_cache()
+
+    def mark(self) -> Mark:
+        """For this device; where copies are waited for anyway, it does nothing."""
+        return Mark(None if self._module is None else self._module.Event())
+
+    def wait(self) -> None:
+        """Until everything asked for is done."""
+        if self._module is not None:
+            self._module.synchronize(self.device)
+        elif self._apple:
+            torch.mps.synchronize()

@@ -1,0 +1,288 @@
+"""How quantised weights lie on a device, and what numbers they are.
+
+A format's blocks hold the same bits as in ggml's files, part by part: all codes of a matrix in one
+tensor, all scales in another. Widening gives the numbers that ggml's definition gives, bit for bit
+in fp32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Planes = Sequence[torch.Tensor]
+"""Parts of some rows, uint8 [rows, blocks, bytes of the part], or fp16 [rows, blocks, 1]."""
+
+_IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+_MXFP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Fixed memory for widening, and small constants; every row of blocks uses its beginning.
+
+    Attributes:
+        codes, bits: uint8, as many as there are numbers in a piece.
+        places: int32 of the same number, for formats that look their numbers up.
+        shifts: 0..7 as uint8.
+        tables: the numbers that codes stand for, by format.
+        powers: fp32 [256], half of the powers of two that MXFP4's scales stand for.
+    """
+
+    codes: torch.Tensor
+    bits: torch.Tensor
+    places: torch.Tensor
+    shifts: torch.Tensor
+    iq4: torch.Tensor
+    mxfp4: torch.Tensor
+    powers: torch.Tensor
+
+    @classmethod
+    def on(cls, device: torch.device, numbers: int) -> Scratch:
+        """Room for pieces of so many numbers."""
+        exponents = np.arange(256, dtype=np.uint32)
+        small = np.uint32(0x00200000) << np.minimum(exponents, 1)
+        powers = np.where(exponents < 2, small, np.maximum(exponents, 1) - 1 << np.uint32(23))
+        return cls(
+            codes=torch.empty(numbers, dtype=torch.uint8, device=device),
+            bits=torch.empty(numbers, dtype=torch.uint8, device=device),
+            places=torch.empty(numbers, dtype=torch.int32, device=device),
+            shifts=torch.arange(8, dtype=torch.uint8).to(device),
+            iq4=torch.tensor(_IQ4, dtype=torch.float32).to(device),
+            mxfp4=torch.tensor(_MXFP4, dtype=torch.float32).to(device),
+            powers=torch.from_numpy(powers.astype(np.uint32).view(np.float32)).to(device),
+        )
+
+    @classmethod
+    def nbytes(cls, numbers: int) -> int:
+        """What it takes, but for some constants."""
+        return 6 * numbers
+
+
+Widen = Callable[[Planes, torch.Tensor, Scratch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A kind of stored rows.
+
+    Attributes:
+        kind: ggml's name.
+        numbers: of a block.
+        parts: bytes of the block's parts in their order; a negative one is an fp16 scale's.
+        widen: planes of some rows -> fp32 [rows, blocks, numbers].
+    """
+
+    kind: str
+    numbers: int
+    parts: tuple[int, ...]
+    widen: Widen
+
+    @property
+    def nbytes(self) -> int:
+        """Of a block."""
+        return sum(map(abs, self.parts))
+
+    def planes(self, rows: int, cols: int, device: torch.device) -> list[torch.Tensor]:
+        """Room on a device for a matrix."""
+        blocks = -(-cols // self.numbers)
+        return [
+            torch.empty(rows, blocks, 1, dtype=torch.float16, device=device)
+            if part < 0
+            else torch.empty(rows, blocks, part, dtype=torch.uint8, device=device)
+            for part in self.parts
+        ]
+
+    def split(self, rows: NDArray[np.uint8]) -> list[torch.Tensor]:
+        """Rows as they are stored, [rows, bytes of a row], by part, in the host's memory."""
+        blocks = rows.reshape(len(rows), -1, self.nbytes)
+        planes, begin = [], 0
+        for part in self.parts:
+            piece = blocks[:, :, begin : begin + abs(part)].copy()
+            planes.append(torch.from_numpy(piece.view(np.float16) if part < 0 else piece))
+            begin += abs(part)
+        return planes
+
+
+_F16 = -2
+
+
+def _room(buffer: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """The beginning of a buffer, in the shape of the numbers to come."""
+    return buffer[: out.numel()].view(out.shape)
+
+
+def _spread(
+    packed: torch.Tensor, groups: int, bits: int, out: torch.Tensor, scratch: Scratch
+) -> torch.Tensor:
+    """Codes of so many bits that lie in bytes, [rows, blocks, bytes] -> [rows, blocks, numbers].
+
+    In each group of bytes all lowest codes come first, then all second ones.
+    """
+    rows, blocks, nbytes = packed.shape
+    codes = out.view(rows, blocks, groups, 8 // bits, nbytes // groups)
+    source = packed.view(rows, blocks, groups, 1, nbytes // groups)
+    torch.bitwise_right_shift(source, scratch.shifts[::bits].view(-1, 1), out=codes)
+    if bits < 8:
+        codes.bitwise_and_((1 << bits) - 1)
+    return out
+
+
+def _codes(
+    low: torch.Tensor,
+    groups: int,
+    bits: int,
+    out: torch.Tensor,
+    scratch: Scratch,
+    high: tuple[torch.Tensor, int, int] | None = None,
+) -> torch.Tensor:
+    """Codes in their scratch, with the upper bits of `high` (bytes, groups, bits) above them."""
+    codes = _spread(low, groups, bits, _room(scratch.codes, out), scratch)
+    if high is not None:
+        packed, high_groups, high_bits = high
+        upper = _spread(packed, high_groups, high_bits, _room(scratch.bits, out), scratch)
+        codes.bitwise_or_(upper.bitwise_left_shift_(bits))
+    return codes
+
+
+def _scaled(codes: torch.Tensor, offset: float, scales: torch.Tensor, out: torch.Tensor) -> None:
+    """out = (codes - offset) * scales, with scales [rows, blocks, parts of a block]."""
+    torch.sub(codes, offset, out=out)
+    _apart(out, scales).mul_(scales.unsqueeze(-1))
+
+
+def _affine(
+    codes: torch.Tensor, scales: torch.Tensor, less: torch.Tensor, out: torch.Tensor
+) -> None:
+    """out = codes * scales - less, both [rows, blocks, parts of a block]."""
+    whole = _apart(out, scales)
+    torch.mul(_apart(codes, scales), scales.unsqueeze(-1), out=whole)
+    whole.sub_(less.unsqueeze(-1))
+
+
+def _apart(numbers: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    rows, blocks, parts = scales.shape
+    return numbers.view(rows, blocks, parts, -1)
+
+
+def _look_up(codes: torch.Tensor, table: torch.Tensor, out: torch.Tensor, scratch: Scratch) -> None:
+    places = scratch.places[: out.numel()]
+    places.copy_(codes.reshape(-1))
+    torch.index_select(table, 0, places, out=out.view(-1))
+
+
+def _q4_0(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    scale, low = planes
+    _scaled(_codes(low, 1, 4, out, scratch), 8.0, scale.float(), out)
+
+
+def _q4_1(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    scale, least, low = planes
+    _affine(_codes(low, 1, 4, out, scratch), scale.float(), -least.float(), out)
+
+
+def _q5_0(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    scale, high, low = planes
+    _scaled(_codes(low, 1, 4, out, scratch, (high, 4, 1)), 16.0, scale.float(), out)
+
+
+def _q5_1(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    scale, least, high, low = planes
+    codes = _codes(low, 1, 4, out, scratch, (high, 4, 1))
+    _affine(codes, scale.float(), -least.float(), out)
+
+
+def _q8_0(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    del scratch
+    scale, whole = planes
+    torch.mul(whole.view(torch.int8), scale.float(), out=out)
+
+
+def _q2_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    both, low, scale, least = planes
+    scales, less = scale.float() * (both & 15), least.float() * (both >> 4)
+    _affine(_codes(low, 2, 2, out, scratch), scales, less, out)
+
+
+def _q3_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    high, low, packed, scale = planes
+    nibbles = torch.cat((packed[..., :8] & 15, packed[..., :8] >> 4), dim=2)
+    pairs = torch.cat([packed[..., 8:] >> shift & 3 for shift in (0, 2, 4, 6)], dim=2)
+    scales = scale.float() * ((nibbles | pairs << 4).float() - 32.0)
+    _scaled(_codes(low, 2, 2, out, scratch, (high, 1, 1)), 4.0, scales, out)
+
+
+def _k_scales(packed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The eight scales and minima of 6 bits each that Q4_K and Q5_K keep in 12 bytes."""
+    first, second, upper = packed[..., :4], packed[..., 4:8], packed[..., 8:]
+    scales = torch.cat((first & 63, upper & 15 | first >> 2 & 48), dim=2)
+    return scales, torch.cat((second & 63, upper >> 4 | second >> 2 & 48), dim=2)
+
+
+def _q4_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    scale, least, packed, low = planes
+    scales, less = _k_scales(packed)
+    codes = _codes(low, 4, 4, out, scratch)
+    _affine(codes, scale.float() * scales, least.float() * less, out)
+
+
+def _q5_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    scale, least, packed, high, low = planes
+    scales, less = _k_scales(packed)
+    codes = _codes(low, 4, 4, out, scratch, (high, 1, 1))
+    _affine(codes, scale.float() * scales, least.float() * less, out)
+
+
+def _q6_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    low, high, scales, scale = planes
+    codes = _codes(low, 2, 4, out, scratch, (high, 2, 2))
+    _scaled(codes, 32.0, scale.float() * scales.view(torch.int8), out)
+
+
+def _iq4_nl(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    scale, low = planes
+    _look_up(_codes(low, 1, 4, out, scratch), scratch.iq4, out, scratch)
+    out.mul_(scale.float())
+
+
+def _iq4_xs(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    scale, high, low, codes = planes
+    nibbles = torch.stack((low & 15, low >> 4), dim=3).flatten(2)
+    pairs = torch.stack([high >> shift & 3 for shift in (0, 2, 4, 6)], dim=3).flatten(2)
+    scales = scale.float() * ((nibbles | pairs << 4).float() - 32.0)
+    _look_up(_codes(codes, 8, 4, out, scratch), scratch.iq4, out, scratch)
+    _apart(out, scales).mul_(scales.unsqueeze(-1))
+
+
+def _mxfp4(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+    exponent, low = planes
+    _look_up(_codes(low, 1, 4, out, scratch), scratch.mxfp4, out, scratch)
+    out.mul_(scratch.powers.index_select(0, exponent.reshape(-1).int()).view(exponent.shape))
+
+
+QUANTISED = {
+    form.kind: form
+    for form in (
+        Form("Q4_0", 32, (_F16, 16), _q4_0),
+        Form("Q4_1", 32, (_F16, _F16, 16), _q4_1),
+        Form("Q5_0", 32, (_F16, 4, 16), _q5_0),
+        Form("Q5_1", 32, (_F16, _F16, 4, 16), _q5_1),
+        Form("Q8_0", 32, (_F16, 32), _q8_0),
+        Form("Q2_K", 256, (16, 64, _F16, _F16), _q2_k),
+        Form("Q3_K", 256, (32, 64, 12, _F16), _q3_k),
+        Form("Q4_K", 256, (_F16, _F16, 12, 128), _q4_k),
+        Form("Q5_K", 256, (_F16, _F16, 12, 32, 128), _q5_k),
+        Form("Q6_K", 256, (128, 64, 16, _F16), _q6_k),
+        Form("IQ4_NL", 32, (_F16, 16), _iq4_nl),
+        Form("IQ4_XS", 256, (_F16, 2, 4, 128), _iq4_xs),
+        Form("MXFP4", 32, (1, 16), _mxfp4),
+    )
+}
+"""Formats with blocks, by ggml's names."""
+
+FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+"""Formats that are numbers of torch's."""

@@ -1,0 +1,164 @@
+"""From a model's files to a device: matrices as they are stored, or packed as on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+
+import numpy as np
+import torch
+
+from engine.backend.accelerator.formats import FLOATS, QUANTISED
+from engine.backend.accelerator.linear import ExpertLinear, Linear
+from engine.backend.accelerator.matrix import DeviceMatrix
+from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.products import Products
+from engine.backend.cpu import NATIVE_FORMATS
+from engine.backend.ledger import Purpose
+from engine.backend.native.ggml_rows import TYPES, ggml_rows
+from engine.backend.native.library import Format
+from engine.backend.native.matrix import LANES, NATIVE_KINDS, pack
+from engine.backend.native.memory import Arena
+from engine.backend.native.pool import shared_pool
+from engine.backend.segment import Readable, Stretch, Weights
+from engine.commands import WeightFormat
+from engine.model.config import ModelConfig
+from engine.model.tensors import expected_tensors
+
+_STRETCH_BYTES = 16 << 20
+
+
+class Loader:
+    """Brings what a segment needs of a model's weights to a device.
+
+    Matrices that are quantised here are packed by the native backend, so that they are the same
+    integers and scales as on the CPU, and one folder of packed weights serves both.
+
+    Args:
+        fmt: of all matrices but the routers; STORED leaves every matrix as it is.
+
+    Attributes:
+        matrices: everything that was brought, for counting.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        fmt: WeightFormat,
+        memory: DeviceMemory,
+        products: Products,
+    ) -> None:
+        self._weights, self._memory, self._products = weights, memory, products
+        self._shapes = expected_tensors(config)
+        self._native = NATIVE_FORMATS.get(fmt)
+        self._stored = fmt is WeightFormat.STORED
+        self.matrices: list[DeviceMatrix] = []
+        self.vectors: list[torch.Tensor] = []
+
+    def vector(self, name: str) -> torch.Tensor:
+        """A norm's weights, or sinks."""
+        return self._vector([name])
+
+    def linear(self, layers: Sequence[str], *, bias: bool) -> Linear:
+        """Layers with one input, side by side."""
+        names = [f"{layer}.weight" for layer in layers]
+        joined = self._vector([f"{layer}.bias" for layer in layers]) if bias else None
+        return Linear(self._products, self._side_by_side(names), joined)
+
+    def router(self, layer: str, *, bias: bool) -> Linear:
+        """Small, and its choices are all or nothing: never quantised here."""
+        name = f"{layer}.weight"
+        native = None
+        if self._native is not None:
+            native = NATIVE_KINDS.get(self._kind_of(name), Format.F32)
+        matrix = self._stacked(self._kind(name, native), [[name]], native)
+        joined = self._vector([f"{layer}.bias"]) if bias else None
+        return Linear(self._products, [matrix], joined)
+
+    def experts(self, layers: Sequence[Sequence[str]], *, bias: bool) -> ExpertLinear:
+        """For each expert its layers with one input."""
+        count = len(layers)
+        names = [[f"{layer}.weight" for layer in own] for own in layers]
+        together = all(self._shapes[name][0] % LANES == 0 for name in names[0])
+        if self._native is not None:  # in the groups that the CPU packs
+            groups = [list(chain(*names))] if together else names
+            parts = [self._stacked(TYPES[self._native], groups, self._native)]
+        elif len({self._kind(name) for name in chain(*names)}) == 1:
+            parts = [self._stacked(self._kind(names[0][0]), names)]
+        else:
+            columns = list(zip(*names, strict=True))
+            parts = [self._stacked(self._common(column), [column]) for column in columns]
+        joined = None
+        if bias:
+            joined = self._vector([f"{layer}.bias" for layer in chain(*layers)]).view(count, -1)
+        return ExpertLinear(self._products, parts, joined, count)
+
+    def matrix(self, name: str) -> DeviceMatrix:
+        """One matrix by itself: the embedding, the head."""
+        (matrix,) = self._side_by_side([name])
+        return matrix
+
+    def _side_by_side(self, names: Sequence[str]) -> list[DeviceMatrix]:
+        if self._native is not None:
+            return [self._stacked(TYPES[self._native], [names], self._native)]
+        return [self._stacked(kind, [list(alike)]) for kind, alike in groupby(names, self._kind)]
+
+    def _kind(self, name: str, native: Format | None = None) -> str:
+        """How it lies on the device."""
+        if native is not None:
+            return TYPES[native]
+        kind = self._kind_of(name) if self._stored else "F32"
+        return kind if kind in FLOATS or kind in QUANTISED else "F32"
+
+    def _kind_of(self, name: str) -> str:
+        """How it is stored."""
+        return self._weights.kind(name) if isinstance(self._weights, Readable) else "F32"
+
+    def _common(self, names: Sequence[str]) -> str:
+        kinds = set(map(self._kind, names))
+        return kinds.pop() if len(kinds) == 1 else "F32"
+
+    def _stacked(
+        self, kind: str, groups: Sequence[Sequence[str]], native: Format | None = None
+    ) -> DeviceMatrix:
+        """All matrices of all groups, one below the other; those of a group are packed together."""
+        shapes = [self._shapes[name] for name in chain(*groups)]
+        rows, cols = sum(shape[0] for shape in shapes), shapes[0][1]
+        matrix = DeviceMatrix.empty(kind, rows, cols, self._memory)
+        first = 0
+        for names in groups:
+            for stretch in self._stretches(kind, names, native):
+                matrix.fill(first, stretch, names[0])
+                first += len(stretch)
+        self.matrices.append(matrix)
+        return matrix
+
+    def _stretches(
+        self, kind: str, names: Sequence[str], native: Format | None
+    ) -> Iterator[Stretch]:
+        """Rows of the named matrices as `kind` has them."""
+        if native is not None:
+            yield from self._packed(names, native)
+            return
+        for name in names:
+            if isinstance(self._weights, Readable) and self._kind_of(name) == kind:
+                yield from self._weights.stretches(name)
+            else:
+                yield self._weights.float32(name)
+
+    def _packed(self, names: Sequence[str], fmt: Format) -> Iterator[Stretch]:
+        """Some megabytes at a time; the packed matrix goes when all of it is on the device."""
+        packed = pack(shared_pool(), self._weights, names, fmt, Arena())
+        struct = packed.struct
+        step = max(_STRETCH_BYTES * struct.rows // packed.nbytes // LANES, 1) * LANES
+        number = {Format.F32: np.float32, Format.F16: np.float16, Format.BF16: np.uint16}.get(fmt)
+        for first in range(0, struct.rows, step):
+            rows = ggml_rows(struct, first, min(step, struct.rows - first))
+            yield rows if number is None else rows.view(number)[:, : struct.cols]
+
+    def _vector(self, names: Sequence[str]) -> torch.Tensor:
+        joined = np.concatenate([self._weights.float32(name) for name in names])
+        kept = self._memory.keep(Purpose.WEIGHTS, torch.from_numpy(joined))
+        self.vectors.append(kept)
+        return kept

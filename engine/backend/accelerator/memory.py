@@ -1,0 +1,52 @@
+"""A segment's memory on a device: entered in the ledger first, then taken from torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.troubles import in_words
+from engine.backend.ledger import Account, Entry, Purpose
+
+
+class DeviceMemory:
+    """Takes tensors from a device; their entries go with this object, which the holder keeps."""
+
+    def __init__(self, driver: Driver, account: Account) -> None:
+        self._driver, self._account = driver, account
+
+    @property
+    def device(self) -> torch.device:
+        """Where it takes them."""
+        return self._driver.device
+
+    def enter(self, purpose: Purpose, nbytes: int) -> Entry:
+        """Enter what torch will take on its own.
+
+        Raises:
+            OutOfMemory: beyond the budget; torch was not asked.
+        """
+        return self._account.take(purpose, nbytes).lasts_as_long_as(self)
+
+    def zeros(self, purpose: Purpose, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """A tensor of zeros.
+
+        Raises:
+            OutOfMemory: beyond the budget, or the device is full; nothing is entered.
+        """
+        nbytes = torch.Size(shape).numel() * dtype.itemsize
+        entry = self.enter(purpose, nbytes)
+        try:
+            with in_words(self._driver, self._account.ledger, nbytes):
+                return torch.zeros(tuple(shape), dtype=dtype, device=self.device)
+        except BaseException:
+            entry.release()
+            raise
+
+    def keep(self, purpose: Purpose, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy on the device."""
+        kept = self.zeros(purpose, tensor.shape, tensor.dtype)
+        kept.copy_(tensor)
+        return kept

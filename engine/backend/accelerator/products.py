@@ -1,0 +1,139 @@
+"""A device's arithmetic: products of activations with stored weights, and of keys with queries.
+
+The weights of a product are widened piece by piece into fixed memory and multiplied there. A kernel
+that reads stored weights itself takes the place of `Products.multiply`, one for attention that of
+`attention.attend`.
+
+Numbers are multiplied in fp16 and summed in fp32: of the two halves it has eight times bf16's
+precision, and what it lacks in range is nowhere needed here. The residual stream, norms, rotations
+and softmax stay in fp32, inputs of the products are normed rows, averages of values, or scaled to 1
+where they could be large. On torch's "cpu" device everything is fp32, which tests
+compare exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.formats import FLOATS, QUANTISED, Scratch
+from engine.backend.accelerator.matrix import DeviceMatrix
+
+TILE_ROWS = 16
+"""Rows of every product of up to FEW_ROWS, so that what a row gives never hangs on its company."""
+FEW_ROWS = 64
+PIECE = 1 << 22
+"""Most numbers that are widened at once."""
+_LEAST_PEAK = 1e-30
+
+
+class Products:
+    """The arithmetic of a device, with its fixed memory."""
+
+    def __init__(self, driver: Driver) -> None:
+        device = driver.device
+        self._apart = device.type not in ("cpu", "meta")
+        self.compute = torch.float16 if self._apart else torch.float32
+        self._scratch = Scratch.on(device, PIECE)
+        self._numbers = torch.empty(PIECE, dtype=torch.float32, device=device)
+        self._operand = self._numbers
+        if self._apart:
+            self._operand = torch.empty(PIECE, dtype=self.compute, device=device)
+        self._sums_wide = self._apart and _sums_wide(device)
+
+    @classmethod
+    def nbytes(cls) -> int:
+        """Of its memory."""
+        return Scratch.nbytes(PIECE) + 6 * PIECE
+
+    def multiply(
+        self,
+        x: torch.Tensor,
+        matrix: DeviceMatrix,
+        out: torch.Tensor,
+        *,
+        large: bool = False,
+        exact: bool = False,
+    ) -> None:
+        """out [n, rows] = x [n, cols] times the matrix's rows, both fp32; n is a multiple of 16.
+
+        `large`: x may hold numbers beyond fp16's. `exact`: in fp32 throughout.
+        """
+        number = torch.float32 if exact or matrix.kind == "F32" else self.compute
+        peak = None
+        if large and number != torch.float32:
+            peak = x.abs().amax(dim=1, keepdim=True).clamp_(min=_LEAST_PEAK)
+            x = x / peak
+        x = x.to(number)
+        tile = self._tile(len(x))
+        for first, count in _pieces(matrix, number):
+            weights = self._widened(matrix.part(first, count), number).t()
+            for start in range(0, len(x), tile):
+                rows = slice(start, start + tile)
+                self._product(x[rows], weights, out[rows, first : first + count])
+        if peak is not None:
+            out.mul_(peak)
+
+    def look_up(self, matrix: DeviceMatrix, index: torch.Tensor, out: torch.Tensor) -> None:
+        """out fp32 [n, cols] = rows of a matrix."""
+        step = max(PIECE // matrix.width, 1)
+        for start in range(0, len(index), step):
+            picked = matrix.picked(index[start : start + step])
+            out[start : start + step] = self._numbers_of(picked)
+
+    def batched(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """fp32 [b, m, n] of [b, m, k] and [b, k, n], one of which may be fp16."""
+        if self._sums_wide:
+            halves = left.to(self.compute), right.to(self.compute)
+            return torch.bmm(*halves, out_dtype=torch.float32)
+        return torch.bmm(left.float(), right.float())
+
+    def _tile(self, rows: int) -> int:
+        return rows if self._apart and rows > FEW_ROWS else TILE_ROWS
+
+    def _widened(self, matrix: DeviceMatrix, number: torch.dtype) -> torch.Tensor:
+        """[rows, cols] of such numbers: where it lies, or in the fixed memory."""
+        numbers = self._numbers_of(matrix) if matrix.blocked else matrix.planes[0]
+        if numbers.dtype == number:
+            return numbers
+        room = self._numbers if number == torch.float32 else self._operand
+        return room[: matrix.rows * matrix.cols].view(matrix.rows, -1).copy_(numbers)
+
+    def _numbers_of(self, matrix: DeviceMatrix) -> torch.Tensor:
+        """[rows, cols] in fp32."""
+        if not matrix.blocked:
+            return matrix.planes[0].float()
+        form = QUANTISED[matrix.kind]
+        numbers = self._numbers[: matrix.rows * matrix.width].view(matrix.rows, -1, form.numbers)
+        form.widen(matrix.planes, numbers, self._scratch)
+        return numbers.view(matrix.rows, -1)[:, : matrix.cols]
+
+    def _product(self, x: torch.Tensor, weights: torch.Tensor, out: torch.Tensor) -> None:
+        if x.dtype == torch.float32:
+            torch.mm(x, weights, out=out)
+        elif self._sums_wide:
+            out.copy_(torch.mm(x, weights, out_dtype=torch.float32))
+        else:
+            out.copy_(x @ weights)
+
+
+def _pieces(matrix: DeviceMatrix, number: torch.dtype) -> Iterator[tuple[int, int]]:
+    """First row and number of rows; the whole matrix where nothing is to be widened."""
+    ready = FLOATS.get(matrix.kind) == number
+    step = matrix.rows if ready else max(PIECE // matrix.width, 1)
+    for first in range(0, matrix.rows, step):
+        yield first, min(step, matrix.rows - first)
+
+
+def _sums_wide(device: torch.device) -> bool:
+    """Whether torch gives fp32 results of fp16 products on this device; they are exact either way
+    but for a last rounding."""
+    tile = torch.ones(TILE_ROWS, TILE_ROWS, dtype=torch.float16, device=device)
+    try:
+        plain = torch.mm(tile, tile, out_dtype=torch.float32)
+        batch = torch.bmm(tile[None], tile[None], out_dtype=torch.float32)
+    except (TypeError, RuntimeError, NotImplementedError):
+        return False
+    return bool(plain.dtype == batch.dtype == torch.float32)

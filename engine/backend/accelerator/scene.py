@@ -1,0 +1,102 @@
+"""From a frame's integers to what all blocks share: rotations, places in the cache, masks."""
+
+from __future__ import annotations
+
+import torch
+
+from engine.backend.accelerator.attention import Scene, Tile
+from engine.backend.accelerator.frame import Frame
+from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.products import TILE_ROWS
+from engine.backend.ledger import Entry, Purpose
+from engine.backend.step import CHUNK
+from engine.model.config import ModelConfig, RopeConfig
+from engine.model.rope import rotations
+
+
+class SceneMaker:
+    """Makes the scenes of a segment's forwards.
+
+    Args:
+        blocks: those of the segment.
+    """
+
+    def __init__(self, config: ModelConfig, blocks: range, memory: DeviceMemory) -> None:
+        own = [config.blocks[index] for index in blocks]
+        self._ropes = dict.fromkeys(block.rope for block in own if block.rope is not None)
+        self._windows = {block.window for block in own}
+        self._kv_heads, self._memory = config.num_kv_heads, memory
+        self._positions = 0
+        self._tables: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._entry: Entry | None = None
+
+    def reach(self, positions: int) -> None:
+        """Have rotations for so many positions, [positions, rotated / 2] each."""
+        if positions <= self._positions:
+            return
+        if self._entry is not None:
+            self._entry.release()
+        nbytes = sum(positions * rope.dim * 4 for rope in self._ropes)
+        self._entry = self._memory.enter(Purpose.WORKSPACE, nbytes)
+        self._positions = positions
+        for rope in self._ropes:
+            cos, sin = rotations(rope, positions)
+            self._tables[rope] = (
+                torch.from_numpy(cos).to(self._memory.device),
+                torch.from_numpy(sin).to(self._memory.device),
+            )
+
+    def mask_bytes(self, rows: int, chunks: int) -> int:
+        """What masks of so many rows take."""
+        return len(self._windows) * rows * chunks * CHUNK * 4
+
+    def scene(self, frame: Frame, chunks: int) -> Scene:
+        """What the rows of a frame see, who look at the first `chunks` chunks of the cache."""
+        tiles = [
+            self._tile(frame, start, chunks) for start in range(0, frame.shape.rows, TILE_ROWS)
+        ]
+        turns = {rope: self._turns(rope, frame.positions) for rope in self._ropes}
+        return Scene(turns, self._rows_of(frame.slots.view(-1, 1)), tiles)
+
+    def _turns(
+        self, rope: RopeConfig, positions: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        cos, sin = (table.index_select(0, positions) for table in self._tables[rope])
+        both, signed = torch.cat((cos, cos), dim=1), torch.cat((-sin, sin), dim=1)
+        return both.unsqueeze(1), signed.unsqueeze(1)
+
+    def _rows_of(self, slots: torch.Tensor) -> torch.Tensor:
+        """Where slots [groups, count] lie in a block's cache: [groups * kv heads * count]."""
+        wide = slots.long().unsqueeze(1)
+        first = torch.div(wide, CHUNK, rounding_mode="floor") * (self._kv_heads * CHUNK)
+        heads = torch.arange(self._kv_heads, device=slots.device).view(1, -1, 1) * CHUNK
+        return (first + wide % CHUNK + heads).reshape(-1)
+
+    def _tile(self, frame: Frame, start: int, chunks: int) -> Tile:
+        rows = slice(start, start + TILE_ROWS)
+        own = frame.positions[rows].view(1, 1, TILE_ROWS, 1, 1)
+        keys = torch.arange(chunks * CHUNK, dtype=torch.int32, device=own.device)
+        hidden = keys.view(-1, 1, 1, 1, CHUNK)
+        behind: torch.Tensor | None = None
+        tail = frame.shape.tail
+        if tail:
+            behind = hidden >= frame.base
+            after = frame.base + torch.arange(tail * CHUNK, dtype=torch.int32, device=own.device)
+            hidden = torch.cat((hidden, after.view(-1, 1, 1, 1, CHUNK)))
+        masks = {window: self._mask(hidden, own, window, behind) for window in self._windows}
+        paths = frame.tail[rows].reshape(TILE_ROWS * tail, CHUNK) if tail else None
+        return Tile(chunks, masks, None if paths is None else self._rows_of(paths))
+
+    def _mask(
+        self, keys: torch.Tensor, own: torch.Tensor, window: int, behind: torch.Tensor | None
+    ) -> torch.Tensor:
+        """0 where rows at positions `own` may look at keys, -inf elsewhere.
+
+        `behind` tells of the first keys those that the rows' own paths replace.
+        """
+        hidden = keys > own
+        if window:
+            hidden |= keys <= own - window
+        if behind is not None:
+            hidden[: len(behind)] |= behind
+        return torch.zeros(hidden.shape, device=own.device).masked_fill_(hidden, -torch.inf)

@@ -1,0 +1,129 @@
+"""Every family on an accelerator's path: the model that torch's CPU path computes.
+
+The weights are the same bits. Keys and values are fp16 here and fp32 there, which moves the logits
+of these small random models by up to some 1e-3 of their norm: the tolerance is 4e-3, as for the
+native path with fp16 weights.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from accelerated import AsPacked, accelerated, apart
+from full_models import RandomWeights, full_config
+from stored_blocks import random_rows, widened
+from test_native_families import CASES, TOKENS
+from tiny_models import decoder, write_model
+
+from engine.backend.accelerator.device import TorchDevice
+from engine.backend.cpu import NATIVE_FORMATS
+from engine.backend.torch_cpu.segment import TorchCpuBackend
+from engine.commands import WeightFormat
+from engine.model.config import Activation, ModelConfig
+from engine.model.decoder import Decoder
+from engine.model.tensors import expected_tensors
+from engine.model.weights.model_weights import ModelWeights
+
+QUANTISED = [WeightFormat.Q4, WeightFormat.Q8]
+
+
+@pytest.mark.parametrize(("family", "shape"), CASES, ids=[f"{f} {s}" for f, s in CASES])
+def test_a_family_is_what_the_cpu_computes(
+    tmp_path: Path, family: str, shape: dict[str, Any]
+) -> None:
+    folder = write_model(tmp_path, family, **shape)
+    ours, theirs = accelerated(folder), decoder(folder)
+    expected = theirs.forward(theirs.new_state(640), TOKENS, taps=(0,))
+    got = ours.forward(ours.new_state(640), TOKENS, taps=(0,))
+    assert apart(got.logits, expected.logits) < 4e-3
+    assert apart(got.hidden, expected.hidden) < 4e-3
+    assert apart(got.taps[0], expected.taps[0]) < 4e-3
+
+
+@pytest.mark.parametrize("fmt", QUANTISED)
+@pytest.mark.parametrize("family", ["llama", "gemma2", "phi3"])
+def test_quantised_weights_are_the_native_ones(
+    tmp_path: Path, family: str, fmt: WeightFormat
+) -> None:
+    """Quantised by the native backend, widened there, and the same in torch's fp32."""
+    folder = write_model(tmp_path, family)
+    config = ModelConfig.open(folder)
+    packed = AsPacked(config, ModelWeights.of_folder(config, folder), NATIVE_FORMATS[fmt])
+    theirs = Decoder.build(config, packed, TorchCpuBackend())
+    ours = accelerated(folder, fmt)
+    expected = theirs.forward(theirs.new_state(640), TOKENS).logits
+    assert apart(ours.forward(ours.new_state(640), TOKENS).logits, expected) < 4e-3
+    assert ours.signature == f"torch-cpu:{'q4' if fmt is WeightFormat.Q4 else 'q8'}/kv-f16"
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu_tanh", "swiglu_oai"])
+@pytest.mark.parametrize("fmt", [WeightFormat.STORED, WeightFormat.BF16, WeightFormat.Q8])
+def test_every_feature_is_what_torch_computes(activation: Activation, fmt: WeightFormat) -> None:
+    """In sizes that divide by nothing; a turned choice of experts is another text."""
+    config = full_config(activation)
+    weights = RandomWeights(config)
+    native = NATIVE_FORMATS.get(fmt)
+    reference = weights if native is None else AsPacked(config, weights, native)
+    theirs = Decoder.build(config, reference, TorchCpuBackend())
+    ours = Decoder.build(config, weights, TorchDevice("cpu").backend(fmt, "target"))
+    expected = theirs.forward(theirs.new_state(640), TOKENS[:70]).logits
+    got = ours.forward(ours.new_state(640), TOKENS[:70]).logits
+    distance = np.linalg.norm(got - expected, axis=1) / np.linalg.norm(expected, axis=1)
+    assert np.quantile(distance, 0.7) < 4e-3, "where no choice of experts was turned"
+
+
+class Stored:
+    """A model whose matrices are stored in quantised blocks, each in another format."""
+
+    KINDS = ("Q4_K", "Q6_K", "Q5_K", "IQ4_XS", "Q3_K", "Q2_K", "Q5_1", "MXFP4")
+
+    def __init__(self, config: ModelConfig) -> None:
+        self._floats = RandomWeights(config)
+        self._matrices = [n for n in sorted(expected_tensors(config)) if n.endswith("_proj.weight")]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._floats.shape(name)
+
+    def kind(self, name: str) -> str:
+        if name not in self._matrices:
+            return self._floats.kind(name)
+        return self.KINDS[self._matrices.index(name) % len(self.KINDS)]
+
+    def stretches(self, name: str) -> Any:
+        if name not in self._matrices:
+            yield from self._floats.stretches(name)
+            return
+        rows = self._rows(name)
+        for first in range(0, len(rows), 16):
+            yield rows[first : first + 16]
+
+    def float32(self, name: str) -> Any:
+        if name not in self._matrices:
+            return self._floats.float32(name)
+        return widened(self._rows(name), self.kind(name))
+
+    def _rows(self, name: str) -> Any:
+        rows, cols = self.shape(name)
+        return random_rows(self.kind(name), rows, cols, seed=len(name) + ord(name[13]))
+
+
+def test_a_model_of_stored_formats() -> None:
+    shape = {
+        "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "vocab_size": 320,
+        "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "max_position_embeddings": 640, "tie_word_embeddings": False,
+    }  # fmt: skip
+    config = ModelConfig.from_json(shape)
+    weights, device = Stored(config), TorchDevice("cpu")
+    ours, theirs = (
+        Decoder.build(config, weights, device.backend(fmt, "target"))
+        for fmt in (WeightFormat.STORED, WeightFormat.F32)
+    )
+    expected = theirs.forward(theirs.new_state(128), TOKENS).logits.copy()
+    assert apart(ours.forward(ours.new_state(128), TOKENS).logits, expected) < 1e-3
+    assert ours.weight_bytes < theirs.weight_bytes / 4
+    assert "q4_k" in ours.signature
+    assert "mxfp4" in ours.signature

@@ -1,0 +1,145 @@
+"""Rule 3.2 on an accelerator's path: on torch's "cpu" device, in fp32, it holds bit for bit.
+
+On a real device it is not promised across passes of more than 64 rows (prefill) and smaller ones,
+nor across numbers of chunks looked at: tests/gpu compares there with a margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from accelerated import accelerated
+from full_models import RandomWeights, full_config
+from test_native_one_arithmetic import hashes
+from tiny_models import write_model
+
+from engine.backend.accelerator import attention
+from engine.backend.accelerator.cache import DeviceCache
+from engine.backend.accelerator.device import TorchDevice
+from engine.commands import WeightFormat
+from engine.model.decoder import Decoder
+
+FAMILIES = {
+    "llama": {},
+    "qwen2": {"tie_word_embeddings": True},
+    "gemma2": {},
+    "gpt_oss": {},
+    "qwen3_moe": {},
+    "smollm3": {"num_hidden_layers": 4},
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("llama"))
+
+
+def full() -> Decoder:
+    config = full_config()
+    backend = TorchDevice("cpu").backend(WeightFormat.Q8, "target")
+    return Decoder.build(config, RandomWeights(config), backend)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_hash(family: str, tmp_path: Path) -> None:
+    model = accelerated(write_model(tmp_path, family, **FAMILIES[family]), WeightFormat.Q8)
+    found = hashes(model, (1, 7, 64, 512) if family == "llama" else (7, 512))
+    assert len(set(found.values())) == 1, found
+
+
+def test_one_hash_with_every_feature() -> None:
+    found = hashes(full(), (7, 512))
+    assert len(set(found.values())) == 1, found
+
+
+def in_chunks(model: Decoder, tokens: list[int], chunk: int) -> np.ndarray:
+    state, rows = model.new_state(640), []
+    for start in range(0, len(tokens), chunk):
+        piece = tokens[start : start + chunk]
+        rows.append(model.forward(state, piece).logits.copy())
+        state.commit(range(len(piece)))
+    return np.concatenate(rows)
+
+
+@pytest.mark.parametrize("chunk", [5, 33, 100, 300])
+def test_rows_are_the_same_in_every_bucket(chunk: int, llama: Path) -> None:
+    """Buckets from 8 to 256 rows, looking at 4 to 8 chunks of keys; logits in several parts."""
+    model = accelerated(llama)
+    tokens = np.random.default_rng(4).integers(3, 320, 300).tolist()
+    assert np.array_equal(in_chunks(model, tokens, chunk), in_chunks(model, tokens, 64))
+
+
+def test_a_tree_of_many_rows_is_computed_in_parts(llama: Path) -> None:
+    """70 rows are two passes; the second sees keys of the first by their slots."""
+    model = accelerated(llama)
+    rng = np.random.default_rng(5)
+    state = model.new_state(640)
+    model.forward(state, rng.integers(3, 320, 90).tolist(), logit_rows=())
+    state.commit(range(90))
+    tokens = rng.integers(3, 320, 70).tolist()
+    parents = [-1, *(int(rng.integers(-1, node)) for node in range(1, 70))]
+    together = model.forward(state, tokens, parents).logits.copy()
+    state.discard()
+    for node in range(0, 70, 9):
+        path = [node]
+        while parents[path[0]] >= 0:
+            path.insert(0, parents[path[0]])
+        alone = model.forward(state, [tokens[step] for step in path]).logits[-1].copy()
+        state.discard()
+        assert np.array_equal(alone, together[node])
+
+
+def test_heads_one_after_the_other_give_the_same(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are computed where a long context would take too much memory at once."""
+    model = accelerated(llama)
+    tokens = np.random.default_rng(6).integers(3, 320, 100).tolist()
+    together = in_chunks(model, tokens, 20)
+    monkeypatch.setattr(attention, "WORKING_BYTES", 1)
+    assert attention.heads_at_once(4, 2, 2, 16) == 1
+    assert np.array_equal(in_chunks(model, tokens, 20), together)
+
+
+def test_what_padding_writes_is_never_seen(llama: Path) -> None:
+    model = accelerated(llama)
+    tokens = np.random.default_rng(7).integers(3, 320, 40).tolist()
+    expected = in_chunks(model, tokens, 9)
+    state, rows = model.new_state(24), []  # as many chunks as there are, and the one for padding
+    (cache,) = state.caches
+    assert isinstance(cache, DeviceCache)
+    for start in range(0, 18, 9):
+        cache._data[:, :, cache.chunks :] = torch.nan
+        rows.append(model.forward(state, tokens[start : start + 9]).logits.copy())
+        state.commit(range(9))
+    assert np.array_equal(np.concatenate(rows), expected[:18])
+
+
+def test_a_forward_asks_the_device_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On torch's "meta" device there are no numbers to ask for: reading one raises.
+
+    So whatever a frame's forward does is the same at every replay.
+    """
+    from engine.backend.accelerator.outbox import Outbox
+
+    monkeypatch.setattr(Outbox, "take", lambda _self, _place, _found: None)
+    config = full_config()
+    backend = TorchDevice("meta").backend(WeightFormat.STORED, "target")
+    model = Decoder.build(config, RandomWeights(config), backend)
+    state = model.new_state(640)
+    for count in (1, 3, 20, 200):
+        model.forward(state, [5] * count)
+        state.commit(range(count))
+    model.forward(state, [5, 6, 7], [-1, -1, 0])
