@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from engine.language import tr
+
 
 class Mark:
     """A point in what a device has been asked for."""
@@ -51,7 +53,7 @@ class Driver:
         """For people."""
         if self._module is not None:
             return str(self._module.get_device_name(self.device))
-        return "Apple GPU" if self._apple else "torch on the CPU"
+        return tr("Apple GPU") if self._apple else "torch"
 
     def free_and_total(self) -> tuple[int, int] | None:
         """Bytes of the device's memory, as the driver has them; None where nobody tells."""

@@ -73,7 +73,8 @@ def _full(driver: Driver, ledger: Ledger, needed: int | None, details: str) -> O
     known = _memory(driver)
     if known is not None:
         free, total = known
-        others = max(total - free - ledger.held, 0)
+        ours = ledger.held - (needed or 0)  # which is entered already
+        others = max(total - free - ours, 0)
         causes.append(
             tr("{free:.2f} GiB are free, other programs hold {others:.2f} GiB.").format(
                 free=free / GIB, others=others / GIB

@@ -18,42 +18,48 @@ from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.model.weights.model_weights import ModelWeights
+from engine.plan.machine import CPU
+from engine.plan.plan import Share
 
 LAYERS = 3
+CARD = "cuda:0"
 
 
-def split(folder: Path, first: int, *, blocks: int, embed: bool) -> Decoder:
-    """`blocks` blocks from `first` on, with the embedding if asked; the others natively."""
+def split(folder: Path, shares: list[Share]) -> Decoder:
+    """Blocks on the card in fp32 with fp16 keys, the others native; all weights of 8 bits."""
     config = ModelConfig.open(folder)
     weights = ModelWeights.of_folder(config, folder)
-    device, native = TorchDevice("cpu").backend(WeightFormat.Q8, "target"), NativeBackend(Format.Q8)
-    last, segments = first + blocks, []
-    if first or not embed:
-        segments.append(native.compile(config, weights, range(first), embed=True, head=False))
-    ends = last == LAYERS
-    own = embed and not first
-    segments.append(device.compile(config, weights, range(first, last), embed=own, head=ends))
-    if not ends:
-        segments.append(
-            native.compile(config, weights, range(last, LAYERS), embed=False, head=True)
-        )
-    return Decoder(config, segments)
+    card = TorchDevice("cpu", label="A card").backend(WeightFormat.Q8, "target")
+    return Decoder.placed(config, weights, shares, {CARD: card, CPU: NativeBackend(Format.Q8)})
+
+
+SHARES = {
+    "embedding, card, rest": [
+        Share(CPU, range(0), embeds=True),
+        Share(CARD, range(2)),
+        Share(CPU, range(2, 3), heads=True),
+    ],
+    "card first": [Share(CARD, range(2), embeds=True), Share(CPU, range(2, 3), heads=True)],
+    "card between": [
+        Share(CPU, range(1), embeds=True),
+        Share(CARD, range(1, 2)),
+        Share(CPU, range(2, 3), heads=True),
+    ],
+    "card last": [Share(CPU, range(1), embeds=True), Share(CARD, range(1, 3), heads=True)],
+    "all but the embedding": [
+        Share(CPU, range(0), embeds=True),
+        Share(CARD, range(3), heads=True),
+    ],
+    "the head alone": [Share(CPU, range(3), embeds=True), Share(CARD, range(3, 3), heads=True)],
+}
 
 
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize(
-    ("first", "blocks", "embed"),
-    [(0, 2, False), (0, 2, True), (1, 1, False), (1, 2, False), (0, 3, False), (3, 0, False)],
-)
-def test_a_split_model_is_the_model(
-    tmp_path: Path, first: int, blocks: int, embed: bool, tied: bool
-) -> None:
-    """Native products round activations to 8 bits, so the blocks on the device are more exact."""
+@pytest.mark.parametrize("name", SHARES)
+def test_a_split_model_is_the_model(tmp_path: Path, name: str, tied: bool) -> None:
+    """Native products round activations to 8 bits, so the blocks on the card are more exact."""
     folder = write_model(tmp_path, tie_word_embeddings=tied)
-    model, whole = (
-        split(folder, first, blocks=blocks, embed=embed),
-        native_decoder(folder, Format.Q8),
-    )
+    model, whole = split(folder, SHARES[name]), native_decoder(folder, Format.Q8)
     tokens = prompt(whole, 100)
     expected = whole.forward(whole.new_state(640), tokens).logits.copy()
     assert apart(model.forward(model.new_state(640), tokens).logits, expected) < 0.1
