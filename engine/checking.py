@@ -13,7 +13,7 @@ from engine.backend.cpu import choose_format
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.draft.vocabulary import same_tokens
-from engine.errors import Absent, NotPossible, UserFixable
+from engine.errors import NotPossible, UserFixable
 from engine.events import PlanSummary
 from engine.hub.local import LocalModel
 from engine.language import tr
@@ -23,7 +23,7 @@ from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import SafetensorsFolder
-from engine.plan.facts import DraftFacts, ModelFacts, Wish
+from engine.plan.facts import ModelFacts
 from engine.plan.footprint import (
     Footprint,
     footprint,
@@ -31,14 +31,12 @@ from engine.plan.footprint import (
     stored_footprint,
     weight_count,
 )
-from engine.plan.machine import Host, Machine
+from engine.plan.machine import Machine
 from engine.plan.plan import Plan
-from engine.plan.planner import caveat, plan
 from engine.plan.speeds import Speeds
-from engine.reading import StoredWeights
+from engine.planning import UNKNOWN, place, summarise
+from engine.reading import FilesState, StoredWeights
 
-USUAL_ACCEPTANCE = 0.7
-"""Of a draft that nobody has measured: a small model of the target's family."""
 _SHARE_FOR_F32 = 0.8
 """Of the free memory: a model of another family that takes more is held in 16 bits."""
 
@@ -71,37 +69,51 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelText:
+    """What turns text into tokens and back; `files`: how the files were that it was read from."""
+
+    tokenizer: Tokenizer
+    template: ChatTemplate
+    files: FilesState
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedPair:
-    """Target and draft, checked and planned."""
+    """Target and draft, checked and planned.
+
+    Attributes:
+        plan: in words.
+        placing: the same, for whoever builds it.
+        machine: what it was planned for.
+    """
 
     command: Load
     target: Checked
     draft: Checked | None
     lookup: bool
     forced: bool
-    tokenizer: Tokenizer
-    template: ChatTemplate
+    text: ModelText
     plan: PlanSummary
-    memory_available: int
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that the loaded pair will take."""
-        return self.plan.target_bytes + self.plan.draft_bytes + self.plan.kv_bytes
+    placing: Plan
+    machine: Machine
 
 
-def check(command: Load, memory_available: int) -> CheckedPair:
+def check(
+    command: Load, machine: Machine, speeds: Speeds = UNKNOWN, known: ModelText | None = None
+) -> CheckedPair:
     """Read and check all files but the weights themselves, and plan.
 
     Args:
         command: what to load.
-        memory_available: bytes free once the present model is gone.
+        machine: what it may be loaded on, memory as it is once the present model is gone.
+        speeds: of that machine.
+        known: the text of the present model, used again where it is the same.
 
     Raises:
         UserFixable: in words for the user.
     """
     try:
-        return _check(command, memory_available)
+        return _check(command, machine, speeds, known)
     except OSError as error:  # a folder one may not look into, a drive that is gone
         raise UserFixable(
             tr("The model's files cannot be read."),
@@ -110,71 +122,45 @@ def check(command: Load, memory_available: int) -> CheckedPair:
         ) from error
 
 
-def _check(command: Load, memory_available: int) -> CheckedPair:
-    if any(
-        wish is not None for wish in (command.vram, command.layers_on_gpu, command.simulate_gpu)
-    ):
-        raise Absent(
-            tr("This version runs on the CPU only: it has no accelerator, real or simulated."),
-            tr("Leave out --vram, --layers-on-gpu and --simulate-gpu."),
-        )
-    target = _check_model(command.model, command.weights, memory_available)
-    tokenizer, template = target.model.tokenizer(), target.model.template()
+def _check(command: Load, machine: Machine, speeds: Speeds, known: ModelText | None) -> CheckedPair:
+    memory = machine.host.memory_available
+    target = _check_model(command.model, command.weights, memory)
+    text = _text(target.model, known)
     wish_draft = command.draft
-    alone = isinstance(target.model.config, OtherConfig) or command.mode is Mode.PLAIN
-    if alone or wish_draft is DraftChoice.NONE:
+    other = isinstance(target.model.config, OtherConfig)
+    if other or command.mode is Mode.PLAIN or wish_draft is DraftChoice.NONE:
         draft, lookup = None, False
     else:
-        draft = _draft_of(target, wish_draft, memory_available)
+        draft = _draft_of(target, wish_draft, memory)
         lookup = wish_draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
     if draft is not None:
-        _check_vocabulary(target, tokenizer, draft)
-    forced = command.mode is Mode.CPU or wish_draft is not DraftChoice.AUTO
-    wish = Wish(command.mode, command.context, lookup, forced)
-    machine = Machine(Host(1, memory_available, memory_available))
-    drafts = [DraftFacts(draft.facts, USUAL_ACCEPTANCE)] if draft else []
-    planned = plan(machine, Speeds({}), target.facts, drafts, wish)
-    summary = _summary(planned, target, draft, template)
+        _check_vocabulary(target, text.tokenizer, draft)
+    if other:
+        machine = replace(machine, accelerators=())
+    forced = command.mode not in (Mode.AUTO, Mode.PLAIN) or wish_draft is not DraftChoice.AUTO
+    drafts = [draft.facts] if draft else []
+    placing = place(command, target.facts, drafts, machine, speeds, lookup=lookup, forced=forced)
+    chosen = draft if placing.draft is not None else None
+    summary = summarise(placing, target.facts, chosen.facts if chosen else None, machine)
     return CheckedPair(
         command=command,
         target=target,
-        draft=draft,
-        lookup=lookup,
+        draft=chosen,
+        lookup=placing.lookup,
         forced=forced,
-        tokenizer=tokenizer,
-        template=template,
-        plan=summary,
-        memory_available=memory_available,
+        text=text,
+        plan=replace(summary, can_think=text.template.can_think, measured=speeds.measured),
+        placing=placing,
+        machine=machine,
     )
 
 
-def _summary(
-    planned: Plan, target: Checked, draft: Checked | None, template: ChatTemplate
-) -> PlanSummary:
-    """The plan in the words of events."""
-    chosen = [draft.model.name] if draft and planned.draft is not None else []
-    sources = [*chosen, "lookup"] if planned.lookup else chosen
-    facts = target.facts
-    return PlanSummary(
-        mode=planned.mode,
-        target_device="CPU",
-        draft_device="CPU" if sources else None,
-        draft=" + ".join(sources) or None,
-        context=planned.context,
-        signature="",
-        reasons=planned.reasons,
-        target_bytes=sum(memory.target for memory in planned.memory),
-        draft_bytes=sum(memory.draft for memory in planned.memory),
-        kv_bytes=sum(memory.kv for memory in planned.memory),
-        can_think=template.can_think,
-        context_limit=facts.max_positions,
-        caveat=caveat(facts),
-        layers=len(facts.footprint.blocks),
-        layers_on_gpu=planned.layers_on_gpu,
-        tokens_per_s=planned.tokens_per_s,
-        memory=planned.memory,
-        knee=planned.knee,
-    )
+def _text(model: LocalModel, known: ModelText | None) -> ModelText:
+    """Tokenizer and template, which need not be read again where the files are as they were."""
+    files = FilesState.of(model.path)
+    if known is not None and known.files == files:
+        return known
+    return ModelText(model.tokenizer(), model.template(), files)
 
 
 def _check_model(path: Path, wish: WeightFormat, memory_available: int) -> Checked:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from engine.commands import Mode
+from engine.plan.machine import Machine
 from engine.plan.plan import DeviceMemory
 from engine.plan.speeds import Speeds
 
@@ -91,6 +92,14 @@ class LoadProgress:
     at: float
     stage: str
     fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFound:
+    """What is here, as a load found it: it plans with what of this is usable."""
+
+    at: float
+    machine: Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +323,7 @@ class Failed:
 
 Event = (
     LoadProgress
+    | MachineFound
     | PlanReady
     | Unloaded
     | PrefillProgress

@@ -2,155 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.backend.cpu import NATIVE_FORMATS, cpu_backend, threads_for
-from engine.backend.native.cached_weights import CachedWeights
-from engine.backend.segment import Readable, Weights
-from engine.checking import Checked, CheckedPair
-from engine.commands import WeightFormat
+from engine.building import Cancelled, DecoderBuilder, Progress
+from engine.checking import CheckedPair, ModelText
+from engine.commands import Load
 from engine.decode.controller import Controller
 from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
 from engine.draft.lookup import LookupDrafter
 from engine.draft.standalone import StandaloneDrafter
 from engine.events import PlanSummary
+from engine.keeping import KeptStates, give_room
 from engine.language import tr
 from engine.model.decoder import Decoder
-from engine.model.other_family import OtherConfig
 from engine.model.pool import StatePool
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
-from engine.plan.planner import KV_SHARE
-from engine.reading import ProgressingWeights, SameVocabulary
-
-Progress = Callable[[str, float], None]
-
-WORTH_KEEPING = 50 << 20
-"""Bytes of packed weights from which on they are kept on disk; smaller models load in a moment."""
+from engine.placing import Devices, OpenDevices, coming_back, whole
+from engine.plan.machine import CPU
+from engine.plan.plan import Plan
 
 
 @dataclass(slots=True)
 class LoadedPair:
-    """Everything an answer needs; `own_bytes` of weights lie in memory of this process alone."""
+    """Everything an answer needs, and what holds it."""
 
-    path: Path
+    command: Load
     name: str
     target: Decoder
-    tokenizer: Tokenizer
-    template: ChatTemplate
+    text: ModelText
     states: StatePool
     drafter: Drafter | None
     controller: Controller
     plan: PlanSummary
-    own_bytes: int
+    placing: Plan
+    devices: Devices
 
     @property
-    def nbytes(self) -> int:
-        """Memory that comes back when the pair goes.
+    def path(self) -> Path:
+        """Where it came from."""
+        return self.command.model
 
-        Weights mapped from a file are not in it: the system counts their memory as available.
-        """
-        return self.own_bytes + self.states.nbytes
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of the target."""
+        return self.text.tokenizer
+
+    @property
+    def template(self) -> ChatTemplate:
+        """Of the target."""
+        return self.text.template
+
+    def held_on(self, device: str) -> int:
+        """Bytes that come back there when the pair goes."""
+        opened = self.devices.get(device)
+        if opened is None:
+            return 0
+        return coming_back(opened.ledger) if device == CPU else opened.ledger.held
+
+    def take_over(self) -> None:
+        """The pair before this one is gone: use all of the budgets."""
+        for name, device in self.devices.items():
+            device.ledger.budget = self.placing.on(name).budget
 
 
-def load(checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]) -> LoadedPair:
-    """Read the weights and build both decoders.
+def load(
+    checked: CheckedPair,
+    open_devices: OpenDevices,
+    progress: Progress = lambda _stage, _fraction: None,
+    cancelled: Cancelled = lambda: False,
+    beside: LoadedPair | None = None,
+) -> LoadedPair:
+    """Open the devices of the plan, read the weights and build both decoders.
+
+    Args:
+        checked: what.
+        open_devices: see `engine.machinery.Machinery.open`.
+        progress: told the stage, and how far everything is.
+        cancelled: asked at every stretch of weights.
+        beside: the present pair, if it stays in memory meanwhile; `take_over` when it is gone.
 
     Raises:
         Cancelled: the user stopped it; nothing stays in memory.
+        OutOfMemory: a device does not hold what was planned for it.
+        DeviceLost: an accelerator went away meanwhile.
         UserFixable: damaged weights.
     """
-    context = checked.plan.context
-    build = _Builder(checked, progress, cancelled)
-    target = build.decoder(checked.target, context)
-    left = checked.memory_available - checked.plan.target_bytes - checked.plan.draft_bytes
-    kv_budget = int(max(left, 0) * KV_SHARE)
-    states = StatePool(target, context, kv_budget)
-    own_bytes = target.weight_bytes - target.mapped_bytes
+    plan = checked.placing
+    devices = open_devices(checked.machine, plan)
+    if beside is not None:
+        _leave_room(devices, beside)
+    models = [checked.target, checked.draft] if checked.draft else [checked.target]
+    build = DecoderBuilder(models, devices, progress, cancelled)
+    target = build.decoder(checked.target, plan.context, plan.target, "target")
+    keeping = [KeptStates(StatePool(target, plan.context), plan.target)]
     drafters: list[Drafter] = [LookupDrafter()] if checked.lookup else []
     if checked.draft is not None:
-        described = checked.draft.model
-        draft_context = min(context, described.config.max_positions)
-        model = build.decoder(checked.draft, draft_context)
-        own_bytes += model.weight_bytes - model.mapped_bytes
-        pool = StatePool(model, draft_context, kv_budget // 4)
-        drafters.append(StandaloneDrafter(described.name, model, pool))
+        described = checked.draft.facts
+        context = min(plan.context, described.max_positions)
+        shares = whole(len(described.footprint.blocks), plan.draft_device or CPU)
+        model = build.decoder(checked.draft, context, shares, "draft")
+        keeping.append(KeptStates(StatePool(model, context), shares))
+        drafters.append(StandaloneDrafter(described.name, model, keeping[-1].pool))
     progress(tr("Warming up"), 1.0)
-    _warm_up(states)
+    for kept in keeping:
+        kept.warm_up()
+    give_room(keeping, devices, plan)
     return LoadedPair(
-        path=checked.command.model,
+        command=checked.command,
         name=checked.target.model.name,
         target=target,
-        tokenizer=checked.tokenizer,
-        template=checked.template,
-        states=states,
+        text=checked.text,
+        states=keeping[0].pool,
         drafter=CombinedDrafter(drafters) if drafters else None,
         controller=Controller(forced=checked.forced),
         plan=replace(checked.plan, signature=target.signature),
-        own_bytes=own_bytes,
+        placing=plan,
+        devices=devices,
     )
 
 
-class _Builder:
-    """Builds the decoders of one load, one after the other, with a common progress."""
-
-    def __init__(
-        self, checked: CheckedPair, progress: Progress, cancelled: Callable[[], bool]
-    ) -> None:
-        models = [checked.target, checked.draft] if checked.draft else [checked.target]
-        self._total = max(sum(model.weights.nbytes for model in models), 1)
-        self._before = 0
-        self._vocabulary = checked.target.model.config.vocab_size
-        self._threads = threads_for(checked.plan.target_bytes)  # of the pool that both share
-        self._progress, self._cancelled = progress, cancelled
-
-    def decoder(self, checked: Checked, context: int) -> Decoder:
-        """Read one model's weights."""
-        model, before = checked.model, self._before
-        self._before += checked.weights.nbytes
-        stage = tr("Loading {model}").format(model=model.name)
-
-        def report(done: int) -> None:
-            self._progress(stage, min((before + done) / self._total, 1.0))
-
-        reader = ProgressingWeights(checked.weights, report, self._cancelled)
-        if isinstance(model.config, OtherConfig):
-            self._progress(tr("Preparing the transformers library"), 0.0)
-            return _other_decoder(checked, model.config, reader)
-        config = replace(model.config.for_context(context), vocab_size=self._vocabulary)
-        weights = SameVocabulary(reader, self._vocabulary)
-        with _cached(weights, checked, reader.skip) as cached:
-            return Decoder.build(config, cached, cpu_backend(checked.format, self._threads))
+def _leave_room(devices: Devices, present: LoadedPair) -> None:
+    """What the present pair holds is part of the new one's budget until it goes."""
+    for name, device in devices.items():
+        if device.ledger.budget is not None:
+            device.ledger.budget -= present.held_on(name)
 
 
-def _other_decoder(checked: Checked, config: OtherConfig, weights: Readable) -> Decoder:
-    """A model that runs through transformers; imports it, and torch."""
-    import torch
+def fits_beside(plan: Plan, present: LoadedPair, host_memory: int) -> bool:
+    """Whether memory holds what is planned and the present pair, too.
 
-    from engine.backend.transformers_cpu.segment import TransformersSegment
-
-    dtype = torch.bfloat16 if checked.format is WeightFormat.BF16 else torch.float32
-    names = checked.weights.names()
-    return Decoder(config, [TransformersSegment(checked.model.path, config, weights, names, dtype)])
-
-
-def _warm_up(states: StatePool) -> None:
-    """One forward, so that the first answer does not pay for first touches."""
-    state = states.take([0])
-    states.decoder.forward(state, [0])
-    state.discard()
-
-
-def _cached(
-    weights: Readable, checked: Checked, skip: Callable[[Sequence[str]], None]
-) -> AbstractContextManager[Weights]:
-    """The weights, with a cache on disk of what is quantised at load if that takes a while."""
-    fmt = NATIVE_FORMATS.get(checked.format)
-    nbytes = checked.facts.footprint.weight_bytes
-    if fmt is None or nbytes < WORTH_KEEPING:
-        return nullcontext(weights)
-    return CachedWeights(weights, checked.weights.files, fmt, nbytes, skip=skip)
+    Args:
+        plan: what is to come.
+        present: what is in memory.
+        host_memory: bytes of the host that are free beside it.
+    """
+    return plan.on(CPU).total <= host_memory and all(
+        memory.total + present.held_on(memory.device) <= memory.budget
+        for memory in plan.memory
+        if memory.device != CPU
+    )

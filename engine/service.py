@@ -32,14 +32,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
 
 from engine.agenda import Agenda, Announce, Work
 from engine.answering import Answer
-from engine.checking import check
-from engine.commands import Calibrate, Command, Count, Generate, Load, Stop, Unload
+from engine.checking import CheckedPair, check
+from engine.commands import Calibrate, Command, Count, Generate, Load, Mode, Stop, Unload
 from engine.counting import TokenCounter
-from engine.errors import Cancelled
+from engine.errors import Cancelled, DeviceLost
 from engine.events import (
     AnswerStats,
     Calibrated,
@@ -50,22 +51,21 @@ from engine.events import (
     Finished,
     FinishReason,
     LoadProgress,
+    MachineFound,
     PlanReady,
     Unloaded,
 )
 from engine.failures import failed
 from engine.hardware.memory import give_memory_back
 from engine.hardware.monitor import DeviceMonitor
-from engine.hardware.probe import probe_host
 from engine.language import tr
-from engine.loading import LoadedPair, Progress, load
-from engine.measuring import measure_machine
+from engine.loading import LoadedPair, fits_beside, load
+from engine.machinery import Machinery
+from engine.plan.machine import CPU
+from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds
 
 _log = logging.getLogger(__name__)
-
-Measure = Callable[[Progress, Callable[[], bool]], Speeds]
-"""Measures this machine; raises `Cancelled` once the second argument says so."""
 
 
 class Engine:
@@ -74,7 +74,7 @@ class Engine:
     Args:
         emit: called with every event, from the engine's threads; must be quick and thread-safe.
         sample_devices: whether to emit a DeviceSample twice a second.
-        measure: what a Calibrate does.
+        machinery: what it computes on, made from what tells whether the work was called off.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class Engine:
         emit: Callable[[Event], None],
         *,
         sample_devices: bool = True,
-        measure: Measure = measure_machine,
+        machinery: Callable[[Callable[[], bool]], Machinery] = Machinery,
     ) -> None:
         self._listener = emit
-        self._measure = measure
         self._agenda = Agenda()
         self._wake = threading.Condition()
         self._current: Work | None = None
         self._cancel = threading.Event()
+        self._machinery = machinery(self._cancel.is_set)
         self._closed = False
         self._pair: LoadedPair | None = None
         self._counter = TokenCounter(self._emit, lambda: self._pair)
@@ -177,22 +177,60 @@ class Engine:
             self._emit(failed(error, None))
 
     def _load(self, command: Load) -> None:
+        checked: CheckedPair | None = None
         try:
             self._emit(LoadProgress(perf_counter(), tr("Checking the files"), 0.0))
-            available = probe_host().memory_available
-            checked = check(command, available + (self._pair.nbytes if self._pair else 0))
+            checked = self._check(command)
             if self._cancel.is_set():
                 raise Cancelled
-            if checked.nbytes > available:
-                self._drop_model()
-            self._pair = load(checked, self._load_progress, self._cancel.is_set)
-            give_memory_back()
+            self._build(checked)
         except Cancelled:
             if self._model_change_waits():
                 return
         except BaseException as error:  # noqa: BLE001 - reported in words
             self._emit(failed(error, None, loading=True))
+            if checked is not None and isinstance(error, DeviceLost):
+                self._go_on_without(checked.placing, command)
+                return
         self._announce_model()
+
+    def _check(self, command: Load) -> CheckedPair:
+        """Plan with the memory that will be there when the present model is gone."""
+        machine = self._machinery.look(command.simulate_gpu)
+        self._emit(MachineFound(perf_counter(), machine))
+        host, pair = machine.host, self._pair
+        if pair is not None:
+            free = host.memory_available + pair.held_on(CPU)
+            machine = replace(machine, host=replace(host, memory_available=free))
+        speeds = self._machinery.speeds(machine)
+        return check(command, machine, speeds, pair.text if pair is not None else None)
+
+    def _build(self, checked: CheckedPair) -> None:
+        """Replace the present model, which goes first where memory does not hold both."""
+        present = self._pair
+        if present is not None:
+            planned = checked.machine.host.memory_available
+            if not fits_beside(checked.placing, present, planned - present.held_on(CPU)):
+                present = None
+                self._drop_model()
+        self._pair = load(
+            checked, self._machinery.open, self._load_progress, self._cancel.is_set, present
+        )
+        del present
+        give_memory_back()
+        self._pair.take_over()
+
+    def _go_on_without(self, plan: Plan, command: Load) -> None:
+        """An accelerator is lost: plan again with what is left, before anything else is done."""
+        lost = plan.accelerator or CPU
+        self._machinery.lose(lost)
+        if self._pair is not None and lost in self._pair.devices:
+            self._drop_model()
+        mode = Mode.AUTO if command.mode is Mode.DOVETAIL else command.mode
+        again = replace(command, mode=mode, layers_on_gpu=None, after_answer=True)
+        with self._wake:
+            if not self._agenda.changes_model:
+                self._agenda.add(again)
 
     def _model_change_waits(self) -> bool:
         with self._wake:
@@ -215,7 +253,7 @@ class Engine:
     def _calibrate(self) -> None:
         speeds: Speeds | None = None
         try:
-            speeds = self._measure(self._calibration_progress, self._cancel.is_set)
+            speeds = self._machinery.measure(self._calibration_progress, self._cancel.is_set)
         except Cancelled:
             pass
         except BaseException as error:  # noqa: BLE001 - reported in words
@@ -237,12 +275,15 @@ class Engine:
             )
             self._close_answer(work, FinishReason.ERROR)
             return
+        plan, command = self._pair.placing, self._pair.command
         answer = Answer(self._pair, work.request, self._emit, self._cancel.is_set)
         try:
             answer.write()
         except BaseException as error:  # noqa: BLE001 - reported in words
             self._emit(failed(error, work.request.id))
             answer.give_up()
+            if isinstance(error, DeviceLost):
+                self._go_on_without(plan, command)
 
     def _call_off(self, work: Generate | Calibrate) -> None:
         """Tell of work that was taken off the agenda."""

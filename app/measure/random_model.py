@@ -8,9 +8,11 @@ from __future__ import annotations
 from itertools import cycle
 from pathlib import Path
 
+from engine.backend.cpu import CpuDevice
 from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shapes import shape
 from engine.bench.subject import random_subject
+from engine.checking import ModelText
 from engine.commands import Load, Mode
 from engine.decode.controller import Controller
 from engine.events import PlanSummary
@@ -19,6 +21,10 @@ from engine.loading import LoadedPair
 from engine.model.pool import StatePool
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
+from engine.placing import whole
+from engine.plan.machine import CPU
+from engine.plan.plan import Plan
+from engine.reading import FilesState
 from engine.service import Engine
 
 _FOLDER = Path("random weights")
@@ -77,17 +83,21 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
     config = shape(path.name)
     decoder = random_subject(config, SHAPE_FORMAT).decoder
     plan = PlanSummary(Mode.PLAIN, "CPU", None, None, context, decoder.signature, ())
+    shares = whole(config.num_layers, CPU)
+    placing = Plan(Mode.PLAIN, shares, None, None, False, context, 0, None, None, (), ())
+    bundled = bundled_target()
+    text = ModelText(_Reciter.open(bundled), ChatTemplate.open(bundled), FilesState.of(bundled))
     return LoadedPair(
-        path=path,
+        command=Load(path),
         name=path.name,
         target=decoder,
-        tokenizer=_Reciter.open(bundled_target()),
-        template=ChatTemplate.open(bundled_target()),
-        states=StatePool(decoder, context, 1),
+        text=text,
+        states=StatePool(decoder, context),
         drafter=None,
         controller=Controller(),
         plan=plan,
-        own_bytes=decoder.weight_bytes,
+        placing=placing,
+        devices={CPU: CpuDevice()},
     )
 
 

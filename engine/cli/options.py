@@ -9,10 +9,10 @@ from pathlib import Path
 from engine.checking import check
 from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, WeightFormat
 from engine.errors import UserFixable
-from engine.hardware.probe import probe_host
 from engine.hub.local import resolve_model
 from engine.language import tr
 from engine.loading import LoadedPair, load
+from engine.machinery import Machinery
 from engine.request import SamplingParams
 
 GIB = 2**30
@@ -86,8 +86,9 @@ def load_pair(arguments: argparse.Namespace) -> LoadedPair:
     Raises:
         UserFixable: as `load_command`, and where the files cannot be used.
     """
-    checked = check(load_command(arguments), probe_host().memory_available)
-    return load(checked, lambda _stage, _fraction: None, lambda: False)
+    command, machinery = load_command(arguments), Machinery()
+    machine = machinery.look(command.simulate_gpu)
+    return load(check(command, machine, machinery.speeds(machine)), machinery.open)
 
 
 def sampling(arguments: argparse.Namespace) -> SamplingParams:

@@ -20,10 +20,10 @@ class StatePool:
         budget_bytes: most bytes of keys and values; at least one state is always kept.
     """
 
-    def __init__(self, decoder: Decoder, context: int, budget_bytes: int) -> None:
+    def __init__(self, decoder: Decoder, context: int, budget_bytes: int = 0) -> None:
         self.decoder = decoder
         self.context = context
-        self._budget = budget_bytes
+        self.budget_bytes = budget_bytes
         self._states: list[SequenceState] = []  # most recently used last
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class StatePool:
 
     def _make_room(self, keep: SequenceState) -> bool:
         """Room for one more state beside `keep`, the least recently used ones given up for it."""
-        while self.nbytes + keep.nbytes > self._budget:
+        while self.nbytes + keep.nbytes > self.budget_bytes:
             oldest = next((state for state in self._states if state is not keep), None)
             if oldest is None:
                 return False

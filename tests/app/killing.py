@@ -31,6 +31,7 @@ from engine.commands import Load
 from engine.events import Event, Finished
 from engine.hub.local import bundled_target
 from engine.loading import LoadedPair, load
+from engine.machinery import Machinery
 from engine.request import Role
 
 CHILD = Path(__file__).parent / "window_child.py"
@@ -252,8 +253,8 @@ class Killings:
 
 
 def bundled_pair() -> LoadedPair:
-    checked = check(Load(bundled_target()), 8 << 30)
-    return load(checked, lambda _stage, _fraction: None, lambda: False)
+    machinery = Machinery()
+    return load(check(Load(bundled_target()), machinery.look()), machinery.open)
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ from engine.checking import check
 from engine.commands import DraftChoice, Load
 from engine.hardware.memory import give_memory_back
 from engine.loading import load
+from engine.machinery import Machinery
+from engine.plan.machine import Host, Machine
 
 
 def resident(process: psutil.Process) -> int:
@@ -19,7 +21,8 @@ def resident(process: psutil.Process) -> int:
 
 
 def main() -> None:
-    checked = check(Load(Path(sys.argv[1]), DraftChoice.NONE, context=64), 64 << 30)
+    machine = Machine(Host(cores=2, memory_total=64 << 30, memory_available=64 << 30))
+    checked = check(Load(Path(sys.argv[1]), DraftChoice.NONE, context=64), machine)
     process, peak, done = psutil.Process(), [0], threading.Event()
     give_memory_back()
     before = resident(process)
@@ -30,7 +33,7 @@ def main() -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    pair = load(checked, lambda _stage, _share: None, lambda: False)
+    pair = load(checked, Machinery().open)
     give_memory_back()
     done.set()
     watcher.join()

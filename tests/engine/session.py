@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from engine.commands import Command, Generate, Load
 from engine.errors import Cancelled
 from engine.events import Event, Finished, PlanReady, TextDelta, Unloaded
+from engine.machinery import Machinery
 from engine.plan.machine import CPU
 from engine.plan.speeds import DeviceSpeeds, Speeds
 from engine.request import ChatRequest, Message, Role
@@ -56,13 +57,17 @@ class Hold:
 SPEEDS = Speeds({CPU: DeviceSpeeds(CPU, 1e10, {})}, measured=True)
 
 
-def measure(progress: Callable[[str, float], None], cancelled: Callable[[], bool]) -> Speeds:
-    """A calibration that measures nothing: two steps, between which it looks up."""
-    for step in (1, 2):
-        progress("Measuring", step / 2)
-        if cancelled():
-            raise Cancelled
-    return SPEEDS
+class Unhurried(Machinery):
+    """Its calibration measures nothing: two steps, between which it looks up."""
+
+    def measure(
+        self, progress: Callable[[str, float], None], cancelled: Callable[[], bool]
+    ) -> Speeds:
+        for step in (1, 2):
+            progress("Measuring", step / 2)
+            if cancelled():
+                raise Cancelled
+        return SPEEDS
 
 
 class Session:
@@ -72,7 +77,7 @@ class Session:
         self.events: list[Event] = []
         self._news = threading.Condition()
         self._holds: list[Hold] = []
-        self.engine = Engine(self._hear, sample_devices=False, measure=measure)
+        self.engine = Engine(self._hear, sample_devices=False, machinery=Unhurried)
 
     def _hear(self, event: Event) -> None:
         with self._news:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gguf_models import Kind, write_gguf
+from machines import machine_with
 from session import Session
 from tiny_models import write_chat_model, write_mxfp4_model
 
@@ -21,7 +22,7 @@ from engine.errors import NotPossible
 from engine.events import Failed, LoadProgress, PlanReady, Unloaded
 from engine.hub.local import LocalModel, bundled_target
 
-PLENTY = 64 << 30
+PLENTY = machine_with(64 << 30)
 QUESTION = "What is the sun made of?"
 
 

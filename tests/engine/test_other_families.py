@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from machines import machine_with
 from session import Session, answer_of, user
 
 from engine.checking import check
@@ -17,7 +18,7 @@ from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, LoadProgress, Unloaded
 from engine.hub.local import LocalModel, bundled_target
 
-PLENTY = 64 << 30
+PLENTY = machine_with(64 << 30)
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +64,9 @@ def test_every_mode_is_plain(stable: Path, mode: Mode) -> None:
 def test_it_is_held_in_16_bits_where_32_do_not_fit(stable: Path) -> None:
     needed = check(Load(stable), PLENTY).plan.target_bytes
     assert needed == pytest.approx(4 * LocalModel.inspect(stable).weight_bytes / 4, rel=0.02)
-    assert check(Load(stable, context=16), needed).plan.target_bytes == needed // 2
+    assert check(Load(stable, context=16), machine_with(needed)).plan.target_bytes == needed // 2
     with pytest.raises(UserFixable, match="GiB are free"):
-        check(Load(stable), needed // 4)
+        check(Load(stable), machine_with(needed // 4))
 
 
 def test_it_cannot_be_quantised_and_cannot_draft(stable: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from session import SPEEDS, Hold, Session, generate
+from session import SPEEDS, Hold, Session, Unhurried, generate
 
 from engine.commands import Calibrate, DraftChoice, Load, Stop, Unload
 from engine.events import (
@@ -16,6 +16,7 @@ from engine.events import (
     Finished,
     FinishReason,
     LoadProgress,
+    MachineFound,
     PlanReady,
     PrefillProgress,
     Unloaded,
@@ -53,7 +54,7 @@ def test_empty_load(session: Session, chat_model: Path) -> None:
     *progress, last = session.events
     assert isinstance(last, PlanReady)
     assert (last.model, last.model_name) == (chat_model, "Babbler")
-    assert all(isinstance(event, LoadProgress) for event in progress)
+    assert {type(event) for event in progress} == {LoadProgress, MachineFound}
 
 
 def test_empty_generate(session: Session) -> None:
@@ -403,11 +404,13 @@ def test_a_stop_calls_off_a_load_that_waits_for_the_answer(
     assert reason_of(ready, "a") is reason_of(ready, "b") is FinishReason.STOPPED
 
 
-def test_a_calibration_that_fails_is_told_and_lived_through(ready: Session) -> None:
+def test_a_calibration_that_fails_is_told_and_lived_through(
+    ready: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_arguments: object) -> Speeds:
         raise OSError("no clock")
 
-    ready.engine._measure = broken
+    monkeypatch.setattr(Unhurried, "measure", broken)
     ready.submit(Calibrate())
     assert ready.wait(Calibrated).speeds is None
     assert ready.wait(Failed).request_id is None

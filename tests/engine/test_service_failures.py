@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from machines import machine_with
 from safetensors.numpy import load_file, save_file
 from session import PATIENCE, Session, generate
 from tiny_models import write_chat_model
 
 import engine.backend.native.memory
+import engine.machinery
 import engine.service
 from engine.backend.cpu import native_is_built
 from engine.commands import Load, Unload
@@ -37,6 +39,7 @@ from engine.hardware.memory import give_memory_back
 from engine.hub.local import LocalModel, bundled_target
 from engine.loading import LoadedPair
 from engine.model.decoder import Decoder
+from engine.plan.machine import CPU
 from engine.service import Engine
 
 
@@ -294,11 +297,8 @@ def test_no_memory_for_the_weights_leaves_the_present_model(
 def test_a_model_too_large_for_the_memory_is_not_begun(
     ready: Session, other_chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Full:
-        memory_available = 1000
-
-    monkeypatch.setattr(engine.service, "probe_host", lambda: Full)
-    monkeypatch.setattr(LoadedPair, "nbytes", 1000)
+    monkeypatch.setattr(engine.machinery, "probe_machine", lambda: machine_with(1000))
+    monkeypatch.setattr(LoadedPair, "held_on", lambda *_: 1000)
     after = len(ready.events)
     ready.submit(Load(other_chat_model))
     assert ready.wait(PlanReady, after=after).model_name == "Babbler"
@@ -373,12 +373,8 @@ def test_a_model_goes_first_when_memory_does_not_hold_both(
     """And stays until the new one is there when it does."""
     present = ready.engine._pair
     assert present is not None
-    host = engine.service.probe_host()
-    just_enough = present.plan.target_bytes
-
-    class Tight:
-        memory_available = just_enough
-
+    probe = engine.machinery.probe_machine
+    just_enough = machine_with(present.placing.on(CPU).total - 1)
     target = weakref.ref(present.target)
     del present
     seen: list[bool] = []
@@ -388,12 +384,12 @@ def test_a_model_goes_first_when_memory_does_not_hold_both(
             seen.append(target() is not None)
         return False
 
-    monkeypatch.setattr(engine.service, "probe_host", lambda: Tight)
+    monkeypatch.setattr(engine.machinery, "probe_machine", lambda: just_enough)
     with ready.holding(LoadProgress, look):
         ready.load(other_chat_model)
     assert seen == [False]
 
-    monkeypatch.setattr(engine.service, "probe_host", lambda: host)
+    monkeypatch.setattr(engine.machinery, "probe_machine", probe)
     present = ready.engine._pair
     assert present is not None
     target = weakref.ref(present.target)

@@ -9,9 +9,9 @@ from engine.backend.native import pool
 from engine.backend.native.segment import NativeSegment
 from engine.checking import check
 from engine.commands import Load
-from engine.hardware.probe import probe_host
 from engine.hub.local import bundled_target
 from engine.loading import load
+from engine.machinery import Machinery
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def test_the_user_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("eight_cores")
 def test_the_bundled_model_leaves_cores_to_others() -> None:
     command = Load(bundled_target())
-    checked = check(command, probe_host().memory_available)
-    pair = load(checked, lambda _stage, _fraction: None, lambda: False)
+    machinery = Machinery()
+    pair = load(check(command, machinery.look()), machinery.open)
     segment = pair.target.segments[0]
     assert isinstance(segment, NativeSegment)
     assert segment._pool.threads == 1
