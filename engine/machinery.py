@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
 from engine.backend.cpu import CpuDevice, threads_for
 from engine.backend.device import Device
-from engine.hardware.probe import probe_machine
+from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
+from engine.backend.simulated.spec import (
+    SimulatedSpec,
+    simulated_accelerator,
+    simulated_speeds,
+)
+from engine.hardware.probe import probe_host, probe_machine
 from engine.language import tr
 from engine.placing import Devices
 from engine.plan.machine import CPU, Accelerator, Machine
@@ -28,6 +35,7 @@ class Machinery:
     def __init__(self, cancelled: Cancelled = lambda: False) -> None:
         self._cancelled = cancelled
         self._lost: set[str] = set()
+        self._simulated: Callable[[], SimulatedDevice | None] = lambda: None
 
     def look(self, simulate_gpu: int | None = None) -> Machine:
         """What is here now.
@@ -35,13 +43,25 @@ class Machinery:
         Args:
             simulate_gpu: bytes of a simulated accelerator that takes the place of real ones.
         """
-        machine = probe_machine()
-        found = machine.accelerators if simulate_gpu is None else ()
-        return replace(machine, accelerators=tuple(map(self._without_lost, found)))
+        if simulate_gpu is None:
+            machine = probe_machine()
+        else:
+            machine = Machine(probe_host(), (self._simulation(simulate_gpu),))
+        usable = tuple(map(self._unless_lost, machine.accelerators))
+        return replace(machine, accelerators=usable)
 
     def speeds(self, machine: Machine) -> Speeds:
-        """As they were measured here, or as they are assumed."""
-        return Speeds({})
+        """As they were measured here, or as they are assumed; as declared where simulated."""
+        speeds = Speeds({})
+        for found in machine.usable:
+            if found.simulated:
+                device, link = simulated_speeds(_declared(found))
+                speeds = replace(
+                    speeds,
+                    devices={**speeds.devices, found.device: device},
+                    links={**speeds.links, found.device: link},
+                )
+        return speeds
 
     def measure(self, progress: Progress, cancelled: Cancelled) -> Speeds:
         """Measure this machine, for the plans of later loads.
@@ -61,13 +81,43 @@ class Machinery:
         Raises:
             UserFixable: one cannot be used.
         """
-        memory = plan.on(CPU)
+        memory, accelerator = plan.on(CPU), _found(machine, plan.accelerator)
         threads = plan.threads or threads_for(memory.target)
-        devices: dict[str, Device] = {CPU: CpuDevice(memory.budget, threads)}
-        return devices
+        if accelerator is None:
+            return {CPU: CpuDevice(memory.budget, threads)}
+        if accelerator.simulated:
+            threads = min(threads, threads_beside_it())
+        return {
+            CPU: CpuDevice(memory.budget, threads),
+            accelerator.device: self._opened(accelerator, plan.on(accelerator.device).budget),
+        }
 
-    def _without_lost(self, found: Accelerator) -> Accelerator:
+    def _opened(self, found: Accelerator, budget: int) -> Device:
+        if found.simulated:
+            device = SimulatedDevice(_declared(found), budget)
+            device.take_by_others((found.memory_total or 0) - (found.memory_free or 0))
+            device.processor.interrupted = self._cancelled
+            self._simulated = weakref.ref(device)
+            return device
+        raise NotImplementedError(found.device)
+
+    def _simulation(self, memory: int) -> Accelerator:
+        """What other programs have taken of the one that is open stays theirs."""
+        present = self._simulated()
+        if present is not None and present.spec.memory == memory:
+            return present.accelerator
+        return simulated_accelerator(memory)
+
+    def _unless_lost(self, found: Accelerator) -> Accelerator:
         if found.device not in self._lost:
             return found
         reason = tr("It stopped working; start Duotail again to use it.")
         return replace(found, unusable=reason)
+
+
+def _found(machine: Machine, device: str | None) -> Accelerator | None:
+    return next((found for found in machine.accelerators if found.device == device), None)
+
+
+def _declared(simulated: Accelerator) -> SimulatedSpec:
+    return SimulatedSpec.of(simulated.memory_total or 0)

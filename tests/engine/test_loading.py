@@ -16,6 +16,7 @@ from tiny_models import write_chat_model
 
 import engine.building
 import engine.service
+from engine.backend.ledger import Purpose
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.checking import check
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload
@@ -24,6 +25,7 @@ from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloade
 from engine.hub.local import bundled_models_root, bundled_target
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
+from engine.plan.machine import CPU
 from engine.request import SamplingParams
 
 PLENTY = machine_with(64 << 30)
@@ -278,7 +280,9 @@ def test_a_model_is_quantised_once(session: Session, chat_model: Path, tmp_path:
         pair = session.engine._pair
         assert pair is not None
         answers.append(session.ask("Hello", max_tokens=24).token_ids)
-        memory.append(pair.nbytes - pair.states.nbytes)
+        held = pair.devices[CPU].ledger.lines()
+        weights = [line for line in held if line.purpose is Purpose.WEIGHTS]
+        memory.append(sum(line.nbytes - line.mapped for line in weights))
         mapped.append(pair.target.mapped_bytes / pair.target.weight_bytes)
         del pair
         session.submit(Unload())

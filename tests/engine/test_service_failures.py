@@ -385,6 +385,7 @@ def test_a_model_goes_first_when_memory_does_not_hold_both(
         return False
 
     monkeypatch.setattr(engine.machinery, "probe_machine", lambda: just_enough)
+    monkeypatch.setattr(LoadedPair, "held_on", lambda *_: 64 << 20)
     with ready.holding(LoadProgress, look):
         ready.load(other_chat_model)
     assert seen == [False]
