@@ -138,11 +138,8 @@ def test_a_conversation_on_a_terminal(duotail: Duotail, monkeypatch: pytest.Monk
         (("--prompt", "Hi", "--top-p", "0"), 2, "top_p must be"),
         (("--prompt", "Hi " * 500, "--context", "64"), 2, "the context holds 64"),
         (("--prompt", "Hi", "--context", "5000"), 2, "up to 1024"),
-        (("--prompt", "Hi", "--simulate-gpu", "4"), 3, "CPU only"),
-        (("--prompt", "Hi", "--vram", "4"), 3, "CPU only"),
-        (("--prompt", "Hi", "--layers-on-gpu", "all"), 3, "CPU only"),
         (("--prompt", "Hi", "--mode", "dovetail"), 3, "graphics card"),
-        (("--prompt", "Hi", "--mode", "duo"), 3, "graphics card"),
+        (("--prompt", "Hi", "--mode", "duo"), 3, "in turns"),
     ],
 )
 def test_what_cannot_be_done_is_said(
