@@ -57,18 +57,18 @@ class CachedWeights:
         self._cache = cache or PackedCache()
         self._pool = shared_pool()
         self._source: str | None = None
-        self._file: PackedFile | None = None
+        self._files_kept: tuple[PackedFile, ...] = ()
         self._new: NewFile | None = None
+        self._adds = False
         self._digests: dict[str, bytes] = {}
-        self._packed: set[str] = set()
+        self._added: set[tuple[str, ...]] = set()
         self._hashers = ThreadPoolExecutor(HASHERS, "hash")
 
     def __enter__(self) -> Self:
         self._source = source_of(self._files, self._format)
         if self._source is not None:
-            self._file = self._cache.find(self._source)
-            if self._file is None:
-                self._new = self._cache.begin(self._nbytes, self._pool)
+            self._files_kept = self._cache.find(self._source)
+            self._adds = True
         return self
 
     def __exit__(
@@ -82,7 +82,8 @@ class CachedWeights:
         if new is None or source is None:
             return
         unchanged = source == source_of(self._files, self._format)
-        if error is None and unchanged and self._packed and self._packed <= self._digests.keys():
+        hashed = all(name in self._digests for names in self._added for name in names)
+        if error is None and unchanged and self._added and hashed:
             self._cache.keep(new, source, self._content())
         else:
             new.abandon()
@@ -122,34 +123,50 @@ class CachedWeights:
         self._digests[name] = whole.digest()
 
     def packed(self, names: Sequence[str], fmt: Format, make: Callable[[], Packed]) -> Packed:
-        """The named matrices from the cache, or as `make` packs them."""
-        if self._file is not None and self._source is not None:
-            try:
-                shapes = [self.shape(name) for name in names]
-                shape = sum(rows for rows, _ in shapes), shapes[0][1]
-                found = self._file.matrix(names, fmt, shape, self._pool)
-            except DamagedFile as error:
-                _log.info("packed weights are damaged and made anew: %s", error)
-                self._cache.forget(self._source)
-                self._file = None
-            else:
-                self._skip(names)
-                return found
+        """The named matrices from the cache, or as `make` packs them, which is then added.
+
+        Which matrices are asked for depends on where the model lies: each load adds what no load
+        before it needed.
+        """
+        found = self._kept(names, fmt)
+        if found is not None:
+            self._skip(names)
+            return found
+        if self._adds and self._new is None:
+            self._new = self._cache.begin(self._nbytes, self._pool)
+            self._adds = self._new is not None
         packed = make()
-        if self._new is not None:
+        if self._new is not None and tuple(names) not in self._added:
             try:
                 self._new.writer.add(names, packed)
-                self._packed.update(names)
+                self._added.add(tuple(names))
             except OSError as error:
                 _log.info("packed weights are not kept: %s", error)
                 self._new.abandon()
-                self._new = None
+                self._new, self._adds = None, False
         return packed
+
+    def _kept(self, names: Sequence[str], fmt: Format) -> Packed | None:
+        shapes = [self.shape(name) for name in names] if self._files_kept else []
+        for file in self._files_kept:
+            shape = sum(rows for rows, _ in shapes), shapes[0][1]
+            try:
+                if file.has(names, fmt, shape):
+                    return file.matrix(names, fmt, shape, self._pool)
+            except DamagedFile as error:
+                _log.info("packed weights are damaged and made anew: %s", error)
+                if self._source is not None:
+                    self._cache.forget(self._source)
+                self._files_kept, self._adds = (), False  # the next load begins afresh
+                break
+        return None
 
     def _content(self) -> str:
         sums = blake2b(f"{self._format} {layout(self._format)}".encode(), digest_size=16)
-        for name in sorted(self._packed):
-            sums.update(self._digests[name])
+        for names in sorted(self._added):
+            for name in names:
+                sums.update(self._digests[name])
+            sums.update(b"%d" % len(names))
         return sums.hexdigest()
 
 

@@ -1,9 +1,10 @@
 """Packed weights on disk, so that a model is quantised once and not at every start.
 
 A folder of `CONTENT.packed`, named by a hash of the weights that they were made from, and of
-`SOURCE.source`, which say what content a model's files have: hashing gigabytes at every start
+`SOURCE.source`, which say what contents a model's files have: hashing gigabytes at every start
 would take as long as packing them. A source is files by path, inode, size and times, as git's index
-has it.
+has it. Its contents are several where loads needed different matrices, as a model is placed on
+devices in one way and then in another.
 
 The folder is a convenience. Whatever goes wrong with it (read-only, full, damaged, gone) costs time
 and nothing else.
@@ -67,33 +68,30 @@ class PackedCache:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or cache_folder()
 
-    def find(self, source: str) -> PackedFile | None:
-        """The packed weights of a source."""
+    def find(self, source: str) -> tuple[PackedFile, ...]:
+        """The packed weights of a source: a file of every load that had something to add."""
         settle()
-        known = self.folder / f"{source}.source"
+        files = []
         try:
-            content = known.read_text("ascii")
-            if not re.fullmatch(r"[0-9a-f]{32}", content):
-                raise DamagedFile(known)
-            path = self._packed(content)
-            file = PackedFile.open(path, content)
+            for content in self._contents(source):
+                path = self._packed(content)
+                with suppress(FileNotFoundError):  # it was the least recently used
+                    files.append(PackedFile.open(path, content))
+                with suppress(OSError):
+                    os.utime(path)  # the least recently used go first
         except FileNotFoundError:
-            return None
+            return ()
         except (OSError, ValueError, DamagedFile) as error:
             _log.info("packed weights are not used: %r", error)
             self.forget(source)
-            return None
-        with suppress(OSError):
-            os.utime(path)  # the least recently used go first
-        return file
+            return ()
+        return tuple(files)
 
     def forget(self, source: str) -> None:
         """Remove what turned out to be damaged."""
-        known = self.folder / f"{source}.source"
-        with suppress(OSError, ValueError):
-            self._packed(known.read_text("ascii")).unlink()
-        with suppress(OSError):
-            known.unlink()
+        with suppress(OSError, ValueError, DamagedFile):
+            self._remove(map(self._packed, self._contents(source)))
+        self._remove([self._note(source)])
 
     def begin(self, nbytes: int, pool: ThreadPool) -> NewFile | None:
         """A new file of about `nbytes`, None where it would take too much of the disk."""
@@ -136,14 +134,31 @@ class PackedCache:
             new.stream.close()
             new.path.replace(self._packed(content))
             note = new.path.with_suffix(".note")
-            note.write_text(content, "ascii")
-            note.replace(self.folder / f"{source}.source")
+            contents = dict.fromkeys([*self._present(source), content])
+            note.write_text("\n".join(contents), "ascii")
+            note.replace(self._note(source))
         except OSError as error:
             _log.info("packed weights are not kept: %s", error)
             new.abandon()
 
     def _packed(self, content: str) -> Path:
         return self.folder / f"{content}.packed"
+
+    def _note(self, source: str) -> Path:
+        return self.folder / f"{source}.source"
+
+    def _contents(self, source: str) -> list[str]:
+        """What a note says; `DamagedFile` where it says something else."""
+        contents = self._note(source).read_text("ascii").split("\n")
+        if not all(re.fullmatch(r"[0-9a-f]{32}", content) for content in contents):
+            raise DamagedFile(self._note(source))
+        return contents
+
+    def _present(self, source: str) -> list[str]:
+        """The contents of a source whose files are there."""
+        with suppress(OSError, ValueError, DamagedFile):
+            return [found for found in self._contents(source) if self._packed(found).exists()]
+        return []
 
     def _make_room(self, nbytes: int) -> bool:
         self._remove(self._abandoned())
@@ -163,11 +178,8 @@ class PackedCache:
         found = [
             path for used, path, _ in self._files("*.part", "*.note") if _is_orphan(path, used)
         ]
-        for _, path, _ in self._files("*.source"):
-            with suppress(OSError, ValueError):
-                if not self._packed(path.read_text("ascii")).exists():
-                    found.append(path)
-        return found
+        notes = (path for _, path, _ in self._files("*.source"))
+        return [*found, *(path for path in notes if not self._present(path.stem))]
 
     def _files(self, *patterns: str) -> list[tuple[float, Path, int]]:
         """When used last, path, bytes."""

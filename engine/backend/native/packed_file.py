@@ -106,6 +106,11 @@ class PackedFile:
         entries = [_Entry(**entry) for entry in table["matrices"]]
         return cls(memory, {entry.names: entry for entry in entries})
 
+    def has(self, names: Sequence[str], fmt: Format, shape: tuple[int, int]) -> bool:
+        """Whether there is such a matrix."""
+        entry = self._entries.get(" ".join(names))
+        return entry is not None and (entry.format, entry.rows, entry.cols) == (fmt, *shape)
+
     def matrix(
         self, names: Sequence[str], fmt: Format, shape: tuple[int, int], pool: ThreadPool
     ) -> Packed:
@@ -114,9 +119,9 @@ class PackedFile:
         Raises:
             DamagedFile: it is not there, not as it was written, or of another format or shape.
         """
-        entry = self._entries.get(" ".join(names))
-        if entry is None or (entry.format, entry.rows, entry.cols) != (fmt, *shape):
+        if not self.has(names, fmt, shape):
             raise DamagedFile(names)
+        entry = self._entries[" ".join(names)]
         inside = 0 <= entry.start <= len(self._memory) - entry.nbytes
         if not inside or entry.nbytes != library().dt_packed_bytes(fmt, *shape):
             raise DamagedFile(names)
