@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.backend.cpu import CpuDevice, threads_for
 from engine.backend.device import Device
 from engine.bench.random_model import RandomModel
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
 from engine.errors import Absent
 from engine.language import tr
+from engine.machinery import Machinery
 from engine.model.decoder import Decoder
+from engine.placing import whole
 from engine.plan.facts import DraftFacts, Wish
-from engine.plan.machine import CPU, Machine
+from engine.plan.machine import Machine
 from engine.plan.plan import Plan, Share
 from engine.plan.planner import plan
 from engine.plan.speeds import Speeds
@@ -79,12 +80,12 @@ def build(plan: Plan, machine: Machine, target: RandomModel, threads: int | None
         Absent: a device is not here.
         OutOfMemory: a device's budget does not do.
     """
-    devices = _open(machine, replace(plan, threads=threads) if threads else plan)
+    devices = Machinery().open(machine, replace(plan, threads=threads) if threads else plan)
     draft = None
     if plan.draft is not None and plan.draft_device is not None:
         model = target.small_draft()
-        whole = Share(plan.draft_device, range(model.config.num_layers), embeds=True, heads=True)
-        draft = _decoder(model, (whole,), devices, "draft")
+        shares = whole(model.config.num_layers, plan.draft_device)
+        draft = _decoder(model, shares, devices, "draft")
     return Placed(plan, devices, _decoder(target, plan.target, devices, "target"), draft)
 
 
@@ -95,9 +96,3 @@ def _decoder(
         share.device: devices[share.device].backend(WeightFormat.STORED, owner) for share in shares
     }
     return Decoder.placed(model.config, model.weights(), shares, backends)
-
-
-def _open(machine: Machine, plan: Plan) -> dict[str, Device]:
-    del machine
-    memory = plan.on(CPU)
-    return {CPU: CpuDevice(threads=plan.threads or threads_for(memory.target))}

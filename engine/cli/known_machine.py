@@ -1,14 +1,15 @@
-"""--hardware FILE: plan for the machine that a file describes, not for this one."""
+"""--hardware FILE and --simulate-gpu: the machine that is planned for, where it is not this one."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
-from engine.errors import Absent
+from engine.backend.simulated.spec import simulated_accelerator
 from engine.hardware import machine_file
-from engine.hardware.probe import probe_machine
 from engine.language import tr
+from engine.machinery import Machinery
 from engine.plan.machine import Machine
 from engine.plan.speeds import Speeds
 
@@ -23,17 +24,20 @@ def add_hardware_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def known_machine(described: Path | None, simulated: int | None = None) -> tuple[Machine, Speeds]:
+def known_machine(described: Path | None, simulate_gpu: int | None) -> tuple[Machine, Speeds]:
     """The machine in a file, or this one; with a simulated accelerator of so many bytes, if asked.
 
     Raises:
         UserFixable: the file describes none.
     """
-    if simulated is not None:
-        raise Absent(
-            tr("This version runs on the CPU only: it has no accelerator, real or simulated."),
-            tr("Leave out --vram, --layers-on-gpu and --simulate-gpu."),
-        )
-    if described is not None:
-        return machine_file.read(described)
-    return probe_machine(), Speeds({})
+    machinery = Machinery()
+    if described is None:
+        machine = machinery.look(simulate_gpu)
+        return machine, machinery.speeds(machine)
+    machine, speeds = machine_file.read(described)
+    if simulate_gpu is None:
+        return machine, speeds
+    machine = replace(machine, accelerators=(simulated_accelerator(simulate_gpu),))
+    declared = machinery.speeds(machine)
+    devices = {**declared.devices, **speeds.devices}
+    return machine, replace(speeds, devices=devices, links={**declared.links, **speeds.links})
