@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from engine.commands import Mode
-from engine.plan.machine import Machine
+from engine.plan.machine import Machine, Missing
 from engine.plan.plan import DeviceMemory
 from engine.plan.speeds import Speeds
 
@@ -185,6 +185,34 @@ class RoundFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceleratorSample:
+    """What an accelerator is doing. None: not measurable here, or not at this moment.
+
+    Attributes:
+        device: its name in a plan, "cuda:0"; empty until a probe has told, and where torch has
+            none for it.
+        percent: of the time in which it computed something, for anybody.
+        memory_used: bytes held on it by all programs.
+        memory_ours: of these, by this process.
+        temperature: degrees Celsius.
+        power: watts.
+        identity: that of `engine.plan.machine.Accelerator`.
+        missing: why something is None.
+    """
+
+    device: str
+    name: str
+    percent: float | None = None
+    memory_used: int | None = None
+    memory_ours: int | None = None
+    memory_total: int | None = None
+    temperature: float | None = None
+    power: float | None = None
+    identity: str = ""
+    missing: tuple[Missing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceSample:
     """What the machine is doing, twice a second. None: not measurable here."""
 
@@ -194,9 +222,14 @@ class DeviceSample:
     system_cpu_percent: float | None
     memory_bytes: int | None
     memory_total_bytes: int | None
-    gpu_percent: float | None = None
-    gpu_memory_bytes: int | None = None
-    gpu_memory_total_bytes: int | None = None
+    accelerators: tuple[AcceleratorSample, ...] = ()
+    """Every one that was seen since the start, in the system's order."""
+
+    @property
+    def accelerator(self) -> AcceleratorSample | None:
+        """The one to show where there is room for one: the first that can be computed on."""
+        usable = (sample for sample in self.accelerators if sample.device)
+        return next(usable, self.accelerators[0] if self.accelerators else None)
 
 
 @dataclass(frozen=True, slots=True)

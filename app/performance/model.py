@@ -212,12 +212,14 @@ class PerformanceModel:
     def _sample(self, sample: DeviceSample) -> None:
         self.sampled = True
         used, total = sample.memory_bytes, sample.memory_total_bytes
-        gpu_used, gpu_total = sample.gpu_memory_bytes, sample.gpu_memory_total_bytes
+        gpu = sample.accelerator
+        gpu_percent = gpu.percent if gpu else None
+        gpu_used, gpu_total = (gpu.memory_used, gpu.memory_total) if gpu else (None, None)
         cpu = (sample.cpu_percent, sample.system_cpu_percent)
         readings: tuple[tuple[tuple[float | None, ...], str], ...] = (
             (cpu, _percent(sample.cpu_percent)),
             ((_gib(used),), memory(used, total)),
-            ((sample.gpu_percent,), _percent(sample.gpu_percent)),
+            ((gpu_percent,), _percent(gpu_percent)),
             ((_gib(gpu_used),), memory(gpu_used, gpu_total)),
         )
         for lane, (values, words) in zip(self.lanes[2:], readings, strict=True):

@@ -7,7 +7,7 @@ card: a question that a card cannot answer is asked once, and a card that is los
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Self
@@ -208,16 +208,24 @@ class Nvml:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def cards(self) -> list[NvmlCard]:
+    def cards(self, buses: Sequence[str] | None = None) -> list[NvmlCard]:
         """Every card that answers, in the driver's order; a divided one as its parts.
+
+        Args:
+            buses: addresses of the only cards to wake; None: all.
 
         Raises:
             Lost: the driver went away.
         """
-        count = self._enumerate(self._library.nvmlDeviceGetCount)
+        places: Sequence[str | int]
+        if buses is None:
+            places = range(self._enumerate(self._library.nvmlDeviceGetCount) or 0)
+            ask = self._library.nvmlDeviceGetHandleByIndex
+        else:
+            places, ask = buses, self._library.nvmlDeviceGetHandleByPciBusId
         found: list[NvmlCard] = []
-        for index in range(count or 0):
-            handle = self._enumerate(self._library.nvmlDeviceGetHandleByIndex, index)
+        for place in places:
+            handle = self._enumerate(ask, place)
             with contextlib.suppress(Lost):
                 if handle is not None:
                     card = NvmlCard(self._library, handle)

@@ -45,13 +45,18 @@ class PciGpu:
     link: PcieLink | None = None
 
 
-def pci_gpus(files: SystemFiles) -> tuple[PciGpu, ...]:
-    """Those of vendors whose processors can compute, in the bus's order."""
+def pci_gpus(files: SystemFiles, only: Vendor | None = None) -> tuple[PciGpu, ...]:
+    """Those of vendors whose processors can compute, or of one of them, in the bus's order."""
     return tuple(
         _describe(files, bus, vendor)
         for bus in files.names(DEVICES)
-        if (vendor := _vendor_of_gpu(files, bus)) is not None
+        if (vendor := _vendor_of_gpu(files, bus)) is not None and only in (None, vendor)
     )
+
+
+def buses_of(files: SystemFiles, vendor: Vendor) -> tuple[str, ...]:
+    """Addresses of one vendor's alone."""
+    return tuple(bus for bus in files.names(DEVICES) if _vendor_of_gpu(files, bus) is vendor)
 
 
 def _vendor_of_gpu(files: SystemFiles, bus: str) -> Vendor | None:

@@ -34,6 +34,10 @@ class SystemFiles:
         except ValueError:
             return None
 
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        return (self.root / path).exists()
+
     def link(self, path: str) -> str:
         """The last part of what a link points to; empty where there is no such link."""
         try:

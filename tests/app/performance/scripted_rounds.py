@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 
 from engine.events import (
+    AcceleratorSample,
     AnswerStats,
     DeviceSample,
     Event,
@@ -60,9 +61,17 @@ def sample(at: float, *, gpu: bool = False) -> DeviceSample:
         system_cpu_percent=80 + 12 * wave,
         memory_bytes=int((3.1 + 0.1 * wave) * GIB),
         memory_total_bytes=int(31.2 * GIB),
-        gpu_percent=61 + 20 * wave if gpu else None,
-        gpu_memory_bytes=int(7.6 * GIB) if gpu else None,
-        gpu_memory_total_bytes=12 * GIB if gpu else None,
+        accelerators=(
+            AcceleratorSample(
+                "cuda:0",
+                "NVIDIA GeForce RTX 3060",
+                percent=61 + 20 * wave,
+                memory_used=int(7.6 * GIB),
+                memory_total=12 * GIB,
+            ),
+        )
+        if gpu
+        else (),
     )
 
 

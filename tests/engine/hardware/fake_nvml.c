@@ -129,6 +129,18 @@ API int nvmlDeviceGetHandleByIndex_v2(unsigned index, card **of)
     return OK;
 }
 
+API int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, card **of)
+{
+    for (unsigned index = 0; index < 32; index++) {
+        char key[32];
+        const char *value;
+        snprintf(key, sizeof key, "%u.bus", index);
+        if (ask(key, &value)) continue;
+        if (strstr(value, bus)) return nvmlDeviceGetHandleByIndex_v2(index, of);
+    }
+    return NOT_FOUND;
+}
+
 API int nvmlDeviceGetName(card *of, char *to, unsigned size) { return text_of(of, "name", to, size); }
 API int nvmlDeviceGetUUID(card *of, char *to, unsigned size) { return text_of(of, "uuid", to, size); }
 
