@@ -82,7 +82,7 @@ class DecoderBuilder:
         weights = SameVocabulary(reader, self._vocabulary)
         names = dict.fromkeys(share.device for share in shares)
         backends = {name: self._devices[name].backend(checked.format, owner) for name in names}
-        with _cached(weights, checked, shares, reader.skip) as cached:
+        with _cached(weights, checked, reader.skip) as cached:
             return Decoder.placed(config, cached, shares, backends)
 
 
@@ -101,18 +101,11 @@ def _other_decoder(
 
 
 def _cached(
-    weights: Readable,
-    checked: Checked,
-    shares: Sequence[Share],
-    skip: Callable[[Sequence[str]], None],
+    weights: Readable, checked: Checked, skip: Callable[[Sequence[str]], None]
 ) -> AbstractContextManager[Weights]:
-    """The weights, with a cache on disk of what is quantised at load if that takes a while.
-
-    It holds whole models only, as the CPU packs them.
-    """
+    """The weights, with a cache on disk of what is quantised at load if that takes a while."""
     fmt = NATIVE_FORMATS.get(checked.format)
     nbytes = checked.facts.footprint.weight_bytes
-    whole = all(share.device == CPU for share in shares)
-    if fmt is None or nbytes < WORTH_KEEPING or not whole:
+    if fmt is None or nbytes < WORTH_KEEPING:
         return nullcontext(weights)
     return CachedWeights(weights, checked.weights.files, fmt, nbytes, skip=skip)
