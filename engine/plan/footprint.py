@@ -66,19 +66,6 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Widths:
-    """Numbers of a row where it goes through: what workspace is made of."""
-
-    hidden: int = 0
-    vocab: int = 0
-    queries: int = 0
-    keys: int = 0
-    inner: int = 0
-    chosen_inner: int = 0
-    """Of all experts together that a row goes through."""
-
-
-@dataclass(frozen=True, slots=True)
 class Footprint:
     """Memory of one model.
 
@@ -88,6 +75,7 @@ class Footprint:
         tied: embedding and head share one matrix, held once where both lie on one device.
         kv_bytes_per_block: keys and values of one token in one block.
         kind: the types of stored weights in one word, as in "Q4_K_M".
+        config: the model's shape; None of a model that runs through transformers.
     """
 
     format: WeightFormat
@@ -96,8 +84,8 @@ class Footprint:
     head: Part
     tied: bool
     kv_bytes_per_block: int
-    widths: Widths
     kind: str = ""
+    config: ModelConfig | None = None
 
     @property
     def weight_bytes(self) -> int:
@@ -112,6 +100,21 @@ class Footprint:
         return self.kv_bytes_per_block * len(self.blocks)
 
     @property
+    def hidden(self) -> int:
+        """Numbers of a hidden state."""
+        return self.config.hidden_size if self.config else 0
+
+    @property
+    def vocab(self) -> int:
+        """Tokens that there are."""
+        return self.config.vocab_size if self.config else 0
+
+    @property
+    def queries_per_key(self) -> int:
+        """Heads of queries that look at the same keys."""
+        return self.config.num_heads // self.config.num_kv_heads if self.config else 1
+
+    @property
     def words(self) -> str:
         """How the weights are held."""
         return self.kind or tr(WORDS[self.format])
@@ -119,6 +122,11 @@ class Footprint:
     def kv_bytes(self, context: int, blocks: int) -> int:
         """Keys and values of one sequence in so many blocks, with room for a tree behind it."""
         return self.kv_bytes_per_block * blocks * _up(context + MAX_TREE, _CHUNK)
+
+    def device_kv_bytes(self, context: int, blocks: int) -> int:
+        """The same on an accelerator, where padding rows write to a chunk of their own."""
+        slots = _up(context + MAX_TREE, _CHUNK) + _CHUNK
+        return self.kv_bytes_per_block * blocks * slots
 
 
 def weight_count(config: ModelConfig) -> int:
@@ -154,7 +162,6 @@ def other_footprint(config: OtherConfig, weight_count: int, weights: WeightForma
         head=Part(),
         tied=False,
         kv_bytes_per_block=config.kv_numbers_per_token * size,
-        widths=Widths(vocab=config.vocab_size),
     )
 
 
@@ -180,7 +187,7 @@ def _footprint(
         head=_part(parts[HEAD]),
         tied=config.tie_word_embeddings,
         kv_bytes_per_block=2 * config.num_kv_heads * dim * (4 if portable else 2),
-        widths=_widths(config),
+        config=config,
         kind=kind,
     )
 
@@ -209,19 +216,6 @@ def held_bytes(kind: str, shape: Shape, *, padded: bool = True) -> int:
         * _up(columns, max(_BLOCK, block.numbers))
         // block.numbers
         * (block.nbytes)
-    )
-
-
-def _widths(config: ModelConfig) -> Widths:
-    mixtures = [own.experts for own in config.blocks if own.experts is not None]
-    dense = len(mixtures) < config.num_layers
-    return Widths(
-        hidden=config.hidden_size,
-        vocab=config.vocab_size,
-        queries=config.num_heads * config.head_dim,
-        keys=config.num_kv_heads * config.head_dim,
-        inner=config.intermediate_size if dense else 0,
-        chosen_inner=max((each.used * each.intermediate_size for each in mixtures), default=0),
     )
 
 

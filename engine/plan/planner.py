@@ -1,156 +1,204 @@
-"""The planner, first version: everything on the CPU; how much context, drafting or not, and why.
+"""The planner: which device does what. Pure: facts in, a plan out; a few milliseconds.
 
-Pure: facts in, a plan out.
+What a plan can be made of is surveyed once (`engine.plan.survey`); a ceiling then takes ways away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from engine.commands import Mode, WeightFormat
-from engine.errors import Absent, NotPossible, OutOfMemory
-from engine.language import tr
+from engine.commands import Mode
+from engine.plan.assumed import assumed_speeds
+from engine.plan.budgets import context_for, host_reserve, runtime_bytes
+from engine.plan.cost import Lane
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.machine import CPU, Machine
+from engine.plan.holding import Holding
+from engine.plan.machine import CPU, Accelerator, Machine
 from engine.plan.plan import DeviceMemory, Plan, Share
-from engine.plan.speeds import Speeds
+from engine.plan.reasons import Told, reasons
+from engine.plan.refusals import check_wish, does_not_fit
+from engine.plan.speeds import DeviceSpeeds, Speeds
+from engine.plan.survey import Choice, Survey
 
-__all__ = ["DraftFacts", "ModelFacts", "Wish", "check_mode", "plan"]
 
-KV_SHARE = 0.25
-"""Share of the free memory that cached keys and values may take, all conversations together."""
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """What a ceiling of `vram` bytes gives; no speed where nothing fits."""
 
-SMALLEST_CONTEXT = 256
-GIB = 2**30
+    vram: int
+    tokens_per_s: float | None
+    layers_on_gpu: int
 
 
 def plan(
     machine: Machine,
-    speeds: Speeds,  # noqa: ARG001 - until devices are compared
+    speeds: Speeds,
     target: ModelFacts,
     drafts: Sequence[DraftFacts],
     wish: Wish,
 ) -> Plan:
     """Place target and draft.
 
+    Speeds that are missing are assumed, see `engine.plan.assumed`.
+
     Raises:
-        Absent: the mode needs what this version or this machine does not have.
+        Absent: the mode needs what this machine does not have.
         OutOfMemory: the models do not fit into the free memory.
-        NotPossible: a context that the model does not handle.
+        NotPossible: a wish that this model or this draft cannot meet.
     """
-    check_mode(wish.mode)
-    draft = drafts[0].model if drafts else None
-    memory_available = machine.host.memory_available
-    weights = target.footprint.weight_bytes + (draft.footprint.weight_bytes if draft else 0)
-    per_token = target.footprint.kv_bytes_per_token
-    per_token += draft.footprint.kv_bytes_per_token if draft else 0
-    free = memory_available - weights
-    context = _context(target, wish, free, per_token)
-    needed = weights + context * per_token
-    if needed > memory_available:
-        raise OutOfMemory(
-            tr(
-                "{model} needs {needed:.1f} GiB of memory here, and {free:.1f} GiB are free."
-            ).format(model=target.name, needed=needed / GIB, free=memory_available / GIB),
-            tr("Close other programs, choose a shorter context or a smaller model."),
-        )
-    sources = bool(draft) or wish.lookup
-    drafting = sources and wish.mode is not Mode.PLAIN and not target.other_family
-    blocks = range(len(target.footprint.blocks))
-    return Plan(
-        mode=Mode.CPU if drafting else Mode.PLAIN,
-        target=(Share(CPU, blocks, embeds=True, heads=True),),
-        draft=0 if draft and drafting else None,
-        draft_device=CPU if drafting else None,
-        lookup=wish.lookup and drafting,
-        context=context,
-        depth=0,
-        tokens_per_s=None,
-        plain_tokens_per_s=None,
-        memory=(
-            DeviceMemory(
-                CPU,
-                memory_available,
-                target=target.footprint.weight_bytes,
-                draft=draft.footprint.weight_bytes if draft and drafting else 0,
-                kv=context * per_token,
-            ),
-        ),
-        reasons=_reasons(target, draft, wish, drafting, context),
-    )
+    return Planning(machine, speeds, target, drafts, wish).plan()
 
 
-def check_mode(mode: Mode) -> None:
-    """Refuse a mode that needs a graphics card.
-
-    Raises:
-        Absent: in words for the user.
-    """
-    if mode in (Mode.DOVETAIL, Mode.DUO):
-        raise Absent(
-            tr(
-                "The mode “{mode}” needs a graphics card, which this version cannot use yet."
-            ).format(mode=mode),
-            tr("Choose the mode auto, cpu or plain."),
-        )
+def curve(
+    machine: Machine,
+    speeds: Speeds,
+    target: ModelFacts,
+    drafts: Sequence[DraftFacts],
+    wish: Wish,
+    ceilings: Sequence[int],
+) -> list[CurvePoint]:
+    """The predicted speed for every ceiling; raises as `plan` does."""
+    planning = Planning(machine, speeds, target, drafts, wish)
+    return [planning.point(ceiling) for ceiling in ceilings]
 
 
-def _context(target: ModelFacts, wish: Wish, free: int, per_token: int) -> int:
-    if wish.context is not None:
-        if not 1 <= wish.context <= target.max_positions:
-            raise NotPossible(
-                tr(
-                    "A context of {context} tokens is not possible: {model} handles up to {most}."
-                ).format(context=wish.context, model=target.name, most=target.max_positions),
-                tr("Choose between 1 and {most}.").format(most=target.max_positions),
+class Planning:
+    """One question to the planner, surveyed; the ceiling may still vary."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        speeds: Speeds,
+        target: ModelFacts,
+        drafts: Sequence[DraftFacts],
+        wish: Wish,
+    ) -> None:
+        check_wish(machine, target, drafts, wish)
+        self._machine, self._target, self._wish = machine, target, wish
+        self._drafts = list(drafts)
+        self._speeds = speeds
+        self._assumed = assumed_speeds(machine)
+        self._survey = self._best_survey()
+
+    def plan(self) -> Plan:
+        """The plan for the ceiling that was wished for, or for the knee.
+
+        Raises:
+            OutOfMemory: nothing fits.
+        """
+        survey, wish = self._survey, self._wish
+        knee = survey.knee
+        ceiling = knee if wish.vram is None else min(wish.vram, survey.limit)
+        choice = survey.best(ceiling)
+        if choice is None:
+            asked = survey.limit if wish.vram is None else ceiling
+            raise does_not_fit(
+                self._machine, survey, self._target, self._drafts, wish, ceiling=asked
             )
-        return wish.context
-    affordable = int(max(free, 0) * KV_SHARE) // per_token
-    return min(target.max_positions, max(affordable, SMALLEST_CONTEXT))
+        return self._planned(choice, knee)
 
+    def point(self, ceiling: int) -> CurvePoint:
+        """The speed for one ceiling."""
+        choice = self._survey.best(min(ceiling, self._survey.limit))
+        if choice is None:
+            return CurvePoint(ceiling, None, 0)
+        return CurvePoint(ceiling, choice.rate, min(choice.cut, len(self._target.footprint.blocks)))
 
-def caveat(target: ModelFacts) -> str:
-    """What is less than usual about a model that runs through transformers."""
-    if not target.other_family:
-        return ""
-    return tr(
-        "Duotail has no decoder of its own for “{family}” models: {model} runs through the "
-        "transformers library, without drafting, and the same seed may give another answer."
-    ).format(family=target.other_family, model=target.name)
+    def _best_survey(self) -> Survey:
+        """That of the accelerator that serves best; the first one of equals."""
+        usable: Sequence[Accelerator | None] = self._machine.usable
+        if self._wish.mode is Mode.CPU or self._target.other_family or not usable:
+            usable = [None]
+        surveys = [self._surveyed(found) for found in usable]
+        rates = [best.rate if (best := each.best(each.limit)) else 0.0 for each in surveys]
+        return surveys[rates.index(max(rates))]
 
+    def _surveyed(self, found: Accelerator | None) -> Survey:
+        host, wish = self._machine.host, self._wish
+        cpu, lane = self._device(CPU), None
+        if found is not None:
+            link = self._speeds.links.get(found.device) or self._assumed.links[found.device]
+            lane = Lane(self._device(found.device), link, returns_logits=not found.simulated)
+        budget = host.memory_available - host_reserve(host)
+        alone = wish.mode is Mode.PLAIN or bool(self._target.other_family)
+        drafts = [] if alone else self._drafts
+        context = context_for(budget, found, self._target, drafts, wish)
+        survey = Survey(host, found, lane, cpu, self._target, drafts, wish, context)
+        best = survey.best(survey.limit)
+        if not drafts or (best is not None and best.way.draft is not None):
+            return survey
+        # Nobody drafts: the room for that is the conversation's.
+        without = context_for(budget, found, self._target, [], wish)
+        longer = Survey(host, found, lane, cpu, self._target, drafts, wish, without)
+        return longer if longer.possible else survey
 
-def _reasons(
-    target: ModelFacts, draft: ModelFacts | None, wish: Wish, drafting: bool, context: int
-) -> tuple[str, ...]:
-    held = target.footprint
-    reasons = [
-        tr("{model} runs on the CPU: {size:.2f} GiB of weights in {format}.").format(
-            model=target.name, size=held.weight_bytes / GIB, format=held.words
+    def _device(self, name: str) -> DeviceSpeeds:
+        return self._speeds.devices.get(name) or self._assumed.devices[name]
+
+    def _planned(self, choice: Choice, knee: int) -> Plan:
+        survey, wish, way = self._survey, self._wish, choice.way
+        drafting = way.draft_device is not None
+        made = Plan(
+            mode=choice.mode,
+            target=self._shares(choice.cut),
+            draft=way.draft,
+            draft_device=way.draft_device,
+            lookup=wish.lookup and drafting,
+            context=survey.context,
+            depth=choice.depth,
+            tokens_per_s=choice.rate,
+            plain_tokens_per_s=choice.plain_rate,
+            memory=self._memory(choice),
+            reasons=(),
+            knee=None if survey.accelerator is None else knee,
+            threads=self._threads(choice),
         )
-    ]
-    if held.format is WeightFormat.F32 and not target.other_family:
-        reasons.append(
-            tr("Without Duotail's native backend (a C compiler builds it) this is slow.")
-        )
-    reasons.append(_who_drafts(target, draft, wish, drafting))
-    if drafting and not wish.forced:
-        reasons.append(tr("If drafting does not pay, the target decodes alone for a while."))
-    if context < target.max_positions and wish.context is None:
-        cut = tr("The context is cut to {context} tokens to fit the free memory.")
-        reasons.append(cut.format(context=context))
-    return tuple(reasons)
+        told = Told(self._machine, survey, self._target, self._drafts, wish, choice, made)
+        return replace(made, reasons=reasons(told))
+
+    def _shares(self, cut: int) -> tuple[Share, ...]:
+        held, found = self._target.footprint, self._survey.accelerator
+        count = len(held.blocks)
+        if cut == 0 or found is None:
+            return (Share(CPU, range(count), embeds=True, heads=True),)
+        if cut > count and held.tied:
+            return (Share(found.device, range(count), embeds=True, heads=True),)
+        embedding = Share(CPU, range(0), embeds=True)
+        if cut > count:
+            return embedding, Share(found.device, range(count), heads=True)
+        rest = Share(CPU, range(cut, count), heads=True)
+        return embedding, Share(found.device, range(cut)), rest
+
+    def _memory(self, choice: Choice) -> tuple[DeviceMemory, ...]:
+        survey, host, way = self._survey, self._machine.host, choice.way
+        draft, on_host = survey.draft_holding(way), way.draft_device == CPU
+        budget = host.memory_available - host_reserve(host)
+        cpu = _held(CPU, budget, survey.cpu_holding.at(choice.cut), draft if on_host else None)
+        cpu = replace(cpu, draft=cpu.draft + survey.left_behind(way))
+        found, wished = survey.accelerator, self._wish.vram
+        if not choice.vram or found is None:
+            return (cpu,)
+        budget = survey.limit if wished is None else min(wished, survey.limit)
+        target = survey.device_holding.at(choice.cut)
+        there = _held(found.device, budget, target, None if on_host else draft)
+        return cpu, replace(there, runtime=runtime_bytes(found))
+
+    def _threads(self, choice: Choice) -> int | None:
+        """A simulated accelerator computes on a core of its own."""
+        found, cores = self._survey.accelerator, self._machine.host.cores
+        return max(cores - 1, 1) if choice.vram and found and found.simulated else None
 
 
-def _who_drafts(target: ModelFacts, draft: ModelFacts | None, wish: Wish, drafting: bool) -> str:
-    if target.other_family:
-        return caveat(target)
-    if not drafting and wish.mode is Mode.PLAIN:
-        return tr("The target decodes alone, because you asked for plain decoding.")
-    if not drafting:
-        return tr("The target decodes alone, because no draft was chosen.")
-    if draft and wish.lookup:
-        both = tr("{draft} and the conversation itself (lookup) propose tokens.")
-        return both.format(draft=draft.name)
-    if draft:
-        return tr("{draft} proposes tokens.").format(draft=draft.name)
-    return tr("The conversation itself (lookup) proposes tokens.")
+def _held(device: str, budget: int, target: Holding, draft: Holding | None) -> DeviceMemory:
+    """A target, and perhaps a draft, on one device."""
+    models = [target] if draft is None else [target, draft]
+    shared = max(int(each.shared[0]) for each in models)
+    return DeviceMemory(
+        device,
+        budget,
+        target=int(target.weights[0]),
+        draft=0 if draft is None else int(draft.weights[0]),
+        kv=sum(int(each.kv[0]) for each in models),
+        workspace=shared + sum(int(each.workspace[0]) for each in models),
+    )

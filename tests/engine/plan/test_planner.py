@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.commands import Mode, WeightFormat
-from engine.errors import Absent, UserFixable
+from engine.errors import Absent, OutOfMemory, UserFixable
 from engine.model.config import ModelConfig
+from engine.model.decoder import MAX_TREE
+from engine.plan.budgets import KV_SHARE, SMALLEST_CONTEXT, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.footprint import Footprint, Part, Widths, footprint
+from engine.plan.footprint import Footprint, Part, footprint
 from engine.plan.machine import CPU, Host, Machine
 from engine.plan.plan import Plan, Share
-from engine.plan.planner import GIB, KV_SHARE, SMALLEST_CONTEXT, plan
+from engine.plan.planner import plan
 from engine.plan.speeds import Speeds
 
-KIB = 2**10
+GIB, MIB, KIB = 2**30, 2**20, 2**10
 
 
-def model(name: str, fmt: WeightFormat, weights: int, kv: int, positions: int) -> ModelFacts:
+def model(
+    name: str, fmt: WeightFormat, weights: int, kv: int, positions: int, kind: str = "F32"
+) -> ModelFacts:
     """A model of one block."""
-    block = Part((("F32", weights),))
-    held = Footprint(
-        fmt, Part(), (block,), Part(), tied=False, kv_bytes_per_block=kv, widths=Widths()
-    )
+    block = Part(((kind, weights),))
+    held = Footprint(fmt, Part(), (block,), Part(), False, kv)
     return ModelFacts(name, held, positions)
 
 
 TARGET = model("Target", WeightFormat.F32, 4 * GIB, 64 * KIB, 8192)
+SMALL_TARGET = model("Target", WeightFormat.Q4, 4 * GIB, 64 * KIB, 8192, kind="Q4_0")
 DRAFT = model("Draft", WeightFormat.Q8, GIB, 16 * KIB, 4096)
+CHEAP = model("Draft", WeightFormat.Q8, 32 * MIB, 16 * KIB, 4096)
 ANYTHING = Wish(Mode.AUTO, None, lookup=True, forced=False)
 
 
@@ -35,6 +41,14 @@ def on_the_cpu(target: ModelFacts, draft: ModelFacts | None, asked: Wish, free: 
     """A plan for a machine with so many free bytes and no accelerator."""
     drafts = [DraftFacts(draft, 0.7)] if draft else []
     return plan(Machine(Host(2, free, free)), Speeds({}), target, drafts, asked)
+
+
+def with_reserve(room: int) -> int:
+    """Free bytes of which `room` may be used."""
+    free = room
+    for _ in range(20):
+        free = room + host_reserve(Host(1, free, free))
+    return free
 
 
 def wish(mode: Mode = Mode.AUTO, context: int | None = None, **more: bool) -> Wish:
@@ -48,54 +62,76 @@ def wish(mode: Mode = Mode.AUTO, context: int | None = None, **more: bool) -> Wi
         (4 * GIB + 2 * GIB, 8192),  # a quarter of the 2 GiB left: 0.5 GiB / 64 KiB, just so
         (4 * GIB + GIB, 4096),
         (4 * GIB + GIB // 4, 1024),
-        (4 * GIB + 32 * 2**20, SMALLEST_CONTEXT),  # its share would be 128 tokens
-        (4 * GIB + 16 * 2**20, SMALLEST_CONTEXT),  # the last that fits
+        (4 * GIB + 32 * MIB, SMALLEST_CONTEXT),  # its share would be 128 tokens
+        (4 * GIB + 20 * MIB, SMALLEST_CONTEXT),  # the last that fits, with room for a tree
     ],
 )
 def test_the_context_takes_a_share_of_what_is_free(free: int, context: int) -> None:
-    made = on_the_cpu(TARGET, None, ANYTHING, free)
+    made = on_the_cpu(TARGET, None, ANYTHING, with_reserve(free))
     assert made.context == context
-    assert made.on(CPU).kv == context * 64 * KIB
+    assert made.on(CPU).kv == (context + MAX_TREE) * 64 * KIB
     assert made.on(CPU).total <= free
     cut = any("cut to" in reason for reason in made.reasons)
     assert cut == (context < TARGET.max_positions)
 
 
 @pytest.mark.parametrize(
-    ("free", "asked", "needs"),
+    ("room", "asked", "needs"),
     [
-        (4 * GIB + 15 * 2**20, None, "4.0 GiB"),
-        (GIB, None, "4.0 GiB"),
+        (4 * GIB + 19 * MIB, None, "4.1 GiB"),
+        (GIB, None, "4.1 GiB"),
         (0, None, "4.0 GiB"),
-        (4 * GIB + GIB // 2 - 1, 8192, "4.5 GiB"),
+        (4 * GIB + GIB // 2, 8192, "4.6 GiB"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_numbers(
-    free: int, asked: int | None, needs: str
+    room: int, asked: int | None, needs: str
 ) -> None:
-    with pytest.raises(UserFixable) as refused:
+    free = with_reserve(room)
+    with pytest.raises(OutOfMemory) as refused:
         on_the_cpu(TARGET, None, wish(context=asked), free)
-    assert not isinstance(refused.value, Absent)
     assert refused.value.cause == (
         f"Target needs {needs} of memory here, and {free / GIB:.1f} GiB are free."
     )
-    assert "smaller model" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("target", "room", "asked", "remedy"),
+    [
+        (TARGET, GIB, None, "In the format q4_0 it would take about 0.6 GiB"),
+        (TARGET, 4 * GIB + GIB // 2, 8192, "Choose a context of at most 7"),
+        (SMALL_TARGET, GIB, None, "choose a shorter context or a smaller model"),
+    ],
+)
+def test_a_refusal_offers_what_would_fit(
+    target: ModelFacts, room: int, asked: int | None, remedy: str
+) -> None:
+    with pytest.raises(OutOfMemory) as refused:
+        on_the_cpu(target, None, wish(context=asked), with_reserve(room))
+    assert remedy in refused.value.remedy
 
 
 def test_a_chosen_context_is_planned_to_the_byte() -> None:
-    enough = 4 * GIB + GIB // 2
-    made = on_the_cpu(TARGET, None, wish(context=8192), enough)
+    enough = 4 * GIB + (8192 + MAX_TREE) * 64 * KIB
+    made = on_the_cpu(TARGET, None, wish(context=8192), with_reserve(enough))
     assert (made.context, made.on(CPU).total) == (8192, enough)
     assert not any("cut to" in reason for reason in made.reasons)
+    with pytest.raises(OutOfMemory):
+        on_the_cpu(TARGET, None, wish(context=8192), with_reserve(enough - 40))
 
 
 def test_a_draft_counts() -> None:
-    made = on_the_cpu(TARGET, DRAFT, ANYTHING, 64 * GIB)
+    made = on_the_cpu(TARGET, DRAFT, replace(ANYTHING, forced=True), 64 * GIB)
     assert made.on(CPU).draft == GIB
-    assert made.on(CPU).kv == 8192 * 80 * KIB
-    with pytest.raises(UserFixable, match=r"needs 5\.0 GiB"):
-        on_the_cpu(TARGET, DRAFT, ANYTHING, 5 * GIB)
-    assert on_the_cpu(TARGET, None, ANYTHING, 5 * GIB).context == 4096
+    assert made.on(CPU).kv == (8192 + MAX_TREE) * 64 * KIB + (4096 + MAX_TREE) * 16 * KIB
+    with pytest.raises(OutOfMemory, match=r"needs 5\.2 GiB"):
+        on_the_cpu(TARGET, DRAFT, replace(ANYTHING, forced=True), 5 * GIB)
+
+
+def test_a_draft_that_nobody_asked_for_makes_way() -> None:
+    made = on_the_cpu(TARGET, DRAFT, ANYTHING, with_reserve(5 * GIB))
+    assert (made.draft, made.lookup, made.context) == (None, True, 4096)
+    assert any("Draft was left out: it does not fit" in reason for reason in made.reasons)
 
 
 @pytest.mark.parametrize("context", [-1, 0, 8193])
@@ -113,8 +149,8 @@ def test_modes_of_a_card(mode: Mode) -> None:
 @pytest.mark.parametrize(
     ("draft", "asked", "mode", "chosen", "words"),
     [
-        (DRAFT, wish(lookup=True), Mode.CPU, 0, "Draft and the conversation"),
-        (DRAFT, wish(), Mode.CPU, 0, "Draft proposes tokens."),
+        (CHEAP, wish(lookup=True), Mode.CPU, 0, "Draft and the conversation"),
+        (CHEAP, wish(), Mode.CPU, 0, "Draft proposes tokens."),
         (None, wish(lookup=True), Mode.CPU, None, "The conversation itself (lookup)"),
         (None, wish(), Mode.PLAIN, None, "no draft was chosen"),
         (None, wish(Mode.PLAIN), Mode.PLAIN, None, "you asked for plain decoding"),
@@ -134,6 +170,14 @@ def test_modes_and_their_reasons(
     assert any(words in reason for reason in made.reasons)
     assert "4.00 GiB" in made.reasons[0]
     assert any("If drafting does not pay" in reason for reason in made.reasons) == drafting
+
+
+def test_a_draft_that_would_not_pay_is_left_out_unless_asked_for() -> None:
+    made = on_the_cpu(TARGET, DRAFT, wish(), 64 * GIB)
+    assert (made.mode, made.draft, made.on(CPU).draft) == (Mode.PLAIN, None, 0)
+    assert any("drafting with it would give 0." in reason for reason in made.reasons)
+    made = on_the_cpu(TARGET, DRAFT, wish(forced=True), 64 * GIB)
+    assert (made.mode, made.draft) == (Mode.CPU, 0)
 
 
 def test_a_forced_draft_is_not_said_to_stop() -> None:

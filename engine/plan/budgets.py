@@ -1,0 +1,106 @@
+"""How many bytes of each device a plan may take, and how long the context is.
+
+The context depends on the model, on memory and on the accelerator's size, never on the ceiling of
+VRAM: moving the slider does not change what a conversation may hold, and what is on the accelerator
+only grows with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.simulated.spec import SimulatedSpec
+from engine.errors import NotPossible
+from engine.language import tr
+from engine.plan.facts import DraftFacts, ModelFacts, Wish
+from engine.plan.machine import Accelerator, Host, Vendor
+from engine.plan.workspace import DEVICE_SCRATCH
+
+KV_SHARE = 0.25
+"""Share of the free memory that cached keys and values may take, all conversations together."""
+
+DEVICE_KV_SHARE = 0.125
+"""Share of an accelerator's memory that the keys and values of one conversation may need."""
+
+SMALLEST_CONTEXT = 256
+COMFORTABLE_CONTEXT = 4096
+"""An accelerator's size does not cut the context below this."""
+
+MIB = 2**20
+
+_HOST_RESERVE, _HOST_RESERVE_SHARE = 512 * MIB, 1 / 32
+_DEVICE_RESERVE, _DEVICE_RESERVE_SHARE = 200 * MIB, 1 / 32
+TORCH_BYTES = 500 * MIB
+"""Of the host, where an accelerator is driven by torch."""
+_RUNTIMES = {Vendor.NVIDIA: 500 * MIB, Vendor.AMD: 500 * MIB, Vendor.INTEL: 300 * MIB}
+_SLACK = 64
+
+
+def host_reserve(host: Host) -> int:
+    """Bytes of free memory that are left alone, so that nothing has to be swapped."""
+    return int(min(_HOST_RESERVE, host.memory_available * _HOST_RESERVE_SHARE))
+
+
+def device_reserve(found: Accelerator) -> int:
+    """Bytes of an accelerator's free memory that are left alone: other programs draw, too."""
+    if found.simulated or found.unified:
+        return 0
+    return int(max(_DEVICE_RESERVE, (found.memory_total or 0) * _DEVICE_RESERVE_SHARE))
+
+
+def device_limit(found: Accelerator) -> int:
+    """The most that our process may hold on an accelerator."""
+    free = found.memory_total if found.memory_free is None else found.memory_free
+    return max((free or 0) - device_reserve(found), 0)
+
+
+def runtime_bytes(found: Accelerator) -> int:
+    """What a device's own software and its fixed memory take; of the former what is usual."""
+    if found.simulated:
+        return SimulatedSpec.of(found.memory_total or 0).runtime_bytes
+    return DEVICE_SCRATCH + _RUNTIMES.get(found.vendor, 0)
+
+
+def with_slack(found: Accelerator, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of bytes as torch's allocator needs them: it hands out rounded pieces."""
+    return nbytes if found.simulated else nbytes + nbytes // _SLACK
+
+
+def context_for(
+    host_budget: int,
+    accelerator: Accelerator | None,
+    target: ModelFacts,
+    drafts: Sequence[DraftFacts],
+    wish: Wish,
+) -> int:
+    """The planned tokens.
+
+    Raises:
+        NotPossible: more were asked for than the model handles.
+    """
+    if wish.context is not None:
+        if not 1 <= wish.context <= target.max_positions:
+            raise NotPossible(
+                tr(
+                    "A context of {context} tokens is not possible: {model} handles up to {most}."
+                ).format(context=wish.context, model=target.name, most=target.max_positions),
+                tr("Choose between 1 and {most}.").format(most=target.max_positions),
+            )
+        return wish.context
+    held = [target.footprint, *(draft.model.footprint for draft in drafts[:1])]
+    weights = sum(each.weight_bytes for each in held)
+    per_token = sum(each.kv_bytes_per_token for each in held)
+    tokens = _tokens((host_budget - weights) * KV_SHARE, per_token)
+    if accelerator is not None:
+        size = accelerator.memory_total or 0
+        if tokens < COMFORTABLE_CONTEXT and not (accelerator.unified or accelerator.simulated):
+            tokens = _tokens((host_budget + size - weights) * KV_SHARE, per_token)
+        tokens = min(tokens, max(_tokens(size * DEVICE_KV_SHARE, per_token), COMFORTABLE_CONTEXT))
+    return min(target.max_positions, max(tokens, SMALLEST_CONTEXT))
+
+
+def _tokens(nbytes: float, per_token: int) -> int:
+    return int(max(nbytes, 0)) // max(per_token, 1)

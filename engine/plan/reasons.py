@@ -1,0 +1,274 @@
+"""A plan's reasons in words, the most important first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.commands import Mode, WeightFormat
+from engine.language import tr
+from engine.plan.budgets import device_reserve
+from engine.plan.facts import DraftFacts, ModelFacts, Wish
+from engine.plan.holding import together
+from engine.plan.machine import CPU, Machine
+from engine.plan.plan import Plan
+from engine.plan.survey import Choice, Survey
+
+GIB = 2**30
+_WORTH_TELLING = 1.02
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What there is to tell."""
+
+    machine: Machine
+    survey: Survey
+    target: ModelFacts
+    drafts: Sequence[DraftFacts]
+    wish: Wish
+    choice: Choice
+    plan: Plan
+
+    @property
+    def device(self) -> str:
+        """The accelerator's name for people."""
+        found = self.survey.accelerator
+        return found.name if found else ""
+
+    @property
+    def ceiling(self) -> int:
+        """What may be held there."""
+        vram, limit = self.wish.vram, self.survey.limit
+        return limit if vram is None else min(vram, limit)
+
+
+def reasons(told: Told) -> tuple[str, ...]:
+    """All of them."""
+    return tuple(_reasons(told))
+
+
+def caveat(target: ModelFacts) -> str:
+    """What is less than usual about a model that runs through transformers."""
+    if not target.other_family:
+        return ""
+    return tr(
+        "Duotail has no decoder of its own for “{family}” models: {model} runs through the "
+        "transformers library, without drafting, and the same seed may give another answer."
+    ).format(family=target.other_family, model=target.name)
+
+
+def _reasons(told: Told) -> Iterator[str]:
+    plan, target = told.plan, told.target
+    yield _where(told)
+    if target.footprint.format is WeightFormat.F32 and not target.other_family:
+        yield tr("Without Duotail's native backend (a C compiler builds it) this is slow.")
+    yield _who_drafts(told)
+    yield from _loop(told)
+    if plan.draft_device is not None and not told.wish.forced:
+        yield tr("If drafting does not pay, the target decodes alone for a while.")
+    yield from _draft_left_out(told)
+    yield from _accelerators(told)
+    if plan.context < target.max_positions and told.wish.context is None:
+        cut = tr("The context is cut to {context} tokens to fit the free memory.")
+        yield cut.format(context=plan.context)
+    yield from _budget(told)
+
+
+# ---- where the target is ---------------------------------------------------------------------
+
+
+def _where(told: Told) -> str:
+    """Which devices hold the target, with the numbers that decided it."""
+    held, plan = told.target.footprint, told.plan
+    layers, count = plan.layers_on_gpu, len(held.blocks)
+    names = {"model": told.target.name, "format": held.words, "device": told.device}
+    size = held.weight_bytes / GIB
+    if not layers:
+        said = tr("{model} runs on the CPU: {size:.2f} GiB of weights in {format}.")
+        return said.format(size=size, **names)
+    if told.choice.cut > count:
+        said = tr("{model} fits on {device} whole: {size:.2f} GiB of weights in {format}.")
+        return said.format(size=size, **names)
+    if told.wish.layers_on_gpu is not None:
+        said = tr(
+            "{layers} of {count} layers of {model} are on {device}, as you asked; the CPU has the "
+            "rest."
+        )
+        return said.format(layers=layers, count=count, **names)
+    return _split(told, layers, count)
+
+
+def _split(told: Told, layers: int, count: int) -> str:
+    """The sentence of a split target."""
+    survey, plan = told.survey, told.plan
+    beside = plan.draft_device not in (None, CPU)
+    wished = told.wish.vram is not None
+    if survey.needed(told.choice.way) <= told.ceiling:
+        said = tr(
+            "{layers} of {count} layers of {model} are on {device}: more of it there would bring "
+            "hardly more speed."
+        )
+    elif layers == count:
+        said = tr(
+            "All {count} layers of {model} are on {device}, but its output matrix does not fit as "
+            "well: that is the CPU's."
+        )
+    elif beside and wished:
+        said = tr(
+            "{model} needs {needed:.1f} GiB, your budget is {budget:.1f}: {layers} of {count} "
+            "layers fit beside the draft, so the CPU verifies the rest (Dovetail)."
+        )
+    elif beside:
+        said = tr(
+            "{model} needs {needed:.1f} GiB, and {device} has {budget:.1f} free: {layers} of "
+            "{count} layers fit beside the draft, so the CPU verifies the rest (Dovetail)."
+        )
+    elif wished:
+        said = tr(
+            "{model} needs {needed:.1f} GiB, your budget is {budget:.1f}: {layers} of {count} "
+            "layers fit, and the CPU has the rest."
+        )
+    else:
+        said = tr(
+            "{model} needs {needed:.1f} GiB, and {device} has {budget:.1f} free: {layers} of "
+            "{count} layers fit, and the CPU has the rest."
+        )
+    return said.format(
+        model=told.target.name,
+        needed=int(together(survey.device_holding, None)[-1]) / GIB,
+        budget=told.ceiling / GIB,
+        layers=layers,
+        count=count,
+        device=told.device,
+    )
+
+
+# ---- who drafts ------------------------------------------------------------------------------
+
+
+def _who_drafts(told: Told) -> str:
+    plan, wish = told.plan, told.wish
+    if told.target.other_family:
+        return caveat(told.target)
+    if plan.draft_device is None and wish.mode is Mode.PLAIN:
+        return tr("The target decodes alone, because you asked for plain decoding.")
+    if plan.draft_device is None and told.drafts:
+        return tr("The target decodes alone, because drafting would not be faster here.")
+    if plan.draft_device is None:
+        return tr("The target decodes alone, because no draft was chosen.")
+    if plan.draft is None:
+        return tr("The conversation itself (lookup) proposes tokens.")
+    names = {"draft": told.drafts[plan.draft].model.name, "device": told.device}
+    on_device = plan.draft_device != CPU
+    if wish.lookup and on_device:
+        said = tr("{draft} on {device} and the conversation itself (lookup) propose tokens.")
+    elif wish.lookup:
+        said = tr("{draft} and the conversation itself (lookup) propose tokens.")
+    elif on_device:
+        said = tr("{draft} proposes tokens on {device}.")
+    elif plan.layers_on_gpu:
+        said = tr("{draft} proposes tokens on the CPU.")
+    else:
+        said = tr("{draft} proposes tokens.")
+    return said.format(**names)
+
+
+def _loop(told: Told) -> Iterator[str]:
+    """Why in turns or at the same time."""
+    plan, survey = told.plan, told.survey
+    if plan.draft is None or not plan.layers_on_gpu:
+        return
+    share = survey.draft_share(told.choice)
+    if plan.mode is Mode.DUO:
+        turns = survey.other(told.ceiling, lambda way: way.draft is not None and not way.parallel)
+        if turns is None:
+            said = tr(
+                "Drafting and verifying run at the same time (DuoDecoding): a drafted token takes "
+                "{share:.2f} of a verification."
+            )
+            yield said.format(share=share)
+            return
+        said = tr(
+            "Drafting and verifying run at the same time (DuoDecoding): a drafted token takes "
+            "{share:.2f} of a verification, and in turns it would be {rate:.1f} tokens/s instead "
+            "of {best:.1f}."
+        )
+        yield said.format(share=share, rate=turns.rate, best=told.choice.rate)
+        return
+    both = survey.other(told.ceiling, lambda way: way.parallel)
+    if both is not None:
+        said = tr(
+            "Drafting and verifying take turns: a drafted token takes {share:.2f} of a "
+            "verification, and at the same time (DuoDecoding) it would be {rate:.1f} tokens/s "
+            "instead of {best:.1f}."
+        )
+        yield said.format(share=share, rate=both.rate, best=told.choice.rate)
+
+
+def _draft_left_out(told: Told) -> Iterator[str]:
+    plan = told.plan
+    if plan.draft is not None or not told.drafts or told.wish.mode is Mode.PLAIN:
+        return
+    if told.target.other_family:
+        return
+    name = told.drafts[0].model.name
+    drafted = told.survey.other(told.ceiling, lambda way: way.draft is not None)
+    if drafted is None:
+        yield tr("{draft} was left out: it does not fit into the memory beside the target.").format(
+            draft=name
+        )
+        return
+    said = tr("{draft} was left out: drafting with it would give {gain:.2f} times the speed.")
+    yield said.format(draft=name, gain=drafted.drafting / told.choice.rate)
+
+
+# ---- accelerators ----------------------------------------------------------------------------
+
+
+def _accelerators(told: Told) -> Iterator[str]:
+    """Why accelerators that are here do nothing."""
+    machine, used = told.machine, told.plan.accelerator
+    for found in machine.accelerators:
+        if found.unusable:
+            said = tr("{name} is not used: {reason}")
+            yield said.format(name=found.name, reason=found.unusable.removesuffix(".") + ".")
+        elif found.device != used and used is not None:
+            yield tr(
+                "{name} is not used: a model is not spread over two graphics cards, and {device} "
+                "is the faster choice."
+            ).format(name=found.name, device=told.device)
+    if used is not None or not machine.usable or told.target.other_family:
+        return
+    name = told.device or machine.usable[0].name
+    if told.wish.mode is Mode.CPU:
+        yield tr("{name} is not used, because you asked for the CPU.").format(name=name)
+    elif told.wish.vram == 0 or told.wish.layers_on_gpu == 0:
+        yield tr("{name} is not used, because you gave it nothing to do.").format(name=name)
+    else:
+        there = told.survey.other_on_device(told.ceiling)
+        if there is None:
+            said = tr("{name} is not used: too little of its memory is free ({free:.1f} GiB).")
+            yield said.format(name=name, free=told.ceiling / GIB)
+        elif there.rate * _WORTH_TELLING < told.choice.rate:
+            said = tr(
+                "{name} is not used: the CPU alone is faster ({best:.1f} tokens/s to {rate:.1f})."
+            )
+            yield said.format(name=name, best=told.choice.rate, rate=there.rate)
+        else:
+            said = tr("{name} is not used: the CPU alone is about as fast ({best:.1f} tokens/s).")
+            yield said.format(name=name, best=told.choice.rate)
+
+
+def _budget(told: Told) -> Iterator[str]:
+    """What is left alone."""
+    plan, found = told.plan, told.survey.accelerator
+    if found is None or plan.accelerator is None:
+        return
+    if found.unified:
+        yield tr("{device} works in the computer's memory: there is one budget for both.").format(
+            device=told.device
+        )
+    elif reserve := device_reserve(found):
+        said = tr("{reserve:.1f} GiB of {device} are left to other programs.")
+        yield said.format(reserve=reserve / GIB, device=told.device)

@@ -1,0 +1,180 @@
+"""Why a wish cannot be met, in words, and what would work instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.commands import Mode, WeightFormat
+from engine.errors import Absent, NotPossible, OutOfMemory
+from engine.language import tr
+from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.plan.budgets import SMALLEST_CONTEXT, host_reserve
+from engine.plan.facts import DraftFacts, ModelFacts, Wish
+from engine.plan.footprint import Footprint
+from engine.plan.machine import Machine
+from engine.plan.survey import Survey
+
+GIB = 2**30
+_FOUR_BITS = 18 / 32
+_MUCH_SMALLER = 0.75
+
+
+def check_wish(
+    machine: Machine, target: ModelFacts, drafts: Sequence[DraftFacts], wish: Wish
+) -> None:
+    """Refuse what no budget makes possible.
+
+    Raises:
+        Absent: a graphics card is needed, and there is none that Duotail can use.
+        NotPossible: the wish contradicts itself, or this model or draft.
+    """
+    check_mode(wish.mode, machine)
+    layers, count = wish.layers_on_gpu or 0, len(target.footprint.blocks)
+    if layers and not machine.usable:
+        raise Absent(
+            tr("Layers can only be put on a graphics card that Duotail can use.")
+            + _unusable(machine),
+            tr("Leave the number of layers on the graphics card to Duotail."),
+        )
+    on_device = layers or wish.mode in (Mode.DOVETAIL, Mode.DUO)
+    if target.other_family and on_device:
+        raise NotPossible(
+            tr("{model} runs through the transformers library, on the CPU only.").format(
+                model=target.name
+            ),
+            tr("Choose the mode auto or plain."),
+        )
+    if not 0 <= layers <= count:
+        raise NotPossible(
+            tr("{model} has {count} layers: {layers} of them cannot be on a graphics card.").format(
+                model=target.name, count=count, layers=layers
+            ),
+            tr("Choose between 0 and {most}.").format(most=count),
+        )
+    if layers and wish.mode is Mode.CPU:
+        raise NotPossible(
+            tr("In the mode “cpu” no layers are on a graphics card."),
+            tr("Choose the mode auto, or no layers there."),
+        )
+    if wish.mode is Mode.DUO and wish.layers_on_gpu not in (None, count):
+        raise NotPossible(
+            tr("In the mode “duo” all layers of the target are on the graphics card."),
+            tr("Choose the mode dovetail, or all layers there."),
+        )
+    _check_sources(drafts, wish)
+
+
+def check_mode(mode: Mode, machine: Machine) -> None:
+    """Refuse a mode that needs a graphics card where there is none.
+
+    Raises:
+        Absent: in words for the user.
+    """
+    if mode in (Mode.DOVETAIL, Mode.DUO) and not machine.usable:
+        raise Absent(
+            tr("The mode “{mode}” needs a graphics card that Duotail can use.").format(mode=mode)
+            + _unusable(machine),
+            tr("Choose the mode auto, cpu or plain."),
+        )
+
+
+def _check_sources(drafts: Sequence[DraftFacts], wish: Wish) -> None:
+    if wish.mode is Mode.DUO and not drafts:
+        raise NotPossible(
+            tr("The mode “duo” needs a draft model, and none was chosen."),
+            tr("Choose a draft model, or another mode."),
+        )
+    if wish.mode is Mode.DOVETAIL and not (drafts or wish.lookup):
+        raise NotPossible(
+            tr("The mode “dovetail” needs something that drafts, and nothing was chosen."),
+            tr("Choose a draft, or the mode plain."),
+        )
+
+
+def _unusable(machine: Machine) -> str:
+    """Why the accelerators that are here do not count."""
+    said = tr("{name}: {reason}")
+    found = [each for each in machine.accelerators if each.unusable]
+    lines = [said.format(name=each.name, reason=each.unusable) for each in found]
+    return "".join(f" {line}" for line in lines)
+
+
+def does_not_fit(
+    machine: Machine,
+    survey: Survey,
+    target: ModelFacts,
+    drafts: Sequence[DraftFacts],
+    wish: Wish,
+    ceiling: int,
+) -> OutOfMemory:
+    """The refusal of everything: what the smallest way would need, and what there is."""
+    ram, vram = survey.least(ceiling)
+    host = machine.host
+    needed, free = (ram + host_reserve(host)) / GIB, host.memory_available / GIB
+    remedy = _remedy(machine, survey, target, drafts, wish)
+    found = survey.accelerator
+    if found is None or not vram:
+        return OutOfMemory(
+            tr(
+                "{model} needs {needed:.1f} GiB of memory here, and {free:.1f} GiB are free."
+            ).format(model=target.name, needed=needed, free=free),
+            remedy,
+        )
+    if vram > ceiling:
+        said = tr(
+            "{model} needs {needed:.1f} GiB of {device} for that, and the budget there is "
+            "{budget:.1f} GiB."
+        )
+        names = {"model": target.name, "device": found.name}
+        return OutOfMemory(
+            said.format(needed=vram / GIB, budget=ceiling / GIB, **names),
+            tr("Raise the budget, put fewer layers there, or choose a smaller model."),
+        )
+    said = tr(
+        "{model} needs {needed:.1f} GiB of memory beside {device}, and {free:.1f} GiB are free."
+    )
+    return OutOfMemory(
+        said.format(model=target.name, needed=needed, device=found.name, free=free), remedy
+    )
+
+
+def _remedy(
+    machine: Machine,
+    survey: Survey,
+    target: ModelFacts,
+    drafts: Sequence[DraftFacts],
+    wish: Wish,
+) -> str:
+    """What would fit."""
+    held, host = target.footprint, machine.host
+    budget = host.memory_available - host_reserve(host)
+    spare = budget + (0 if _one_memory(survey) else survey.limit) - held.weight_bytes
+    if wish.forced and drafts:
+        spare -= drafts[0].model.footprint.weight_bytes
+    tokens = spare // max(held.kv_bytes_per_token, 1) * 9 // 10
+    if wish.context is not None and SMALLEST_CONTEXT <= tokens < wish.context:
+        return tr("Choose a context of at most {tokens} tokens, or close other programs.").format(
+            tokens=tokens
+        )
+    small = four_bit_bytes(held)
+    if small < held.weight_bytes * _MUCH_SMALLER and small < spare + held.weight_bytes:
+        return tr(
+            "In the format {format} it would take about {size:.1f} GiB; or choose a smaller model."
+        ).format(format=WeightFormat.Q4, size=small / GIB)
+    return tr("Close other programs, choose a shorter context or a smaller model.")
+
+
+def _one_memory(survey: Survey) -> bool:
+    found = survey.accelerator
+    return found is None or found.unified or found.simulated
+
+
+def four_bit_bytes(held: Footprint) -> int:
+    """About what the model's weights would take in 4 bits."""
+    parts = [held.embedding, *held.blocks, *(() if held.tied else (held.head,))]
+    numbers = 0.0
+    for part in parts:
+        for kind, count in (*part.dense, *part.experts):
+            block = KIND_OF_NAME[kind]
+            numbers += count / block.nbytes * block.numbers
+    return int(numbers * _FOUR_BITS)
