@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from engine.backend.ledger import Ledger, Purpose
 from engine.model.pool import StatePool
 from engine.placing import Devices
+from engine.plan.budgets import KV_SHARE
 from engine.plan.machine import CPU
 from engine.plan.plan import DeviceMemory, Plan, Share
-from engine.plan.planner import KV_SHARE
 
 TARGETS_SHARE = 0.75
 """Of what is left for further sequences; a draft has the rest."""

@@ -11,7 +11,8 @@ from engine.language import tr
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
-from engine.plan.planner import caveat, plan
+from engine.plan.planner import plan
+from engine.plan.reasons import caveat
 from engine.plan.speeds import Speeds
 
 UNKNOWN = Speeds({})
