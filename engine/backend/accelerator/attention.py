@@ -13,12 +13,10 @@ import torch
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.linear import rms_norm
 from engine.backend.accelerator.loading import Loader
-from engine.backend.accelerator.products import TILE_ROWS, Products
+from engine.backend.accelerator.products import Products
+from engine.backend.accelerator.sizes import TILE_ROWS, heads_at_once
 from engine.backend.step import CHUNK
 from engine.model.config import ModelConfig, RopeConfig
-
-WORKING_BYTES = 64 << 20
-"""Of scores and partial sums at a time: more is done by some heads after the other."""
 
 
 @dataclass(slots=True)
@@ -125,22 +123,6 @@ class Attention:
             )
         mixed = parts[0] if len(parts) == 1 else torch.cat(parts)
         return mixed.transpose(0, 1).reshape(TILE_ROWS, -1)
-
-
-def heads_at_once(chunks: int, kv_heads: int, group: int, head_dim: int) -> int:
-    """Key-value heads whose attention is computed together."""
-    return max(min(WORKING_BYTES // _head_bytes(chunks, group, head_dim), kv_heads), 1)
-
-
-def working_bytes(chunks: int, kv_heads: int, group: int, head_dim: int) -> int:
-    """What the attention of 16 rows over so many chunks takes while it is computed."""
-    heads = heads_at_once(chunks, kv_heads, group, head_dim)
-    return heads * _head_bytes(chunks, group, head_dim)
-
-
-def _head_bytes(chunks: int, group: int, head_dim: int) -> int:
-    """Scores twice, and partial sums and their running sums; queries for every chunk."""
-    return max(chunks, 1) * TILE_ROWS * group * (6 * CHUNK + 10 * head_dim)
 
 
 Pair = tuple[torch.Tensor, torch.Tensor]

@@ -9,6 +9,7 @@ from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.runtime import runtime_bytes
 from engine.backend.accelerator.segment import AcceleratorBackend, Bench
+from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.accelerator.troubles import in_words
 from engine.backend.accelerator.workspace import Workspace
 from engine.backend.ledger import Account, Entry, Ledger, Purpose
@@ -55,9 +56,9 @@ class TorchDevice:
             self._entries.append(self._own.take(Purpose.RUNTIME, runtime))
             if budget is not None:
                 self._driver.limit(budget - runtime)
-            self._entries.append(self._own.take(Purpose.WORKSPACE, Products.nbytes()))
+            self._entries.append(self._own.take(Purpose.WORKSPACE, shared_bytes()))
             self._products: Products | None = Products(self._driver)
-        self._workspace = Workspace(self._own)
+        self._workspace: Workspace | None = Workspace(self._own)
 
     @property
     def name(self) -> str:
@@ -70,7 +71,7 @@ class TorchDevice:
         Raises:
             ValueError: the device is closed.
         """
-        if self._products is None:
+        if self._products is None or self._workspace is None:
             raise ValueError(f"{self.name} is closed")
         account = Account(self.ledger, owner)
         bench = Bench(self._driver, self._products, self._workspace, account)
@@ -82,9 +83,8 @@ class TorchDevice:
 
     def close(self) -> None:
         """Give everything back; segments and caches have to be forgotten before."""
-        self._products = None
+        self._products = self._workspace = None
         gc.collect()
         self._driver.give_back()
-        self._workspace.release()
         while self._entries:
             self._entries.pop().release()

@@ -9,7 +9,7 @@ from torch.nn.functional import gelu, silu
 
 from engine.backend.accelerator.linear import Linear
 from engine.backend.accelerator.loading import Loader
-from engine.backend.accelerator.products import TILE_ROWS
+from engine.backend.accelerator.sizes import TILE_ROWS
 from engine.model.config import Activation, Experts, ModelConfig
 
 _CLAMP = 7.0

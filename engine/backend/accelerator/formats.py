@@ -57,11 +57,6 @@ class Scratch:
             powers=torch.from_numpy(powers.astype(np.uint32).view(np.float32)).to(device),
         )
 
-    @classmethod
-    def nbytes(cls, numbers: int) -> int:
-        """What it takes, but for some constants."""
-        return 6 * numbers
-
 
 Widen = Callable[[Planes, torch.Tensor, Scratch], None]
 

@@ -12,14 +12,9 @@ from dataclasses import dataclass
 import torch
 
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.products import FEW_ROWS, TILE_ROWS
+from engine.backend.accelerator.sizes import BUCKETS, TAIL, computed, frame_sizes
 from engine.backend.segment import Floats
 from engine.backend.step import CHUNK, Step
-
-BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-"""Rows of a forward. Up to 16 are computed alike, but for experts, which few rows choose few of."""
-TREE_ROWS = 64
-"""Most rows of a forward over a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +32,13 @@ class FrameShape:
     @property
     def rows(self) -> int:
         """Rows that are computed, a multiple of 16."""
-        return max(self.bucket, TILE_ROWS)
+        return computed(self.bucket)
 
     @classmethod
     def of(cls, rows: int, tail: int) -> FrameShape:
         """The smallest for so many rows and chunks."""
         bucket = next(bucket for bucket in BUCKETS if bucket >= rows)
-        return cls(bucket, doubled(tail, 2) if tail else 0)
+        return cls(bucket, doubled(tail, TAIL) if tail else 0)
 
 
 def doubled(count: int, least: int) -> int:
@@ -66,7 +61,7 @@ class Frame:
 
     def __init__(self, driver: Driver, shape: FrameShape, width: int) -> None:
         rows = shape.rows
-        sizes = _sizes(shape)
+        sizes = frame_sizes(shape.bucket, shape.tail)
         pinned, device = driver.computes_apart, driver.device
         self.shape = shape
         self._ints = torch.zeros(sum(sizes), dtype=torch.int32, pin_memory=pinned)
@@ -79,12 +74,6 @@ class Frame:
         self.tokens, self.positions, self.slots, self.wanted, self.base = parts[:5]
         self.tail = parts[5].view(rows, -1)
         self._sent = driver.mark()
-
-    @classmethod
-    def device_bytes(cls, shape: FrameShape, width: int) -> int:
-        """What it takes on the device."""
-        ints = sum(_sizes(shape))
-        return 4 * (ints + shape.rows * width)
 
     def send(
         self, step: Step, rows: range, wanted: Sequence[int], padding: int, hidden: Floats | None
@@ -119,9 +108,3 @@ class Frame:
             self._floats[:count] = torch.from_numpy(hidden[here])
             self.hidden.copy_(self._floats, non_blocking=True)
         self._sent.set()
-
-
-def _sizes(shape: FrameShape) -> list[int]:
-    """Of tokens, positions, slots, wanted rows, base and tail."""
-    rows = shape.rows
-    return [rows, rows, rows, rows + FEW_ROWS, 1, rows * shape.tail * CHUNK]

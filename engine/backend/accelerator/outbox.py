@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from engine.backend.accelerator.products import FEW_ROWS
+from engine.backend.accelerator.sizes import FEW_ROWS
 
 
 class Outbox:

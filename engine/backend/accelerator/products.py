@@ -20,12 +20,8 @@ import torch
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.formats import FLOATS, QUANTISED, Scratch
 from engine.backend.accelerator.matrix import DeviceMatrix
+from engine.backend.accelerator.sizes import FEW_ROWS, PIECE, TILE_ROWS
 
-TILE_ROWS = 16
-"""Rows of every product of up to FEW_ROWS, so that what a row gives never hangs on its company."""
-FEW_ROWS = 64
-PIECE = 1 << 22
-"""Most numbers that are widened at once."""
 _LEAST_PEAK = 1e-30
 
 
@@ -42,11 +38,6 @@ class Products:
         if self._apart:
             self._operand = torch.empty(PIECE, dtype=self.compute, device=device)
         self._sums_wide = self._apart and _sums_wide(device)
-
-    @classmethod
-    def nbytes(cls) -> int:
-        """Of its memory."""
-        return Scratch.nbytes(PIECE) + 6 * PIECE
 
     def multiply(
         self,

@@ -6,9 +6,7 @@ import torch
 
 from engine.backend.accelerator.attention import Scene, Tile
 from engine.backend.accelerator.frame import Frame
-from engine.backend.accelerator.memory import DeviceMemory
-from engine.backend.accelerator.products import TILE_ROWS
-from engine.backend.ledger import Entry, Purpose
+from engine.backend.accelerator.sizes import TILE_ROWS
 from engine.backend.step import CHUNK
 from engine.model.config import ModelConfig, RopeConfig
 from engine.model.rope import rotations
@@ -21,34 +19,25 @@ class SceneMaker:
         blocks: those of the segment.
     """
 
-    def __init__(self, config: ModelConfig, blocks: range, memory: DeviceMemory) -> None:
+    def __init__(self, config: ModelConfig, blocks: range, device: torch.device) -> None:
         own = [config.blocks[index] for index in blocks]
         self._ropes = dict.fromkeys(block.rope for block in own if block.rope is not None)
         self._windows = {block.window for block in own}
-        self._kv_heads, self._memory = config.num_kv_heads, memory
+        self._kv_heads, self._device = config.num_kv_heads, device
         self._positions = 0
         self._tables: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._entry: Entry | None = None
 
     def reach(self, positions: int) -> None:
-        """Have rotations for so many positions, [positions, rotated / 2] each."""
+        """Have rotations for so many positions, [positions, rotated / 2]; who asks enters them."""
         if positions <= self._positions:
             return
-        if self._entry is not None:
-            self._entry.release()
-        nbytes = sum(positions * rope.dim * 4 for rope in self._ropes)
-        self._entry = self._memory.enter(Purpose.WORKSPACE, nbytes)
         self._positions = positions
         for rope in self._ropes:
             cos, sin = rotations(rope, positions)
             self._tables[rope] = (
-                torch.from_numpy(cos).to(self._memory.device),
-                torch.from_numpy(sin).to(self._memory.device),
+                torch.from_numpy(cos).to(self._device),
+                torch.from_numpy(sin).to(self._device),
             )
-
-    def mask_bytes(self, rows: int, chunks: int) -> int:
-        """What masks of so many rows take."""
-        return len(self._windows) * rows * chunks * CHUNK * 4
 
     def scene(self, frame: Frame, chunks: int) -> Scene:
         """What the rows of a frame see, who look at the first `chunks` chunks of the cache."""

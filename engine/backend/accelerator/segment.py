@@ -7,18 +7,27 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.backend.accelerator.attention import working_bytes
 from engine.backend.accelerator.block import Block
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.frame import BUCKETS, TREE_ROWS, Frame, FrameShape, doubled
+from engine.backend.accelerator.frame import Frame, FrameShape, doubled
 from engine.backend.accelerator.linear import Linear, rms_norm
 from engine.backend.accelerator.loading import Loader
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.memory import DeviceMemory
 from engine.backend.accelerator.outbox import Outbox
-from engine.backend.accelerator.products import FEW_ROWS, TILE_ROWS, Products
+from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.scene import SceneMaker
+from engine.backend.accelerator.sizes import (
+    BUCKETS,
+    FEW_ROWS,
+    FEWEST_CHUNKS,
+    TAIL,
+    TILE_ROWS,
+    frame_bytes,
+    segment_bytes,
+    working_bytes,
+)
 from engine.backend.accelerator.troubles import in_words
 from engine.backend.accelerator.workspace import Workspace
 from engine.backend.ledger import Account, Purpose
@@ -28,9 +37,6 @@ from engine.backend.step import CHUNK, Step
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD
-
-FEWEST_CHUNKS = 4
-"""Rows look at so many chunks of keys, or at twice, four times, ... as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,10 @@ class AcceleratorSegment:
         head: bool,
     ) -> None:
         self._config, self._range, self._bench, self._memory = config, blocks, bench, memory
-        bench.workspace.reserve(_activation_bytes(config, blocks, head=head))
+        self._ends = head
+        self._kept = Workspace(bench.account)
+        self._scenes = SceneMaker(config, blocks, bench.driver.device)
+        self._reach(CHUNK)
         self._blocks = [Block(config, loader, bench.products, index) for index in blocks]
         self._head: Linear | None = None
         self._norm: torch.Tensor | None = None
@@ -99,8 +108,6 @@ class AcceleratorSegment:
         self._kinds = {matrix.kind for matrix in loader.matrices}
         held = [matrix.nbytes for matrix in loader.matrices] + [v.nbytes for v in loader.vectors]
         self._weight_bytes = sum(held)
-        self._scenes = SceneMaker(config, blocks, memory)
-        self._scenes.reach(CHUNK)
         self._frames: dict[FrameShape, Frame] = {}
         self._outbox = Outbox(pinned=bench.driver.computes_apart)
 
@@ -142,12 +149,15 @@ class AcceleratorSegment:
         memory = DeviceMemory(bench.driver, bench.account)
         cache = DeviceCache(memory, len(self._blocks), slots, heads, dim)
         with in_words(bench.driver, bench.account.ledger):
-            self._scenes.reach(slots)
-            masks = self._scenes.mask_bytes(BUCKETS[-1], cache.chunks) if self._blocks else 0
-            attending = working_bytes(cache.chunks, heads, config.num_heads // heads, dim)
-            activations = _activation_bytes(config, self._range, head=self._head is not None)
-            bench.workspace.reserve(activations + masks + attending)
+            self._reach(slots)
         return cache
+
+    def _reach(self, slots: int) -> None:
+        """Be able to compute sequences with so many slots."""
+        working = working_bytes(self._config, self._range, slots, head=self._ends)
+        self._kept.reserve(segment_bytes(self._config, self._range, slots))
+        self._bench.workspace.reserve(working)
+        self._scenes.reach(slots)
 
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
@@ -194,7 +204,8 @@ class AcceleratorSegment:
         frame = self._frames.get(shape)
         if frame is None:
             width = self._config.hidden_size
-            self._memory.enter(Purpose.WORKSPACE, Frame.device_bytes(shape, width))
+            if shape.tail > TAIL:
+                self._memory.enter(Purpose.WORKSPACE, frame_bytes(shape.bucket, shape.tail, width))
             frame = self._frames[shape] = Frame(self._bench.driver, shape, width)
         return frame
 
@@ -235,7 +246,7 @@ class AcceleratorSegment:
 
 def _passes(step: Step) -> Iterator[range]:
     """Rows that are computed together; later ones see the keys of earlier ones."""
-    most = BUCKETS[-1] if step.tree is None else TREE_ROWS
+    most = BUCKETS[-1] if step.tree is None else FEW_ROWS
     rows = len(step.tokens)
     for start in range(0, rows, most):
         yield range(start, min(start + most, rows))
@@ -248,15 +259,3 @@ def _chunks(step: Step, rows: range, cache: DeviceCache) -> int:
     else:
         needed = step.tree.base // CHUNK
     return min(doubled(needed, FEWEST_CHUNKS), cache.chunks)
-
-
-def _activation_bytes(config: ModelConfig, blocks: range, *, head: bool) -> int:
-    """What a forward over the most rows holds between its products, at most."""
-    queries = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
-    inner = [config.intermediate_size]
-    for index in blocks:
-        experts = config.blocks[index].experts
-        if experts is not None:
-            inner.append(experts.intermediate_size)
-    rows = BUCKETS[-1] * 4 * (6 * config.hidden_size + 4 * queries + 6 * max(inner))
-    return max(rows, FEW_ROWS * config.vocab_size * 8 if head else 0)

@@ -1,31 +1,27 @@
-"""The working memory of a device, which its segments share: they run one after the other."""
+"""Working memory that grows to the most that anyone needs."""
 
 from __future__ import annotations
 
-from engine.backend.ledger import Account, Entry, Purpose
+from engine.backend.ledger import Account, Purpose
 
 
 class Workspace:
-    """Entered in the ledger as the most that anyone needs; torch's allocator hands it out."""
+    """Entered in the ledger, where it stays as long as this object; torch's allocator hands it out.
+
+    One of a device's is shared by all segments, which run one after the other.
+    """
 
     def __init__(self, account: Account) -> None:
         self._account = account
-        self._entries: list[Entry] = []
         self._reserved = 0
 
     def reserve(self, nbytes: int) -> None:
-        """Have room for a forward that holds so much at once.
+        """Have room for so much at once.
 
         Raises:
             OutOfMemory: beyond the budget.
         """
         more = nbytes - self._reserved
         if more > 0:
-            self._entries.append(self._account.take(Purpose.WORKSPACE, more))
+            self._account.take(Purpose.WORKSPACE, more).lasts_as_long_as(self)
             self._reserved = nbytes
-
-    def release(self) -> None:
-        """Give all of it back."""
-        while self._entries:
-            self._entries.pop().release()
-        self._reserved = 0

@@ -14,7 +14,7 @@ from tiny_models import write_model
 from engine.backend.accelerator import memory
 from engine.backend.accelerator.device import SHARED, TorchDevice
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.products import Products
+from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.accelerator.troubles import in_words
 from engine.backend.device import Device
 from engine.backend.ledger import Held, Ledger, Purpose
@@ -45,7 +45,7 @@ def test_everything_is_entered_and_given_back(folder: Path) -> None:
     assert held(device, Purpose.KV) == state.nbytes
     model.forward(state, [5, 6, 7])
     assert held(device, Purpose.WORKSPACE) > 0
-    assert held(device, Purpose.WORKSPACE, SHARED) > Products.nbytes()
+    assert held(device, Purpose.WORKSPACE, SHARED) > shared_bytes()
     assert model.segments[0].device == "A card"
     del state
     gc.collect()

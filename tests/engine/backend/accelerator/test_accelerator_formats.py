@@ -11,7 +11,8 @@ from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.formats import FLOATS, QUANTISED
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.memory import DeviceMemory
-from engine.backend.accelerator.products import PIECE, Products
+from engine.backend.accelerator.products import Products
+from engine.backend.accelerator.sizes import PIECE
 from engine.backend.ledger import unlimited
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.errors import UserFixable

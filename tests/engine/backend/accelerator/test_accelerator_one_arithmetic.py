@@ -17,7 +17,7 @@ from full_models import RandomWeights, full_config
 from test_native_one_arithmetic import hashes
 from tiny_models import write_model
 
-from engine.backend.accelerator import attention
+from engine.backend.accelerator import sizes
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
 from engine.commands import WeightFormat
@@ -108,8 +108,8 @@ def test_heads_one_after_the_other_give_the_same(
     model = accelerated(llama)
     tokens = np.random.default_rng(6).integers(3, 320, 100).tolist()
     together = in_chunks(model, tokens, 20)
-    monkeypatch.setattr(attention, "WORKING_BYTES", 1)
-    assert attention.heads_at_once(4, 2, 2, 16) == 1
+    monkeypatch.setattr(sizes, "WORKING_BYTES", 1)
+    assert sizes.heads_at_once(4, 2, 2, 16) == 1
     assert np.array_equal(in_chunks(model, tokens, 20), together)
 
 

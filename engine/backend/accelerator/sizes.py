@@ -1,0 +1,97 @@
+"""How much an accelerator's segments compute at once, and the bytes that takes: for planning too.
+
+Plain arithmetic, without torch. Weights take what they take in their files.
+"""
+
+from __future__ import annotations
+
+from engine.backend.step import CHUNK
+from engine.model.config import ModelConfig
+
+TILE_ROWS = 16
+"""Rows of every product of up to FEW_ROWS, so that what a row gives never hangs on its company."""
+FEW_ROWS = 64
+"""Most rows of a forward over a tree."""
+BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Rows of a forward. Up to 16 are computed alike, but for experts, which few rows choose few of."""
+PIECE = 1 << 22
+"""Most numbers that are widened at once."""
+FEWEST_CHUNKS = 4
+"""Rows look at so many chunks of keys, or at twice, four times, ... as many."""
+TAIL = 2
+"""Chunks of positions that trees of up to FEW_ROWS levels have paths of their own in."""
+WORKING_BYTES = 64 << 20
+"""Of scores and partial sums at a time: more is done by some heads after the other."""
+
+_FLOAT = 4
+
+
+def shared_bytes() -> int:
+    """What all segments on a device widen weights in: codes, their places in tables, numbers."""
+    return PIECE * (1 + 1 + 4 + _FLOAT + 2)
+
+
+def cache_bytes(config: ModelConfig, blocks: int, slots: int) -> int:
+    """Keys and values of one sequence, fp16, with a chunk for rows that are none."""
+    chunks = -(-slots // CHUNK) + 1
+    return blocks * config.num_kv_heads * config.head_dim * chunks * CHUNK * 2 * 2
+
+
+def segment_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
+    """What a segment keeps beside its weights: tables of rotations, what forwards read."""
+    own = [config.blocks[index].rope for index in blocks]
+    tables = sum(slots * rope.dim * _FLOAT for rope in set(own) if rope is not None)
+    frames = [frame_bytes(bucket, 0, config.hidden_size) for bucket in BUCKETS]
+    frames += [frame_bytes(n, TAIL, config.hidden_size) for n in BUCKETS if n <= FEW_ROWS]
+    return tables + sum(frames)
+
+
+def frame_bytes(bucket: int, tail: int, width: int) -> int:
+    """Integers and hidden states that a forward reads; see `frame.Frame`."""
+    return _FLOAT * sum(frame_sizes(bucket, tail)) + computed(bucket) * width * _FLOAT
+
+
+def frame_sizes(bucket: int, tail: int) -> list[int]:
+    """Numbers of tokens, positions, slots, wanted rows, the base, slots of paths."""
+    rows = computed(bucket)
+    return [rows, rows, rows, rows + FEW_ROWS, 1, rows * tail * CHUNK]
+
+
+def computed(bucket: int) -> int:
+    """Rows that are computed for so many, a multiple of 16."""
+    return max(bucket, TILE_ROWS)
+
+
+def working_bytes(config: ModelConfig, blocks: range, slots: int, *, head: bool) -> int:
+    """Most that a forward holds at once; segments on a device share it."""
+    rows, hidden = BUCKETS[-1], config.hidden_size
+    logits = (FEW_ROWS + TILE_ROWS) * config.vocab_size * _FLOAT if head else 0
+    if not blocks:
+        return 3 * rows * hidden * _FLOAT + logits
+    own = [config.blocks[index] for index in blocks]
+    inner = max(
+        config.intermediate_size if block.experts is None else block.experts.intermediate_size
+        for block in own
+    )
+    queries = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
+    chunks = -(-slots // CHUNK)
+    masks = len({block.window for block in own}) * rows * chunks * CHUNK * _FLOAT
+    group, dim = config.num_heads // config.num_kv_heads, config.head_dim
+    heads = heads_at_once(chunks, config.num_kv_heads, group, dim)
+    attention = rows * 4 * queries * _FLOAT + heads * head_bytes(chunks, group, dim)
+    feed_forward = rows * inner * 18
+    return masks + 3 * rows * hidden * _FLOAT + max(attention, feed_forward, logits)
+
+
+def heads_at_once(chunks: int, kv_heads: int, group: int, head_dim: int) -> int:
+    """Key-value heads whose attention over so many chunks is computed together."""
+    return max(min(WORKING_BYTES // head_bytes(chunks, group, head_dim), kv_heads), 1)
+
+
+def head_bytes(chunks: int, group: int, head_dim: int) -> int:
+    """What the attention of 16 rows to one of them takes.
+
+    For every chunk, of the cache and of the rows' own paths: scores, once more as products take
+    them, queries, partial sums and their running sums.
+    """
+    return (chunks + TILE_ROWS * TAIL) * TILE_ROWS * group * (6 * CHUNK + 10 * head_dim)
