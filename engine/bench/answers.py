@@ -150,7 +150,7 @@ class AnswersInTurns:
         inner = StandaloneDrafter("draft", self._draft, self.draft_states)
         drafter = ScriptedDrafter(inner, lines)
         if first:
-            self._write(drafter, FixedDepth(4), Answers())
+            self._write(drafter, self._controller, Answers())  # which learns what is cheap
         self._check(self._write(drafter, self._controller, self._auto))
         for depth, answers in self._fixed.items():
             self._check(self._write(drafter, FixedDepth(depth), answers))

@@ -1,8 +1,9 @@
 """A draft of known acceptance: the draft model really runs, but what it proposes is written down.
 
-The script knows the target's text. At each position, independently, the draft is right with the
-given probability. The words are put into the draft's mouth where it ranks its candidates, so all
-that a draft costs is there: its forwards, its caches, its catching up, the choice among all tokens.
+The script knows the target's text. The draft is right at random positions, as many of every stretch
+as the given probability says, so that short answers have it, too. The words are put into the
+draft's mouth where it ranks its candidates, so all that a draft costs is there: its forwards, its
+caches, its catching up, the choice among all tokens.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from engine.decode.tree import TokenTree
 from engine.draft.drafter import Budget, DraftContext, Drafter
 from engine.request import SamplingParams
 
+STRETCH = 50
+"""Tokens of which a known share is right."""
+
 
 def script(tokens: Sequence[int], vocab: int, acceptance: float, seed: int) -> Script:
     """What the draft says at each position.
@@ -27,10 +31,12 @@ def script(tokens: Sequence[int], vocab: int, acceptance: float, seed: int) -> S
     Args:
         tokens: the prompt and the target's own greedy text.
         vocab: number of tokens.
-        acceptance: probability of the right token, at each position independently.
-        seed: makes the draws.
+        acceptance: probability of the right token.
+        seed: chooses the positions.
     """
-    right = np.random.default_rng(seed).random(len(tokens)) < acceptance
+    rng, stretches = np.random.default_rng(seed), -(-len(tokens) // STRETCH)
+    wanted = np.arange(STRETCH) < round(acceptance * STRETCH)
+    right = np.concatenate([rng.permutation(wanted) for _ in range(stretches)])[: len(tokens)]
     lines = [
         token if known else (token + 1) % vocab for token, known in zip(tokens, right, strict=True)
     ]
