@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import clear_frames
 
 from engine.building import Cancelled, DecoderBuilder, Progress
 from engine.checking import CheckedPair, ModelText
@@ -20,7 +21,7 @@ from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
-from engine.placing import Devices, OpenDevices, coming_back, whole
+from engine.placing import Devices, OpenDevices, close, coming_back, whole
 from engine.plan.machine import CPU
 from engine.plan.plan import Plan
 
@@ -90,10 +91,23 @@ def load(
         DeviceLost: an accelerator went away meanwhile.
         UserFixable: damaged weights.
     """
+    if checked.placing.accelerator is not None:
+        progress(tr("Preparing the accelerator"), 0.0)
+    devices = open_devices(checked.machine, checked.placing)
+    try:
+        if beside is not None:
+            _leave_room(devices, beside)
+        return _loaded(checked, devices, progress, cancelled)
+    except BaseException as error:
+        clear_frames(error.__traceback__)  # what was loaded so far hangs on them
+        close(devices)
+        raise
+
+
+def _loaded(
+    checked: CheckedPair, devices: Devices, progress: Progress, cancelled: Cancelled
+) -> LoadedPair:
     plan = checked.placing
-    devices = open_devices(checked.machine, plan)
-    if beside is not None:
-        _leave_room(devices, beside)
     models = [checked.target, checked.draft] if checked.draft else [checked.target]
     build = DecoderBuilder(models, devices, progress, cancelled)
     target = build.decoder(checked.target, plan.context, plan.target, "target")

@@ -99,7 +99,9 @@ class Machinery:
             device.processor.interrupted = self._cancelled
             self._simulated = weakref.ref(device)
             return device
-        raise NotImplementedError(found.device)
+        from engine.backend.accelerator.device import TorchDevice  # imports torch
+
+        return TorchDevice(found.device, budget, found.name)
 
     def _simulation(self, memory: int) -> Accelerator:
         """What other programs have taken of the one that is open stays theirs."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 from engine.backend.device import Device
 from engine.backend.ledger import Ledger
 from engine.plan.machine import Machine
 from engine.plan.plan import Plan, Share
+
+_log = logging.getLogger(__name__)
 
 Devices = Mapping[str, Device]
 """By name; the CPU is always among them."""
@@ -18,6 +21,15 @@ OpenDevices = Callable[[Machine, Plan], Devices]
 def whole(layers: int, device: str) -> tuple[Share, ...]:
     """A model in one piece."""
     return (Share(device, range(layers), embeds=True, heads=True),)
+
+
+def close(devices: Devices) -> None:
+    """Give back what the devices themselves hold; what lay on them has to be forgotten before."""
+    for device in devices.values():
+        try:
+            device.close()
+        except Exception:  # noqa: BLE001 - a lost device has nothing to give
+            _log.warning("%s was not closed", device.name, exc_info=True)
 
 
 def coming_back(ledger: Ledger) -> int:

@@ -61,6 +61,7 @@ from engine.hardware.monitor import DeviceMonitor
 from engine.language import tr
 from engine.loading import LoadedPair, fits_beside, load
 from engine.machinery import Machinery
+from engine.placing import close
 from engine.plan.machine import CPU
 from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds
@@ -207,18 +208,15 @@ class Engine:
 
     def _build(self, checked: CheckedPair) -> None:
         """Replace the present model, which goes first where memory does not hold both."""
-        present = self._pair
-        if present is not None:
+        if self._pair is not None:
             planned = checked.machine.host.memory_available
-            if not fits_beside(checked.placing, present, planned - present.held_on(CPU)):
-                present = None
+            if not fits_beside(checked.placing, self._pair, planned - self._pair.held_on(CPU)):
                 self._drop_model()
-        self._pair = load(
-            checked, self._machinery.open, self._load_progress, self._cancel.is_set, present
+        pair = load(
+            checked, self._machinery.open, self._load_progress, self._cancel.is_set, self._pair
         )
-        del present
-        give_memory_back()
-        self._pair.take_over()
+        self._put(pair)
+        pair.take_over()
 
     def _go_on_without(self, plan: Plan, command: Load) -> None:
         """An accelerator is lost: plan again with what is left, before anything else is done."""
@@ -246,9 +244,15 @@ class Engine:
     def _load_progress(self, stage: str, fraction: float) -> None:
         self._emit(LoadProgress(perf_counter(), stage, fraction))
 
-    def _drop_model(self) -> None:
-        self._pair = None
+    def _put(self, pair: LoadedPair | None) -> None:
+        """Into the place of the present one, whose memory is given back."""
+        devices = self._pair.devices if self._pair is not None else {}
+        self._pair = pair
         give_memory_back()
+        close(devices)
+
+    def _drop_model(self) -> None:
+        self._put(None)
 
     def _calibrate(self) -> None:
         speeds: Speeds | None = None

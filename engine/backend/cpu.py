@@ -108,3 +108,6 @@ class CpuDevice:
     def backend(self, weights: WeightFormat, owner: str) -> Backend:
         """Compiles segments whose allocations are entered for `owner`."""
         return cpu_backend(weights, self._threads, Account(self.ledger, owner))
+
+    def close(self) -> None:
+        """Nothing is held beside models."""

@@ -25,3 +25,7 @@ class Device(Protocol):
     def backend(self, weights: WeightFormat, owner: str) -> Backend:
         """Compiles segments whose allocations are entered for `owner` ("target", "draft")."""
         ...
+
+    def close(self) -> None:
+        """Give everything back; segments and caches have to be forgotten before."""
+        ...

@@ -41,7 +41,7 @@ class SimulatedDevice:
         self._ceiling = spec.memory if budget is None else min(budget, spec.memory)
         self._others = 0
         self.ledger = Ledger(DEVICE, simulated_name(), self._ceiling)
-        self.ledger.take("device", Purpose.RUNTIME, spec.runtime_bytes).lasts_as_long_as(self)
+        self._runtime = self.ledger.take("device", Purpose.RUNTIME, spec.runtime_bytes)
 
     @property
     def name(self) -> str:
@@ -68,6 +68,10 @@ class SimulatedDevice:
         account = Account(self.ledger, owner)
         native = NativeBackend(NATIVE_FORMATS.get(weights), ThreadPool(1), account)
         return SimulatedBackend(native, self.processor)
+
+    def close(self) -> None:
+        """Give everything back; segments and caches have to be forgotten before."""
+        self._runtime.release()
 
     def lose(self) -> None:
         """Vanish, as a card that is unplugged: every call raises `DeviceLost` from now on."""
