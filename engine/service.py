@@ -199,6 +199,8 @@ class Engine:
         """Plan with the memory that will be there when the present model is gone."""
         machine = self._machinery.look(command.simulate_gpu)
         self._emit(MachineFound(perf_counter(), machine))
+        if self._monitor is not None:
+            self._monitor.learn(machine)
         host, pair = machine.host, self._pair
         if pair is not None:
             free = host.memory_available + pair.held_on(CPU)

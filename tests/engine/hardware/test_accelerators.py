@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from recorded import NO_CGROUP, memory, record
+from recorded import record
 from recorded_nvml import DIVIDED, FIRST, GIB, LAPTOP, SECOND, TWO_CARDS, FakeNvml
 from stand_in_torch import card, torch_with
 
@@ -263,13 +263,3 @@ def test_a_broken_torch(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe.importlib, "import_module", broken)
     (found,) = probe.probe_accelerators()
     assert found.unusable == "torch cannot use it: libcudart.so.13: cannot open shared object file"
-
-
-@pytest.mark.usefixtures("no_nvml")
-def test_simulated_ones_come_last(case: Case) -> None:
-    case.probe(CPU_ONLY, RX_7900, memory(8, 4), NO_CGROUP)
-    pretended = Accelerator("simulated:0", "Simulated", memory_total=GIB, simulated=True)
-    assert [found.simulated for found in probe.probe_machine([pretended]).accelerators] == [
-        False,
-        True,
-    ]
