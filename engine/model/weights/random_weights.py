@@ -14,7 +14,7 @@ from engine.model.tensors import expected_tensors
 
 LANES = 16
 GROUPS = 61
-"""Different groups of 16 rows in random weights; a prime, so that nothing repeats in step."""
+"""Different groups of 16 rows in random weights; best a prime, so that nothing repeats in step."""
 PIECE_BYTES = 4 << 20
 
 _SCALES: Mapping[str, tuple[tuple[int, float], ...]] = {
@@ -36,6 +36,9 @@ _SCALES: Mapping[str, tuple[tuple[int, float], ...]] = {
 All its other bits may be anything.
 """
 
+_EVEN = np.float32(12**0.5)
+"""Width of an even distribution whose spread is 1."""
+
 _FLOATS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
 
@@ -48,6 +51,7 @@ class RandomWeights:
         kinds: the type of every matrix by its canonical name.
         readable: types that the reader knows; matrices of others are widened to fp32 for it. None:
             it knows all.
+        groups: different groups of 16 rows.
     """
 
     def __init__(
@@ -56,10 +60,11 @@ class RandomWeights:
         kinds: Mapping[str, str],
         seed: int = 0,
         readable: Collection[str] | None = None,
+        groups: int = GROUPS,
     ) -> None:
         self._shapes = expected_tensors(config)
         self._kinds = kinds
-        self._seed, self._readable = seed, readable
+        self._seed, self._readable, self._count = seed, readable, groups
         self._groups: dict[tuple[str, int], NDArray[np.uint8]] = {}
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -90,7 +95,7 @@ class RandomWeights:
         rows, cols = self._shapes[name]
         kind = self._kinds[name]
         groups = self._some_groups(kind, cols)
-        order = self._rng(name).integers(0, GROUPS, -(-rows // LANES))
+        order = self._rng(name).integers(0, self._count, -(-rows // LANES))
         most = max(PIECE_BYTES // groups.shape[1], 1)
         room = np.empty((min(most, len(order)), groups.shape[1]), dtype=np.uint8)
         for first in range(0, len(order), most):
@@ -104,7 +109,7 @@ class RandomWeights:
         found = self._groups.get((kind, cols))
         if found is None:
             rng = self._rng(f"{kind} {cols}")
-            found = random_rows(kind, GROUPS * LANES, cols, rng).reshape(GROUPS, -1)
+            found = random_rows(kind, self._count * LANES, cols, rng).reshape(self._count, -1)
             self._groups[kind, cols] = found
         return found
 
@@ -116,7 +121,7 @@ def random_rows(kind: str, rows: int, cols: int, rng: np.random.Generator) -> ND
     """Rows as ggml stores them, [rows, bytes per row]: values of about the spread cols**-0.5."""
     spread = np.float32(cols**-0.5)
     if kind in _FLOATS:
-        noise = rng.standard_normal((rows, cols), dtype=np.float32) * spread
+        noise = (rng.random((rows, cols), dtype=np.float32) - np.float32(0.5)) * (spread * _EVEN)
         if kind == "BF16":
             return (noise.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
         return noise.astype(_FLOATS[kind]).view(np.uint8)

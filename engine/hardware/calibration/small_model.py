@@ -1,0 +1,171 @@
+"""Small models of random weights, compiled by a device's own backend: what is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.backend.cpu import native_is_built
+from engine.backend.device import Device
+from engine.backend.segment import SegmentCache, Stretch
+from engine.backend.step import Step
+from engine.commands import WeightFormat
+from engine.model.config import ModelConfig
+from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.tensors import expected_tensors
+from engine.model.weights.random_weights import RandomWeights
+from engine.plan.machine import CPU
+
+CONTEXT = 1536
+"""Tokens whose keys and values a cache holds, for forwards that look back on them."""
+
+MOST_ROWS = 64
+FEW_GROUPS = 7
+OWNER = "calibration"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Widths of a Llama; heads are those of queries and those of keys and values."""
+
+    hidden: int
+    inner: int
+    heads: int
+    kv_heads: int
+
+    def config(self, blocks: int) -> ModelConfig:
+        """So many blocks of it."""
+        return ModelConfig.from_json(
+            {
+                "model_type": "llama",
+                "num_hidden_layers": blocks,
+                "hidden_size": self.hidden,
+                "intermediate_size": self.inner,
+                "num_attention_heads": self.heads,
+                "num_key_value_heads": self.kv_heads,
+                "head_dim": HEAD_DIM,
+                "vocab_size": 64,
+                "max_position_embeddings": CONTEXT + MOST_ROWS,
+                "rms_norm_eps": 1e-6,
+                "tie_word_embeddings": True,
+                "hidden_act": "silu",
+            }
+        )
+
+    def block_bytes(self, kind: str) -> int:
+        """Weights of one block."""
+        attention = 2 * self.hidden * (self.heads + self.kv_heads) * HEAD_DIM
+        numbers = attention + 3 * self.hidden * self.inner
+        return numbers * KIND_OF_NAME[kind].nbytes // KIND_OF_NAME[kind].numbers
+
+
+HEAD_DIM = 64
+WIDE = Form(2048, 8192, 32, 8)
+"""Of the middle of the models that people run; its products are nearly all of its time."""
+
+NARROW = Form(512, 1024, 16, 4)
+"""What it takes beside its products is a good part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A timed forward, and what it went through.
+
+    Attributes:
+        context: tokens before the new ones.
+        weight_bytes: of all blocks.
+        kv_bytes: per token and block.
+        queries: heads of queries per head of keys and values.
+    """
+
+    rows: int
+    context: int
+    blocks: int
+    weight_bytes: int
+    kv_bytes: int
+    queries: int
+    seconds: float
+
+    @property
+    def positions(self) -> float:
+        """That a row looks back on, its own included, on average."""
+        return self.context + (self.rows + 1) / 2
+
+
+class _Weights(RandomWeights):
+    """Asks between pieces of some megabytes whether they are still wanted."""
+
+    def __init__(self, config: ModelConfig, kind: str, check: Callable[[], None]) -> None:
+        matrices = (name for name, shape in expected_tensors(config).items() if len(shape) == 2)
+        super().__init__(config, dict.fromkeys(matrices, kind), groups=FEW_GROUPS)
+        self._check = check
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        """See `RandomWeights`."""
+        for part in super().stretches(name):
+            self._check()
+            yield part
+
+
+class SmallModel:
+    """Blocks of a form on a device, without embedding and head.
+
+    Args:
+        device: where they are compiled.
+        kind: of the weights.
+        form: of the blocks.
+        blocks: how many.
+        context: tokens that forwards may look back on.
+        check: called several times a second; may raise `Cancelled`.
+
+    Raises:
+        OutOfMemory: the device's budget is too small.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        kind: str,
+        form: Form,
+        blocks: int,
+        *,
+        context: int = 0,
+        check: Callable[[], None],
+    ) -> None:
+        config = form.config(blocks)
+        portable = device.name == CPU and not native_is_built()
+        backend = device.backend(WeightFormat.F32 if portable else WeightFormat.STORED, OWNER)
+        self.form, self.blocks = form, blocks
+        self.kv_bytes = 2 * form.kv_heads * HEAD_DIM * (4 if portable else 2)
+        self._segment = backend.compile(
+            config, _Weights(config, kind, check), range(blocks), embed=False, head=False
+        )
+        self._cache = self._filled_cache(context)
+        self._hidden = np.random.default_rng(0).standard_normal(
+            (MOST_ROWS, form.hidden), dtype=np.float32
+        )
+
+    def _filled_cache(self, context: int) -> SegmentCache:
+        """Room for the context and new rows, the context's memory touched."""
+        cache = self._segment.new_cache(context + MOST_ROWS)
+        if context:
+            cache.copy_prefix(self._segment.new_cache(context), context)
+        return cache
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all blocks."""
+        return self._segment.weight_bytes
+
+    def run(self, rows: int, context: int) -> None:
+        """One forward over `rows` new tokens behind `context`."""
+        step = Step(range(rows), range(-1, rows - 1), context)
+        self._segment.run(step, self._cache, self._hidden[:rows])
+
+    def sample(self, rows: int, context: int, seconds: float) -> Sample:
+        """What such a forward went through in so many seconds."""
+        queries = self.form.heads // self.form.kv_heads
+        sizes = self.blocks, self.weight_bytes, self.kv_bytes, queries
+        return Sample(rows, context, *sizes, seconds)

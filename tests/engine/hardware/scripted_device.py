@@ -1,0 +1,106 @@
+"""A device whose forwards take what a script says, on a clock that only they move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from engine.backend.ledger import Ledger
+from engine.backend.segment import Floats, Readable, SegmentOutput, Weights
+from engine.backend.step import Step
+from engine.commands import WeightFormat
+from engine.model.config import ModelConfig
+from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.tensors import expected_tensors
+
+
+@dataclass(slots=True)
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds; `product` is of a byte by type and rows."""
+
+    product: Callable[[str, int], float]
+    forward: float = 60e-6
+    block: float = 20e-6
+    row: float = 5e-6
+    kv_byte: float = 4e-11
+    query_byte: float = 6e-12
+
+
+class ScriptedCache:
+    nbytes = 0
+
+    def copy_prefix(self, other: ScriptedCache, slots: int) -> None:
+        pass
+
+
+class ScriptedSegment:
+    def __init__(self, device: ScriptedDevice, config: ModelConfig, kind: str, nbytes: int) -> None:
+        self._device, self._config, self._kind, self.weight_bytes = device, config, kind, nbytes
+
+    def new_cache(self, _: int) -> ScriptedCache:
+        return ScriptedCache()
+
+    def run(self, step: Step, _: ScriptedCache, hidden: Floats | None) -> SegmentOutput:
+        assert hidden is not None
+        config, costs, rows = self._config, self._device.costs, len(step.tokens)
+        assert hidden.shape == (rows, config.hidden_size)
+        blocks, queries = config.num_layers, config.num_heads // config.num_kv_heads
+        positions = float(np.mean(step.positions)) + 1
+        kv = 4 * config.num_kv_heads * config.head_dim * positions
+        seconds = costs.forward + self.weight_bytes * costs.product(self._kind, rows)
+        seconds += blocks * (costs.block + costs.row * (rows - 1))
+        seconds += blocks * kv * (costs.kv_byte + rows * queries * costs.query_byte)
+        self._device.spend(seconds)
+        return SegmentOutput(hidden, None, {})
+
+
+@dataclass
+class ScriptedDevice:
+    name: str
+    clock: Clock
+    costs: Costs
+    disturbed: Callable[[int], float] = lambda _: 1.0
+    """How much longer a forward takes, by its number."""
+    forwards: int = 0
+    failing: Exception | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.name, self.name)
+
+    def backend(self, weights: WeightFormat, _: str) -> ScriptedDevice:
+        assert weights is WeightFormat.STORED
+        return self
+
+    def compile(
+        self, config: ModelConfig, weights: Weights, _: range, *, embed: bool, head: bool
+    ) -> ScriptedSegment:
+        assert not embed
+        assert not head
+        assert isinstance(weights, Readable)
+        kind = weights.kind("model.layers.0.mlp.up_proj.weight")
+        stored = KIND_OF_NAME[kind]
+        matrices = (
+            prod(shape)
+            for name, shape in expected_tensors(config).items()
+            if len(shape) == 2 and name.startswith("model.layers.")
+        )
+        nbytes = sum(matrices) * stored.nbytes // stored.numbers
+        return ScriptedSegment(self, config, kind, nbytes)
+
+    def spend(self, seconds: float) -> None:
+        if self.failing is not None:
+            raise self.failing
+        self.forwards += 1
+        self.clock.now += seconds * self.disturbed(self.forwards)
