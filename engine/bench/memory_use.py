@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.backend.ledger import Held, Ledger, Purpose
-from engine.hardware.memory import own_memory
+from engine.hardware.accounting import Comparison, touched
 from engine.plan.machine import CPU
 from engine.plan.plan import DeviceMemory, Plan
 
@@ -39,31 +39,20 @@ class MemoryUse:
         return None if self.measured is None else _share(self.touched, self.measured)
 
 
-class MemoryWatch:
-    """Remembers what the process held before the models came."""
-
-    def __init__(self) -> None:
-        self._before = own_memory()
-
-    def uses(self, plan: Plan, ledgers: Collection[Ledger]) -> dict[str, MemoryUse]:
-        """Of every device that has a ledger or a part in the plan, the CPU first."""
-        grown, held = self._grown(), {own.device: own.lines() for own in ledgers}
-        elsewhere = sum(_touched(lines) for device, lines in held.items() if device != CPU)
-        uses = {}
-        for device in sorted(held, key=lambda device: (device != CPU, device)):
-            # What is simulated lies in the memory of the process as well.
-            measured = grown - elsewhere if device == CPU and grown is not None else None
-            uses[device] = MemoryUse(
-                predicted=plan.on(device),
-                ledger=as_planned(device, held[device]),
-                touched=_touched(held[device]),
-                measured=measured,
-            )
-        return uses
-
-    def _grown(self) -> int | None:
-        now = own_memory()
-        return None if now is None or self._before is None else now - self._before
+def memory_uses(
+    plan: Plan, ledgers: Collection[Ledger], compared: Mapping[str, Comparison]
+) -> dict[str, MemoryUse]:
+    """Of every device that has a ledger, the CPU first."""
+    uses = {}
+    for ledger in sorted(ledgers, key=lambda ledger: (ledger.device != CPU, ledger.device)):
+        device, found = ledger.device, compared.get(ledger.device)
+        uses[device] = MemoryUse(
+            predicted=plan.on(device),
+            ledger=as_planned(device, ledger.lines()),
+            touched=touched(ledger),
+            measured=None if found is None else found.measured,
+        )
+    return uses
 
 
 def as_planned(device: str, lines: Sequence[Held], budget: int = 0) -> DeviceMemory:
@@ -82,10 +71,6 @@ _PLANNED = {
     Purpose.WORKSPACE: "workspace",
     Purpose.RUNTIME: "runtime",
 }
-
-
-def _touched(lines: Sequence[Held]) -> int:
-    return sum(line.touched for line in lines)
 
 
 def _share(value: int, of: int) -> float:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from engine.bench.answers import AnswersInTurns, Speed, Wishes
 from engine.bench.attainable import Attainable, attainable
 from engine.bench.forward import DecoderSide, Side, forwards_in_turns, time_forwards
-from engine.bench.memory_use import MemoryUse, MemoryWatch
+from engine.bench.memory_use import MemoryUse, memory_uses
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
 from engine.bench.placement import Placed, build
 from engine.bench.random_model import RandomModel
+from engine.hardware.accounting import MemoryWatch
 from engine.hardware.memory import give_memory_back
 from engine.plan.machine import Machine
 from engine.plan.plan import Plan
@@ -122,7 +123,7 @@ class _Bench:
         """Before single forwards take a state of their own."""
         give_memory_back()
         ledgers = [device.ledger for device in self._placed.devices.values()]
-        return self._watch.uses(self._placed.plan, ledgers)
+        return memory_uses(self._placed.plan, ledgers, self._watch.compare(ledgers))
 
     def _result(
         self,

@@ -11,13 +11,26 @@ _OWN = Path("/proc/self/smaps_rollup")
 
 
 def own_memory() -> int | None:
-    """Bytes that this process holds, what it shares with others in parts (PSS); Linux only."""
+    """Bytes that this process holds.
+
+    What it shares with others counts in parts (PSS, Linux), elsewhere not at all (USS). None where
+    nobody tells.
+    """
     try:
         lines = _OWN.read_text().splitlines()
     except OSError:
-        return None
+        return _unshared()
     found = (line.split() for line in lines if line.startswith("Pss:"))
     return next((int(kilobytes) << 10 for _, kilobytes, *_ in found), None)
+
+
+def _unshared() -> int | None:
+    import psutil  # the window asks for other things here before it needs it
+
+    try:
+        return int(psutil.Process().memory_full_info().uss)
+    except (psutil.Error, AttributeError):
+        return None
 
 
 def give_memory_back() -> None:

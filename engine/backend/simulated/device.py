@@ -41,7 +41,8 @@ class SimulatedDevice:
         self._ceiling = spec.memory if budget is None else min(budget, spec.memory)
         self._others = 0
         self.ledger = Ledger(DEVICE, simulated_name(), self._ceiling)
-        self._runtime = self.ledger.take("device", Purpose.RUNTIME, spec.runtime_bytes)
+        declared = spec.runtime_bytes  # and nothing of it is really there
+        self._runtime = self.ledger.take("device", Purpose.RUNTIME, declared, lambda: 0)
 
     @property
     def name(self) -> str:

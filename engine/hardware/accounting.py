@@ -1,0 +1,64 @@
+"""The ledgers beside what the system counts: do the allocators tell of everything they take?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from engine.backend.ledger import Ledger, Purpose
+from engine.hardware.memory import own_memory
+from engine.plan.machine import CPU
+
+Counter = Callable[[], int | None]
+"""Bytes that this process holds on a device, what its own software takes aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Bytes that models hold on one device.
+
+    Attributes:
+        ledger: that exist by now, as its ledger says.
+        measured: by which the process has grown there, as the system counts.
+    """
+
+    device: str
+    ledger: int
+    measured: int
+
+    @property
+    def ratio(self) -> float:
+        """Of what is there, how much the ledger knows."""
+        return self.ledger / self.measured if self.measured else float(self.ledger == 0)
+
+
+class MemoryWatch:
+    """Remembers what the process held before the models came, its code included.
+
+    Args:
+        counters: for devices with memory of their own. What others hold, as the simulated one
+            does, lies in the memory of the process.
+    """
+
+    def __init__(self, counters: Mapping[str, Counter] | None = None) -> None:
+        self._counters: dict[str, Counter] = {CPU: own_memory} | dict(counters or {})
+        self._before = self._counts()
+
+    def compare(self, ledgers: Collection[Ledger]) -> dict[str, Comparison]:
+        """By device; those are missing whose memory nobody counts."""
+        held = {ledger.device: touched(ledger) for ledger in ledgers}
+        inside = sum(nbytes for device, nbytes in held.items() if device not in self._counters)
+        now, found = self._counts(), {}
+        for device in held.keys() & now.keys() & self._before.keys():
+            grown = now[device] - self._before[device] - (inside if device == CPU else 0)
+            found[device] = Comparison(device, held[device], grown)
+        return found
+
+    def _counts(self) -> dict[str, int]:
+        counts = {device: counter() for device, counter in self._counters.items()}
+        return {device: count for device, count in counts.items() if count is not None}
+
+
+def touched(ledger: Ledger) -> int:
+    """Bytes of models that exist by now."""
+    return sum(line.touched for line in ledger.lines() if line.purpose is not Purpose.RUNTIME)
