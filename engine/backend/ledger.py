@@ -8,6 +8,7 @@ this.
 from __future__ import annotations
 
 import gc
+import mmap
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,8 +19,8 @@ from threading import Lock
 from engine.errors import OutOfMemory
 from engine.language import later, tr
 
-MIB = 2**20
 GIB = 2**30
+PAGE = mmap.PAGESIZE
 
 
 class Purpose(StrEnum):
@@ -54,6 +55,30 @@ class Held:
     nbytes: int
     touched: int
     mapped: int = 0
+
+
+class Reach:
+    """How much of an array exists by now, where memory comes when it is touched.
+
+    Args:
+        nbytes: of how many rows; must not know the array.
+    """
+
+    __slots__ = ("_nbytes", "_rows")
+
+    def __init__(self, nbytes: Callable[[int], int]) -> None:
+        self._nbytes = nbytes
+        self._rows = 0
+
+    def __call__(self) -> int:
+        """Bytes touched."""
+        nbytes = self._nbytes(self._rows)
+        return nbytes + -nbytes % PAGE
+
+    def extend(self, rows: int) -> None:
+        """So many rows are in use."""
+        if rows > self._rows:
+            self._rows = rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.cpu import native_is_built
+from engine.backend.ledger import Account
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.segment import Floats, Ranking
 from engine.decode.filters import kept
@@ -38,6 +39,7 @@ class Sampler:
             the tokens from there on.
         share_noise: whether `rank` uses the target's noise; off only to measure what it brings.
         native: whether the native library draws; None: where it is built.
+        account: where the memory of that is entered.
     """
 
     def __init__(
@@ -47,10 +49,11 @@ class Sampler:
         *,
         share_noise: bool = True,
         native: bool | None = None,
+        account: Account | None = None,
     ) -> None:
         self.params = params
         self._answer_start = answer_start
-        self._share_noise = share_noise
+        self._share_noise, self._account = share_noise, account
         self.ranking = Ranking(params.temperature, params.seed, share_noise)
         self._wants_native = native_is_built() if native is None else native
         self._native: NativeDraws | None = None
@@ -62,7 +65,11 @@ class Sampler:
         """
         if self._wants_native and (self._native is None or self._native.vocab != vocab):
             self._native = NativeDraws(
-                self.params, vocab, self._answer_start, share_noise=self._share_noise
+                self.params,
+                vocab,
+                self._answer_start,
+                share_noise=self._share_noise,
+                account=self._account,
             )
         return self._native
 

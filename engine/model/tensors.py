@@ -28,6 +28,20 @@ def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
     return tensors
 
 
+def segment_tensors(
+    config: ModelConfig, blocks: range, *, embed: bool, head: bool
+) -> dict[str, Shape]:
+    """Those of them that some blocks need, with embedding and head if asked; what is tied once."""
+    ends: set[str] = set()
+    if head:
+        ends |= {FINAL_NORM, EMBEDDING if config.tie_word_embeddings else HEAD}
+    if embed:
+        ends.add(EMBEDDING)
+    inside = tuple(f"model.layers.{index}." for index in blocks)
+    every = expected_tensors(config).items()
+    return {name: shape for name, shape in every if name in ends or name.startswith(inside)}
+
+
 def _attention(config: ModelConfig) -> dict[str, Shape]:
     """Attention and the norms around it."""
     hidden, dim = config.hidden_size, config.head_dim

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.ledger import Account, Purpose, unlimited
+from engine.backend.ledger import PAGE, Account, Purpose, Reach, unlimited
 
 REGION = 128 << 20
 """Bytes taken from the system at once, lazily touched; a larger matrix has a region of its own."""
 
 _BORDER = 64
-PAGE = mmap.PAGESIZE
 _HUGE_PAGE = 2 << 20
 
 
@@ -62,30 +61,6 @@ class Arena:
             start = self._used
             self._used += padded
             return np.frombuffer(region, dtype=np.uint8, count=count, offset=start)
-
-
-class Reach:
-    """How much of an array exists by now, where memory comes when it is touched.
-
-    Args:
-        nbytes: of how many rows; must not know the array.
-    """
-
-    __slots__ = ("_nbytes", "_rows")
-
-    def __init__(self, nbytes: Callable[[int], int]) -> None:
-        self._nbytes = nbytes
-        self._rows = 0
-
-    def __call__(self) -> int:
-        """Bytes touched."""
-        nbytes = self._nbytes(self._rows)
-        return nbytes + -nbytes % PAGE
-
-    def extend(self, rows: int) -> None:
-        """So many rows are in use."""
-        if rows > self._rows:
-            self._rows = rows
 
 
 def reserve(

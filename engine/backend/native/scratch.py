@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.backend.ledger import Account
+from engine.backend.ledger import Account, Reach
 from engine.backend.native.library import SegmentStruct, library, pointer
-from engine.backend.native.memory import Reach, reserve
+from engine.backend.native.memory import reserve
 from engine.backend.native.sizes import ROWS
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engine.backend.ledger import Account, Purpose, Reach
 from engine.backend.segment import SegmentCache
 from engine.backend.step import CHUNK, Ints
 
@@ -18,11 +19,20 @@ class TorchCache:
     Slot s lies in chunk s // CHUNK at offset s % CHUNK. The memory comes zeroed from the system
     and is touched only as the sequence grows; stale slots hold finite numbers, so a masked key
     contributes an exact zero.
+
+    Args:
+        account: where they are entered.
     """
 
-    def __init__(self, blocks: int, slots: int, kv_heads: int, head_dim: int) -> None:
+    def __init__(
+        self, blocks: int, slots: int, kv_heads: int, head_dim: int, account: Account
+    ) -> None:
         chunks = -(-slots // CHUNK)
         shape = (blocks, 2, chunks, kv_heads, CHUNK, head_dim)
+        per_chunk = 2 * blocks * kv_heads * CHUNK * head_dim * 4
+        self._written = Reach(lambda slots: -(-slots // CHUNK) * per_chunk)
+        entry = account.take(Purpose.KV, chunks * per_chunk, self._written)
+        entry.lasts_as_long_as(self)
         self._data = torch.from_numpy(np.zeros(shape, dtype=np.float32))
 
     @property
@@ -45,6 +55,7 @@ class TorchCache:
     def write(self, block: int, slot: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Store rows [n, kv heads, head dim] at slots slot, slot + 1, ..."""
         done, rows = 0, keys.shape[0]
+        self._written.extend(slot + rows)
         while done < rows:
             chunk, offset = divmod(slot + done, CHUNK)
             take = min(rows - done, CHUNK - offset)
@@ -63,6 +74,7 @@ class TorchCache:
         if not isinstance(other, TorchCache):
             raise TypeError("the cache belongs to another backend")
         chunks = -(-slots // CHUNK)
+        self._written.extend(slots)
         self._data[:, :, :chunks] = other.first(chunks)
 
     def move(self, sources: Sequence[int], target: int) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import torch
 
-from engine.backend.ledger import Account, unlimited
+from engine.backend.ledger import Account, Entry, Purpose, Reach, unlimited
 from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Weights
 from engine.backend.shared import Shared
 from engine.backend.step import CHUNK, Step
@@ -16,6 +18,12 @@ from engine.backend.torch_cpu.linear import Linear, rms_norm, vector
 from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
 from engine.model.config import ModelConfig, RopeConfig
 from engine.model.rope import rotations
+from engine.model.tensors import EMBEDDING, segment_tensors
+
+ROWS = 64
+"""Rows of results that are accounted for; a longer prefill has few logits."""
+
+_FLOAT = 4
 
 
 class TorchCpuBackend:
@@ -54,6 +62,11 @@ class TorchSegment:
     ) -> None:
         self._config, self._account = config, account
         self._range = blocks
+        needed = segment_tensors(config, blocks, embed=embed, head=head)
+        if config.tie_word_embeddings:
+            needed.pop(EMBEDDING, None)
+        own = sum(map(prod, needed.values())) * _FLOAT
+        account.take(Purpose.WEIGHTS, own).lasts_as_long_as(self)
         self._blocks = [Block(config, weights, index) for index in blocks]
         self._embedding: torch.Tensor | None = None  # [vocab, d], or a view of the tied head
         self._head: Linear | None = None
@@ -73,14 +86,26 @@ class TorchSegment:
         self._windows = {config.blocks[index].window for index in blocks}
         self._positions = 0
         self._turns: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._rotations: Entry | None = None
         self._reach(CHUNK)
+        width = config.hidden_size + (config.vocab_size if head else 0)
+        self._results = Reach(lambda rows: rows * width * _FLOAT)
+        entry = account.take(Purpose.WORKSPACE, ROWS * width * _FLOAT, self._results)
+        entry.lasts_as_long_as(self)
 
     def _take_tied(self, weights: Weights, shared: Shared[Linear]) -> Linear:
         """The matrix that is embedding and head, which another segment may have already."""
         kept = shared.of(weights)
         tied = kept.get("tied")
         if tied is None:
-            kept["tied"] = tied = Linear(weights, ("model.embed_tokens",), bias=False)
+            nbytes = self._config.vocab_size * self._config.hidden_size * _FLOAT
+            entry = self._account.take(Purpose.WEIGHTS, nbytes)
+            try:
+                kept["tied"] = tied = Linear(weights, ("model.embed_tokens",), bias=False)
+            except BaseException:
+                entry.release()
+                raise
+            entry.lasts_as_long_as(tied)
         else:
             self._borrowed = tied.nbytes
         return tied
@@ -96,10 +121,14 @@ class TorchSegment:
         """Have rotations for so many positions."""
         if positions <= self._positions:
             return
-        self._positions = positions
         blocks = (self._config.blocks[index] for index in self._range)
         ropes = dict.fromkeys(block.rope for block in blocks if block.rope is not None)
+        nbytes = sum(2 * positions * rope.dim * _FLOAT for rope in ropes)
+        entry = self._account.take(Purpose.WORKSPACE, nbytes).lasts_as_long_as(self)
         self._turns = {rope: _rotations(rope, positions) for rope in ropes}
+        if self._rotations is not None:
+            self._rotations.release()
+        self._rotations, self._positions = entry, positions
 
     @property
     def blocks(self) -> range:
@@ -133,7 +162,8 @@ class TorchSegment:
         """An empty cache with room for `slots` tokens."""
         config = self._config
         self._reach(slots)
-        return TorchCache(len(self._blocks), slots, config.num_kv_heads, config.head_dim)
+        size = len(self._blocks), slots, config.num_kv_heads, config.head_dim
+        return TorchCache(*size, self._account)
 
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
@@ -142,6 +172,7 @@ class TorchSegment:
             raise TypeError("the cache belongs to another backend")
         pin_to_one_thread()
         rows, width = len(step.tokens), self._config.hidden_size
+        self._results.extend(min(rows, ROWS))
         result = torch.empty(rows, width)
         taps = {tap: torch.empty(rows, width) for tap in step.taps if tap in self._range}
         logits: list[torch.Tensor] = []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Sequence
 
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from engine.backend.ledger import Account, Purpose
 from engine.backend.segment import SegmentCache
 
 
@@ -18,12 +20,23 @@ class TransformersCache:
 
     Args:
         empty: makes an empty cache of the family; None where nothing can be carried.
-        nbytes: what the sequence takes at most.
+        slots: most tokens.
+        per_token: bytes that each takes.
+        account: where that is entered.
     """
 
-    def __init__(self, empty: Callable[[], DynamicCache] | None, nbytes: int) -> None:
+    def __init__(
+        self,
+        empty: Callable[[], DynamicCache] | None,
+        slots: int,
+        per_token: int,
+        account: Account,
+    ) -> None:
         self._empty = empty
-        self._nbytes = nbytes
+        self._nbytes = slots * per_token
+        here = weakref.ref(self)
+        entry = account.take(Purpose.KV, self._nbytes, lambda: _taken_in(here()) * per_token)
+        entry.lasts_as_long_as(self)
         self.tokens: list[int] = []
         self.kept = empty() if empty else None
 
@@ -65,6 +78,11 @@ class TransformersCache:
     def _can_go_back(self) -> bool:
         """Whether every layer keeps each token's keys by themselves."""
         return self.kept is None or all(map(_can_go_back, self.kept.layers))
+
+
+def _taken_in(cache: TransformersCache | None) -> int:
+    """Tokens that it holds something for."""
+    return 0 if cache is None or cache.kept is None else len(cache.tokens)
 
 
 def _can_go_back(layer: object) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from enum import Enum
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 import transformers
 
-from engine.backend.ledger import Account, unlimited
+from engine.backend.ledger import Account, Purpose, unlimited
 from engine.backend.native.pool import default_threads
 from engine.backend.segment import Floats, Readable, SegmentCache, SegmentOutput
 from engine.backend.step import Step
@@ -46,6 +47,9 @@ class TransformersSegment:
         dtype: torch.dtype, account: Account | None = None,
     ) -> None:  # fmt: skip
         self._config, self._account = config, account or unlimited()
+        numbers = sum(prod(weights.shape(name)) for name in names)
+        entry = self._account.take(Purpose.WEIGHTS, numbers * dtype.itemsize)
+        entry.lasts_as_long_as(self)
         self._model: Any = filled_model(folder, config, weights, names, dtype)
         accepted = inspect.signature(self._model.forward).parameters
         caches = [name for name in ("past_key_values", "cache_params") if name in accepted]
@@ -82,8 +86,9 @@ class TransformersSegment:
 
     def new_cache(self, slots: int) -> TransformersCache:
         """An empty cache; its memory is taken as the sequence grows."""
-        nbytes = slots * self._config.kv_numbers_per_token * self._model.dtype.itemsize
-        return TransformersCache(None if self._goes is _Goes.NOT else self._empty, nbytes)
+        per_token = self._config.kv_numbers_per_token * self._model.dtype.itemsize
+        empty = None if self._goes is _Goes.NOT else self._empty
+        return TransformersCache(empty, slots, per_token, self._account)
 
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:

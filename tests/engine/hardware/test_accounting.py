@@ -1,0 +1,56 @@
+"""The ledgers beside what the system counts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.backend.cpu import native_is_built
+from engine.backend.ledger import Ledger, Purpose
+from engine.hardware import accounting
+from engine.hardware.accounting import Comparison, MemoryWatch
+
+CHILD = Path(__file__).with_name("accounting_child.py")
+
+
+@pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
+def test_the_ledger_knows_what_the_process_has_grown_by() -> None:
+    """A good part of it are keys of a half filled context: forgotten, they would be missed."""
+    arguments = ("qwen3-0.6b", "q4_0", "6", "4096", "2000")
+    command = [sys.executable, str(CHILD), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, timeout=100)
+    report = json.loads(done.stdout)
+    assert report["filled"] == 2000
+    lines = {line["purpose"]: line for line in report["lines"]}
+    assert lines.keys() == {"weights", "kv", "workspace"}
+    assert 0.95 < report["ratio"] < 1.05, report
+    assert (report["ledger"] - lines["kv"]["touched"]) / report["measured"] < 0.85
+
+
+def test_what_has_no_counter_lies_in_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, card = [1000], [50]
+    monkeypatch.setattr(accounting, "own_memory", lambda: process[0])
+    watch = MemoryWatch({"cuda:0": lambda: card[0], "cuda:1": lambda: None})
+    devices = ("cpu", "cuda:0", "cuda:1", "simulated:0")
+    ledgers = {device: Ledger(device, device) for device in devices}
+    ledgers["cpu"].take("target", Purpose.WEIGHTS, 300)
+    ledgers["cpu"].take("target", Purpose.KV, 500, lambda: 100)
+    ledgers["cuda:0"].take("device", Purpose.RUNTIME, 40)
+    ledgers["cuda:0"].take("draft", Purpose.WEIGHTS, 70)
+    ledgers["cuda:1"].take("draft", Purpose.WEIGHTS, 70)
+    ledgers["simulated:0"].take("draft", Purpose.WEIGHTS, 200)
+    process[0], card[0] = 1610, 130
+    assert watch.compare(ledgers.values()) == {
+        "cpu": Comparison("cpu", 400, 410),
+        "cuda:0": Comparison("cuda:0", 70, 80),
+    }
+
+
+def test_ratios() -> None:
+    assert Comparison("cpu", 95, 100).ratio == 0.95
+    assert Comparison("cpu", 0, 0).ratio == 1
+    assert Comparison("cpu", 5, 0).ratio == 0
