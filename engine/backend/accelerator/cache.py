@@ -25,7 +25,7 @@ class DeviceCache:
     def __init__(
         self, memory: DeviceMemory, blocks: int, slots: int, kv_heads: int, head_dim: int
     ) -> None:
-        self._memory = memory  # whose entry in the ledger lasts as long as this
+        self._memory = memory  # whose entries in the ledger last as long as this
         self.chunks = -(-slots // CHUNK)
         shape = (blocks, 2, self.chunks + 1, kv_heads, CHUNK, head_dim)
         self._data = memory.zeros(Purpose.KV, shape, torch.float16)
@@ -56,13 +56,15 @@ class DeviceCache:
         if not isinstance(other, DeviceCache):
             raise TypeError("the cache belongs to another backend")
         chunks = -(-slots // CHUNK)
-        self.first(chunks).copy_(other.first(chunks))
+        with self._memory.in_words():
+            self.first(chunks).copy_(other.first(chunks))
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ... in every block."""
         if not sources:
             return
-        source = torch.tensor(sources, dtype=torch.long).to(self._data.device)
-        place = torch.arange(target, target + len(sources), device=self._data.device)
-        rows = self._data[:, :, source // CHUNK, :, source % CHUNK]
-        self._data[:, :, place // CHUNK, :, place % CHUNK] = rows
+        with self._memory.in_words():
+            source = torch.tensor(sources, dtype=torch.long).to(self._data.device)
+            place = torch.arange(target, target + len(sources), device=self._data.device)
+            rows = self._data[:, :, source // CHUNK, :, source % CHUNK]
+            self._data[:, :, place // CHUNK, :, place % CHUNK] = rows

@@ -40,13 +40,22 @@ class TorchDevice:
         name: torch's, as plans have it: "cuda:0", "xpu:0", "mps".
         budget: most bytes that this process may hold on it; None: no limit of ours.
         label: for people; None: what torch calls it.
+        halves: whether numbers are multiplied in fp16; None: but for torch's "cpu" device, whose
+            fp32 tests compare exactly.
 
     Raises:
         OutOfMemory: the budget, or the device, does not even hold torch itself.
         DeviceLost: it does not answer.
     """
 
-    def __init__(self, name: str, budget: int | None = None, label: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        budget: int | None = None,
+        label: str | None = None,
+        *,
+        halves: bool | None = None,
+    ) -> None:
         self._driver = Driver(name)
         self.ledger = Ledger(name, label or self._driver.label, budget)
         self._own = Account(self.ledger, SHARED)
@@ -54,10 +63,9 @@ class TorchDevice:
         with in_words(self._driver, self.ledger):
             runtime = runtime_bytes(self._driver)
             self._entries.append(self._own.take(Purpose.RUNTIME, runtime))
-            if budget is not None:
-                self._driver.limit(budget - runtime)
+            self._driver.limit(None if budget is None else budget - runtime)
             self._entries.append(self._own.take(Purpose.WORKSPACE, shared_bytes()))
-            self._products: Products | None = Products(self._driver)
+            self._products: Products | None = Products(self._driver, halves)
         self._workspace: Workspace | None = Workspace(self._own)
 
     @property
@@ -85,6 +93,7 @@ class TorchDevice:
         """Give everything back; segments and caches have to be forgotten before."""
         self._products = self._workspace = None
         gc.collect()
-        self._driver.give_back()
+        with in_words(self._driver, self.ledger):
+            self._driver.give_back()
         while self._entries:
             self._entries.pop().release()

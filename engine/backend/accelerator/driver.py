@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -13,13 +14,13 @@ from engine.language import tr
 class Mark:
     """A point in what a device has been asked for."""
 
-    def __init__(self, event: torch.Event | None) -> None:
-        self._event = event
+    def __init__(self, event: torch.Event | None, stream: Callable[[], torch.Stream]) -> None:
+        self._event, self._stream = event, stream
 
     def set(self) -> None:
         """Here."""
         if self._event is not None:
-            self._event.record()
+            self._event.record(self._stream())
 
     def wait(self) -> None:
         """Until the device has come to where it was set last, if it was."""
@@ -77,13 +78,16 @@ class Driver:
             return int(self._module.memory_reserved(self.device))
         return int(torch.mps.driver_allocated_memory()) if self._apple else 0
 
-    def limit(self, nbytes: int) -> None:
-        """Have torch refuse to take more than so many bytes for tensors, where it can."""
+    def limit(self, nbytes: int | None) -> None:
+        """Have torch refuse to take more than so many bytes for tensors, where it can.
+
+        None: as many as there are.
+        """
         module = torch.mps if self._apple else self._module
         known = self.free_and_total()
         if known is None or not hasattr(module, "set_per_process_memory_fraction"):
             return
-        share = min(max(nbytes / max(known[1], 1), 0.0), 1.0)
+        share = 1.0 if nbytes is None else min(max(nbytes / max(known[1], 1), 0.0), 1.0)
         if self._apple:
             module.set_per_process_memory_fraction(share)
         else:
@@ -99,7 +103,9 @@ class Driver:
 
     def mark(self) -> Mark:
         """For this device; where copies are waited for anyway, it does nothing."""
-        return Mark(None if self._module is None else self._module.Event())
+        module, device = self._module, self.device
+        event = None if module is None else module.Event()
+        return Mark(event, lambda: module.current_stream(device))
 
     def wait(self) -> None:
         """Until everything asked for is done."""

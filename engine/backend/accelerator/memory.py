@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import torch
 
@@ -22,6 +23,10 @@ class DeviceMemory:
         """Where it takes them."""
         return self._driver.device
 
+    def in_words(self, needed: int | None = None) -> AbstractContextManager[None]:
+        """Say what goes wrong on the device."""
+        return in_words(self._driver, self._account.ledger, needed)
+
     def enter(self, purpose: Purpose, nbytes: int) -> Entry:
         """Enter what torch will take on its own.
 
@@ -39,7 +44,7 @@ class DeviceMemory:
         nbytes = torch.Size(shape).numel() * dtype.itemsize
         entry = self.enter(purpose, nbytes)
         try:
-            with in_words(self._driver, self._account.ledger, nbytes):
+            with self.in_words(nbytes):
                 return torch.zeros(tuple(shape), dtype=dtype, device=self.device)
         except BaseException:
             entry.release()

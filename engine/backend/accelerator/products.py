@@ -6,9 +6,8 @@ that reads stored weights itself takes the place of `Products.multiply`, one for
 
 Numbers are multiplied in fp16 and summed in fp32: of the two halves it has eight times bf16's
 precision, and what it lacks in range is nowhere needed here. The residual stream, norms, rotations
-and softmax stay in fp32, inputs of the products are normed rows, averages of values, or scaled to 1
-where they could be large. On torch's "cpu" device everything is fp32, which tests
-compare exactly.
+and softmax stay in fp32; inputs of products are normed rows, averages of values, or scaled to 1
+where they could be large. On torch's "cpu" device everything is fp32, which tests compare exactly.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ _LEAST_PEAK = 1e-30
 class Products:
     """The arithmetic of a device, with its fixed memory."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, halves: bool | None = None) -> None:
         device = driver.device
-        self._apart = device.type not in ("cpu", "meta")
-        self.compute = torch.float16 if self._apart else torch.float32
+        self._halves = device.type not in ("cpu", "meta") if halves is None else halves
+        self.compute = torch.float16 if self._halves else torch.float32
         self._scratch = Scratch.on(device, PIECE)
         self._numbers = torch.empty(PIECE, dtype=torch.float32, device=device)
         self._operand = self._numbers
-        if self._apart:
+        if self._halves:
             self._operand = torch.empty(PIECE, dtype=self.compute, device=device)
-        self._sums_wide = self._apart and _sums_wide(device)
+        self._sums_wide = self._halves and _sums_wide(device)
 
     def multiply(
         self,
@@ -82,7 +81,7 @@ class Products:
         return torch.bmm(left.float(), right.float())
 
     def _tile(self, rows: int) -> int:
-        return rows if self._apart and rows > FEW_ROWS else TILE_ROWS
+        return rows if self._halves and rows > FEW_ROWS else TILE_ROWS
 
     def _widened(self, matrix: DeviceMatrix, number: torch.dtype) -> torch.Tensor:
         """[rows, cols] of such numbers: where it lies, or in the fixed memory."""
@@ -119,8 +118,7 @@ def _pieces(matrix: DeviceMatrix, number: torch.dtype) -> Iterator[tuple[int, in
 
 
 def _sums_wide(device: torch.device) -> bool:
-    """Whether torch gives fp32 results of fp16 products on this device; they are exact either way
-    but for a last rounding."""
+    """Whether torch gives fp32 results of fp16 products there; else they are rounded once more."""
     tile = torch.ones(TILE_ROWS, TILE_ROWS, dtype=torch.float16, device=device)
     try:
         plain = torch.mm(tile, tile, out_dtype=torch.float32)
