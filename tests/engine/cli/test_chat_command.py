@@ -80,6 +80,21 @@ def test_drafting_changes_no_token(duotail: Duotail, sampling: tuple[str, ...]) 
     assert drafted["acceptance_length"] > 1.5
 
 
+@pytest.mark.parametrize("sampling", [(), ("--temperature", "0.8", "--seed", "1")])
+def test_a_simulated_accelerator_changes_no_token(
+    duotail: Duotail, sampling: tuple[str, ...]
+) -> None:
+    ask = ("chat", "--json", "--prompt", STORY, "--max-tokens", "24", *sampling)
+    plain = duotail(*ask, "--mode", "plain").json
+    split = ("--mode", "dovetail", "--simulate-gpu", "1", "--layers-on-gpu", "all")
+    drafted = duotail(*ask, *split)
+    assert list(drafted.json) == KEYS
+    assert drafted.json["tokens"] == plain["tokens"]
+    assert drafted.json["mode"] == "dovetail"
+    assert drafted.json["signature"].startswith("sim:")
+    assert drafted.json["acceptance_length"] > 1.5
+
+
 def test_the_seed_makes_the_answer(duotail: Duotail) -> None:
     ask = ("chat", "--json", "--prompt", STORY, "--temperature", "1", "--max-tokens", "16")
     texts = [duotail(*ask, "--seed", seed).json["text"] for seed in ("3", "3", "4")]
@@ -139,6 +154,8 @@ def test_a_conversation_on_a_terminal(duotail: Duotail, monkeypatch: pytest.Monk
         (("--prompt", "Hi " * 500, "--context", "64"), 2, "the context holds 64"),
         (("--prompt", "Hi", "--context", "5000"), 2, "up to 1024"),
         (("--prompt", "Hi", "--mode", "dovetail"), 3, "graphics card"),
+        (("--prompt", "Hi", "--layers-on-gpu", "4"), 3, "graphics card"),
+        (("--prompt", "Hi", "--layers-on-gpu", "9", "--simulate-gpu", "1"), 2, "has 8 layers"),
         (("--prompt", "Hi", "--mode", "duo"), 3, "in turns"),
     ],
 )

@@ -69,6 +69,15 @@ def prompts(tmp_path: Path) -> Path:
     return file
 
 
+def test_bench_speculate_with_a_simulated_accelerator(duotail: Duotail, prompts: Path) -> None:
+    split = ("--mode", "dovetail", "--simulate-gpu", "1", "--layers-on-gpu", "3")
+    limits = ("--max-tokens", "12", "--limit", "1")
+    done = duotail("bench", "speculate", "--prompts", prompts, "--json", *split, *limits)
+    assert (done.code, done.err) == (0, "")
+    assert done.json["overall"]["exact"]
+    assert done.json["overall"]["acceptance_length"] > 1
+
+
 def test_bench_speculate(duotail: Duotail, prompts: Path) -> None:
     done = duotail(
         "bench", "speculate", "--prompts", prompts, "--json", "--mode", "cpu", "--max-tokens", "24"
