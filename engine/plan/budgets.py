@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.errors import NotPossible
 from engine.language import tr
+from engine.model.decoder import MAX_TREE
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
+from engine.plan.footprint import Footprint
 from engine.plan.machine import Accelerator, Host, Vendor
-from engine.plan.workspace import DEVICE_SCRATCH
+from engine.plan.workspace import DEVICE_SCRATCH, device_room
 
 KV_SHARE = 0.25
 """Share of the free memory that cached keys and values may take, all conversations together."""
@@ -37,6 +39,10 @@ TORCH_BYTES = 500 * MIB
 """Of the host, where an accelerator is driven by torch."""
 _RUNTIMES = {Vendor.NVIDIA: 500 * MIB, Vendor.AMD: 500 * MIB, Vendor.INTEL: 300 * MIB}
 _SLACK = 64
+_USUALLY_FREE = 15 / 16
+"""Of an accelerator's memory: what other programs hold changes, and the context should not."""
+_CHUNKS = 192
+"""Tokens by which caches are rounded up, at most."""
 
 
 def host_reserve(host: Host) -> int:
@@ -99,7 +105,26 @@ def context_for(
         if tokens < COMFORTABLE_CONTEXT and not (accelerator.unified or accelerator.simulated):
             tokens = _tokens((host_budget + size - weights) * KV_SHARE, per_token)
         tokens = min(tokens, max(_tokens(size * DEVICE_KV_SHARE, per_token), COMFORTABLE_CONTEXT))
+        tokens = min(tokens, target.max_positions)
+        whole = _that_leave_room(accelerator, held, tokens)
+        if COMFORTABLE_CONTEXT <= whole < tokens:
+            tokens = whole
     return min(target.max_positions, max(tokens, SMALLEST_CONTEXT))
+
+
+def _that_leave_room(found: Accelerator, models: Sequence[Footprint], tokens: int) -> int:
+    """Tokens with which all models just fit on an accelerator as a whole; at most `tokens`."""
+    usable = int((found.memory_total or 0) * _USUALLY_FREE) - device_reserve(found)
+    rooms = [
+        device_room(held.config, held.config.blocks, tokens, heads=True)
+        for held in models
+        if held.config is not None
+    ]
+    usable -= sum(room.own for room in rooms) + max((room.shared for room in rooms), default=0)
+    usable -= usable // _SLACK + runtime_bytes(found)
+    usable -= sum(held.weight_bytes for held in models)
+    per_token = sum(held.kv_bytes_per_token for held in models)
+    return min(_tokens(usable, per_token) - MAX_TREE - _CHUNKS, tokens)
 
 
 def _tokens(nbytes: float, per_token: int) -> int:

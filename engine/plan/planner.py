@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from engine.commands import Mode
 from engine.plan.assumed import assumed_speeds
-from engine.plan.budgets import context_for, host_reserve, runtime_bytes
+from engine.plan.budgets import COMFORTABLE_CONTEXT, context_for, host_reserve, runtime_bytes
 from engine.plan.cost import Lane
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import Holding
@@ -87,20 +87,20 @@ class Planning:
         Raises:
             OutOfMemory: nothing fits.
         """
-        survey, wish = self._survey, self._wish
-        knee = survey.knee
-        ceiling = knee if wish.vram is None else min(wish.vram, survey.limit)
-        choice = survey.best(ceiling)
+        survey, vram = self._survey, self._wish.vram
+        choice = self.choice(survey.knee if vram is None else vram)
         if choice is None:
-            asked = survey.limit if wish.vram is None else ceiling
-            raise does_not_fit(
-                self._machine, survey, self._target, self._drafts, wish, ceiling=asked
-            )
-        return self._planned(choice, knee)
+            most = survey.limit if vram is None else min(vram, survey.limit)
+            raise does_not_fit(self._machine, survey, self._target, self._drafts, self._wish, most)
+        return self._planned(choice)
+
+    def choice(self, ceiling: int) -> Choice | None:
+        """What a ceiling of VRAM is used for; None where nothing fits."""
+        return self._survey.best(min(ceiling, self._survey.limit))
 
     def point(self, ceiling: int) -> CurvePoint:
         """The speed for one ceiling."""
-        choice = self._survey.best(min(ceiling, self._survey.limit))
+        choice = self.choice(ceiling)
         if choice is None:
             return CurvePoint(ceiling, None, 0)
         return CurvePoint(ceiling, choice.rate, min(choice.cut, len(self._target.footprint.blocks)))
@@ -124,19 +124,21 @@ class Planning:
         alone = wish.mode is Mode.PLAIN or bool(self._target.other_family)
         drafts = [] if alone else self._drafts
         context = context_for(budget, found, self._target, drafts, wish)
+        without = context_for(budget, found, self._target, [], wish)
+        if not wish.forced and 2 * context < min(without, COMFORTABLE_CONTEXT):
+            drafts, context = [], without  # a draft is not worth most of a short context
         survey = Survey(host, found, lane, cpu, self._target, drafts, wish, context)
         best = survey.best(survey.limit)
-        if not drafts or (best is not None and best.way.draft is not None):
+        if context == without or (best is not None and best.way.draft is not None):
             return survey
         # Nobody drafts: the room for that is the conversation's.
-        without = context_for(budget, found, self._target, [], wish)
         longer = Survey(host, found, lane, cpu, self._target, drafts, wish, without)
         return longer if longer.possible else survey
 
     def _device(self, name: str) -> DeviceSpeeds:
         return self._speeds.devices.get(name) or self._assumed.devices[name]
 
-    def _planned(self, choice: Choice, knee: int) -> Plan:
+    def _planned(self, choice: Choice) -> Plan:
         survey, wish, way = self._survey, self._wish, choice.way
         drafting = way.draft_device is not None
         made = Plan(
@@ -151,7 +153,7 @@ class Planning:
             plain_tokens_per_s=choice.plain_rate,
             memory=self._memory(choice),
             reasons=(),
-            knee=None if survey.accelerator is None else knee,
+            knee=None if survey.accelerator is None else survey.knee,
             threads=self._threads(choice),
         )
         told = Told(self._machine, survey, self._target, self._drafts, wish, choice, made)

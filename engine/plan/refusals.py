@@ -113,29 +113,25 @@ def does_not_fit(
     needed, free = (ram + host_reserve(host)) / GIB, host.memory_available / GIB
     remedy = _remedy(machine, survey, target, drafts, wish)
     found = survey.accelerator
-    if found is None or not vram:
-        return OutOfMemory(
-            tr(
-                "{model} needs {needed:.1f} GiB of memory here, and {free:.1f} GiB are free."
-            ).format(model=target.name, needed=needed, free=free),
-            remedy,
-        )
-    if vram > ceiling:
+    if found is None or found.unified or not vram:
+        said = tr("{model} needs {needed:.1f} GiB of memory here, and {free:.1f} GiB are free.")
+        return OutOfMemory(said.format(model=target.name, needed=needed, free=free), remedy)
+    names = {"model": target.name, "device": found.name, "budget": ceiling / GIB}
+    if vram > ceiling and (wish.layers_on_gpu is not None or wish.mode is Mode.DUO):
         said = tr(
             "{model} needs {needed:.1f} GiB of {device} for that, and the budget there is "
             "{budget:.1f} GiB."
         )
-        names = {"model": target.name, "device": found.name}
         return OutOfMemory(
-            said.format(needed=vram / GIB, budget=ceiling / GIB, **names),
+            said.format(needed=vram / GIB, **names),
             tr("Raise the budget, put fewer layers there, or choose a smaller model."),
         )
     said = tr(
-        "{model} needs {needed:.1f} GiB of memory beside {device}, and {free:.1f} GiB are free."
+        "{model} needs {needed:.1f} GiB in all; {free:.1f} GiB of memory are free, and "
+        "{budget:.1f} GiB of {device} may be used."
     )
-    return OutOfMemory(
-        said.format(model=target.name, needed=needed, device=found.name, free=free), remedy
-    )
+    both = needed if found.simulated else needed + vram / GIB
+    return OutOfMemory(said.format(needed=both, free=free, **names), remedy)
 
 
 def _remedy(
