@@ -261,7 +261,7 @@ class Draws(Protocol):
 
 @runtime_checkable
 class TreeVerifying(Protocol):
-    """What a segment may offer that is a whole model: to verify a tree in one call."""
+    """What a segment may offer that has the head: to verify a tree in one call."""
 
     def verify(
         self,
@@ -274,6 +274,7 @@ class TreeVerifying(Protocol):
         *,
         limit: int,
         stop_ids: Collection[int],
+        hidden: Floats | None = None,
     ) -> Verified:
         """A forward over the tree, the draws down it; the path's keys are in place afterwards.
 
@@ -286,6 +287,7 @@ class TreeVerifying(Protocol):
             tokens: committed tokens, the root included.
             limit: most tokens to draw.
             stop_ids: tokens that nothing follows.
+            hidden: the previous segment's output over the nodes; None for a whole model.
 
         Raises:
             InvalidLogits: the logits at a node of the path are not finite.

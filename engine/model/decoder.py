@@ -49,9 +49,9 @@ class Decoder:
     def __init__(self, config: ModelConfig | OtherConfig, segments: Sequence[Segment]) -> None:
         self.config = config
         self.segments = tuple(segments)
-        whole: object = self.segments[0] if len(self.segments) == 1 else None
-        self._drafting = whole if isinstance(whole, TreeDrafting) else None
-        self._verifying = whole if isinstance(whole, TreeVerifying) else None
+        first, last = self.segments[0], self.segments[-1]
+        self._drafting = first if first is last and isinstance(first, TreeDrafting) else None
+        self._verifying = last if isinstance(last, TreeVerifying) else None
 
     @classmethod
     def build(cls, config: ModelConfig, weights: Weights, backend: Backend) -> Decoder:
@@ -163,9 +163,10 @@ class Decoder:
         limit: int,
         stop_ids: Collection[int],
     ) -> Verified:
-        """A forward over a tree, the target's draws down it, and the commit, in one call.
+        """A forward over a tree, the target's draws down it, and the commit.
 
-        For the arguments see `TreeVerifying`.
+        One call of the segment with the head does all of it, or what the others leave to do. For
+        the arguments see `TreeVerifying`.
 
         Raises:
             ValueError: this decoder cannot (see `verifies_trees`), or the state has no room.
@@ -173,14 +174,22 @@ class Decoder:
         """
         if self._verifying is None:
             raise ValueError("these segments cannot verify in one call")
-        committed = len(state)
+        committed, cache, hidden = len(state), state.caches[-1], None
         if committed + len(nodes) > state.slots:
             raise ValueError("the tree has more nodes than the state has room for")
+        if before := self.segments[:-1]:
+            state.discard()
+            step = state.stage(nodes, parents)
+            for segment, own in zip(before, state.caches, strict=False):
+                hidden = segment.run(step, own, hidden).hidden
         verified = self._verifying.verify(
-            state.caches[0], committed, nodes, parents, draws, tokens,
-            limit=limit, stop_ids=stop_ids,
+            cache, committed, nodes, parents, draws, tokens,
+            limit=limit, stop_ids=stop_ids, hidden=hidden,
         )  # fmt: skip
-        state.extend([nodes[node] for node in verified.path])
+        if before:
+            state.commit(verified.path, in_place=cache)
+        else:
+            state.extend([nodes[node] for node in verified.path])
         return verified
 
     def forward(

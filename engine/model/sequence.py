@@ -107,24 +107,29 @@ class SequenceState:
         self._staged += tokens
         self._parents += parents
 
-    def commit(self, path: Sequence[int]) -> None:
+    def commit(self, path: Sequence[int], *, in_place: SegmentCache | None = None) -> None:
         """Keep the staged nodes `path` (from a child of ROOT downwards) and forget the others.
+
+        Args:
+            path: indices of staged nodes.
+            in_place: a cache whose keys a backend has put in place.
 
         Raises:
             ValueError: the nodes are no path, or the context is full.
         """
-        start, above, in_place = len(self._tokens), ROOT, 0
+        start, above, still = len(self._tokens), ROOT, 0
         if start + len(path) > self.context:
             raise ValueError("the context is full")
         for place, node in enumerate(path):
             if not 0 <= node < len(self._staged) or self._parents[node] != above:
                 raise ValueError("only a path of staged nodes can be committed")
             above = node
-            in_place += node == place == in_place
-        if in_place < len(path):
-            moved = [start + node for node in path[in_place:]]
+            still += node == place == still
+        if still < len(path):
+            moved = [start + node for node in path[still:]]
             for cache in self.caches:
-                cache.move(moved, start + in_place)
+                if cache is not in_place:
+                    cache.move(moved, start + still)
         self._tokens += [self._staged[node] for node in path]
         self.discard()
 

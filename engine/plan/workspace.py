@@ -55,7 +55,7 @@ def native_room(config: ModelConfig, cut: int, slots: int, *, embeds: bool, head
         room += segment_bytes(config, rest, head=heads, slots=slots)
     if embeds and not whole:
         room += segment_bytes(config, (), head=False, slots=slots)
-    if whole and heads:
+    if heads:
         room += verifying_bytes(config)
     return room + (drawing_bytes(config.vocab_size) if embeds else 0)
 

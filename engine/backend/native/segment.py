@@ -104,7 +104,7 @@ class NativeCache:
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ..."""
-        if sources:
+        if sources and self._nbytes:
             slots = (c.c_int32 * len(sources))(*sources)
             library().dt_cache_move(self.handle, slots, len(slots), target)
 
@@ -233,6 +233,7 @@ class NativeSegment:
         *,
         limit: int,
         stop_ids: Collection[int],
+        hidden: Floats | None = None,
     ) -> Verified:
         """See `engine.backend.segment.TreeVerifying`."""
         if not isinstance(cache, NativeCache) or not isinstance(draws, NativeDraws):
@@ -243,7 +244,7 @@ class NativeSegment:
             self._verify_call = VerifyCall(self._pool.handle, self._argument, *size, self._account)
         self._scratch.use(len(nodes))
         draws.ask(nodes, parents, tokens, limit=limit, stop_ids=stop_ids)
-        return self._verify_call(cache.handle, committed, draws)
+        return self._verify_call(cache.handle, committed, draws, hidden)
 
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward, one native call."""

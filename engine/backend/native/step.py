@@ -66,7 +66,8 @@ class StepArrays:
         if nodes > len(self._parents):
             self._reserve_parents(nodes)
         self._hidden_rows.extend(rows)
-        self._tokens[:rows] = step.tokens
+        if hidden is None:
+            self._tokens[:rows] = step.tokens
         self._parents[:nodes] = step.parents
         native.rows, native.hidden_in = rows, pointer(hidden)
         logits = None if self._logits is None else self._logits[: self._prepare_logits(step)]

@@ -12,7 +12,7 @@ from engine.backend.native.library import StepStruct, library, pointer
 from engine.backend.native.memory import reserve_rows
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.sizes import VERIFIED_ROWS
-from engine.backend.segment import Verified
+from engine.backend.segment import Floats, Verified
 
 
 class VerifyCall:
@@ -33,8 +33,17 @@ class VerifyCall:
         self._argument = c.byref(self._step)
         self._reserve(VERIFIED_ROWS)
 
-    def __call__(self, cache: int, committed: int, draws: NativeDraws) -> Verified:
-        """Verify the tree that `draws` was asked about; `cache` is a handle."""
+    def __call__(
+        self, cache: int, committed: int, draws: NativeDraws, hidden: Floats | None
+    ) -> Verified:
+        """Verify the tree that `draws` was asked about.
+
+        Args:
+            cache: handle of the sequence's.
+            committed: tokens of it whose keys the cache holds.
+            draws: the target's, and the tree.
+            hidden: what the segment before made of the tree; None where there is none.
+        """
         asked, step = draws.asked, self._step
         count = asked.nodes
         if count > self._rows:
@@ -42,6 +51,7 @@ class VerifyCall:
         self._hidden_rows.extend(count)
         self._logits_rows.extend(count)
         step.rows = step.logit_count = count
+        step.hidden_in = pointer(hidden)
         step.tokens, asked.logits = asked.tokens, self._logits_at
         after = cache, self._argument, committed, draws.handle, draws.argument
         return draws.answer(library().dt_verify_tree(*self._before, *after))

@@ -71,9 +71,10 @@ class SimulatedCache:
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ..."""
-        with self._processor:
-            self.native.move(sources, target)
-            self._copies(len(sources))
+        if self._per_token:
+            with self._processor:
+                self.native.move(sources, target)
+                self._copies(len(sources))
 
     def _copies(self, slots: int) -> None:
         """Reads and writes so many slots."""
@@ -87,6 +88,7 @@ class SimulatedSegment:
     def __init__(self, native: NativeSegment, processor: Processor) -> None:
         self._native, self._processor = native, processor
         self._work = work_of(native.struct)
+        self._products: dict[tuple[int, int], float] = {}
 
     @property
     def blocks(self) -> range:
@@ -164,22 +166,27 @@ class SimulatedSegment:
         *,
         limit: int,
         stop_ids: Collection[int],
+        hidden: Floats | None = None,
     ) -> Verified:
         """One call: only the path and the draws come back."""
         native, rows = self._native, len(nodes)
         with self._processor as device:
-            device.receives(_TOKEN * rows)
+            device.receives(_TOKEN * rows if hidden is None else hidden.nbytes)
             verified = native.verify(
                 _cache(cache), committed, nodes, parents, draws, tokens,
-                limit=limit, stop_ids=stop_ids,
+                limit=limit, stop_ids=stop_ids, hidden=hidden,
             )  # fmt: skip
             self._computes(rows, rows, committed + rows)
             device.sends(_TOKEN * (len(verified.path) + len(verified.tokens)))
         return verified
 
     def _computes(self, rows: int, logit_rows: int, tokens: int) -> None:
-        device = self._processor
-        device.computes(self._work.seconds(rows, logit_rows, tokens, device.speeds))
+        device, work = self._processor, self._work
+        products = self._products.get((rows, logit_rows))
+        if products is None:
+            products = work.products(rows, logit_rows, device.speeds)
+            self._products[rows, logit_rows] = products
+        device.computes(products + work.attention(rows, tokens, device.speeds))
 
 
 def _cache(cache: SegmentCache) -> NativeCache:

@@ -36,7 +36,7 @@ class Work:
     Attributes:
         blocks: weights of all blocks.
         head: weights of the head.
-        kv: for every block, bytes of a token's keys and values, and the tokens seen; 0: all.
+        kv: bytes of a token's keys and values by the tokens that are seen of them; 0: all.
     """
 
     blocks: tuple[Reads, ...]
@@ -52,11 +52,19 @@ class Work:
             tokens: of the sequence, the new ones included.
             speeds: of the device.
         """
-        products = sum(read.seconds(rows, speeds) for read in self.blocks)
-        if logit_rows:
-            products += sum(read.seconds(logit_rows, speeds) for read in self.head)
+        return self.products(rows, logit_rows, speeds) + self.attention(rows, tokens, speeds)
+
+    def attention(self, rows: int, tokens: int, speeds: DeviceSpeeds) -> float:
+        """The part of it that goes with the length of the sequence."""
         keys = sum(nbytes * min(window or tokens, tokens) for nbytes, window in self.kv)
-        return products + keys * speeds.attending.seconds_per_byte(rows)
+        return keys * speeds.attending.seconds_per_byte(rows)
+
+    def products(self, rows: int, logit_rows: int, speeds: DeviceSpeeds) -> float:
+        """The part of it that does not."""
+        seconds = sum(read.seconds(rows, speeds) for read in self.blocks)
+        if logit_rows:
+            seconds += sum(read.seconds(logit_rows, speeds) for read in self.head)
+        return seconds
 
     @property
     def kv_bytes(self) -> int:
@@ -71,7 +79,10 @@ def work_of(segment: SegmentStruct) -> Work:
     return Work(
         blocks=_summed([read for block in blocks for read in _block(block)]),
         head=_summed([*_matrices([segment.head])]),
-        kv=tuple((per_token, block.window) for block in blocks),
+        kv=tuple(
+            (per_token * count, window)
+            for window, count in Counter(block.window for block in blocks).items()
+        ),
     )
 
 

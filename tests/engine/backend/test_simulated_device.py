@@ -75,10 +75,9 @@ def test_the_signature_says_that_it_is_simulated(
 
 def test_whole_models_draft_and_verify_in_one_call(device: SimulatedDevice) -> None:
     assert placed(device).drafts_trees
-    assert placed(device).verifies_trees
-    split = placed(device, (0,))
-    assert not split.drafts_trees
-    assert not split.verifies_trees
+    assert not placed(device, (0,)).drafts_trees
+    for borders in ((), (0,), (0, 2)):
+        assert placed(device, borders).verifies_trees
 
 
 def test_formats_that_it_cannot_compute(device: SimulatedDevice) -> None:
@@ -201,6 +200,16 @@ def test_copies_of_single_calls(device: SimulatedDevice) -> None:
     done = decoder.verify(state, [8, 9], [-1, 0], draws, tokens, limit=2, stop_ids=())
     back = 4 * (len(done.path) + len(done.tokens))
     assert copies(device) == ((2, 12 + 8), (2, 16 * len(tree.tokens) + back))
+
+
+def test_copies_of_a_verification_whose_end_is_on_the_device(device: SimulatedDevice) -> None:
+    """Hidden states go there, and draws come back instead of logits."""
+    decoder = placed(device, (0,))
+    state = decoder.new_state(64)
+    draws = NativeDraws(SamplingParams(), CONFIG.vocab_size)
+    done = decoder.verify(state, [8, 9], [-1, 0], draws, [8], limit=2, stop_ids=())
+    back = 4 * (len(done.path) + len(done.tokens))
+    assert copies(device) == ((1, 2 * 4 * CONFIG.hidden_size), (1, back))
 
 
 # -- time ------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from engine.backend.simulated.work import Reads, Work, work_of
 from engine.plan.machine import Host, Machine
 from engine.plan.speeds import DeviceSpeeds
 
+CONFIG = full_config()
 SPEC = SimulatedSpec(
     1 << 30, read_bytes_per_s=9e9, products_per_s=64e9, link_bytes_per_s=2e9, latency_s=20e-6
 )
@@ -89,13 +90,13 @@ def test_the_time_of_a_forward(speeds: DeviceSpeeds) -> None:
 
 def test_what_a_segment_reads() -> None:
     """Every byte of its matrices, but for the embedding, of which a row is looked up."""
-    config = full_config()
-    weights = RandomWeights(config)
+    config, weights = CONFIG, RandomWeights(CONFIG)
     whole = NativeBackend(Format.Q8).compile(config, weights, range(4), embed=True, head=True)
     work = work_of(whole.struct)
     packed = sum(matrix.nbytes for matrix in whole._packed)
     assert sum(read.nbytes for read in (*work.blocks, *work.head)) == packed  # tied: once, as head
-    assert [window for _, window in work.kv] == [24, 0, 5, 0]
+    per_token = 2 * 2 * CONFIG.num_kv_heads * CONFIG.head_dim
+    assert set(work.kv) == {(per_token, 24), (2 * per_token, 0), (per_token, 5)}
     assert {(read.kind, read.chosen) for read in work.blocks} == {
         ("Q8_0", 1.0), ("BF16", 1.0), ("Q8_0", 3 / 7), ("Q8_0", 4 / 20),
     }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness import SAMPLINGS, OracleDrafter, RandomController, Run, decode
+from split_models import split_full_decoder
 
 from engine.backend.native.library import Format
 from engine.decode.sampler import Sampler
@@ -50,6 +51,13 @@ def test_one_call_is_one_after_the_other_with_every_feature(
     name: str, featured: dict[str, Decoder]
 ) -> None:
     assert_one_call_is_one_after_the_other(featured[name], SAMPLINGS["sampled"])
+
+
+@pytest.mark.parametrize("borders", [(0,), (2,), (0, 2), (4,)], ids=str)
+def test_one_call_behind_other_segments(borders: tuple[int, ...]) -> None:
+    assert_one_call_is_one_after_the_other(
+        split_full_decoder(Format.Q8, borders), SAMPLINGS["sampled"]
+    )
 
 
 def assert_one_call_is_one_after_the_other(target: Decoder, sampling: SamplingParams) -> None:
