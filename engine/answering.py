@@ -125,7 +125,12 @@ class Answer:
             pair.target,
             pair.states.take(prompt.ids),
             prompt.ids,
-            Sampler(request.sampling, prompt.answer_start, share_noise=self._share_noise),
+            Sampler(
+                request.sampling,
+                prompt.answer_start,
+                share_noise=self._share_noise,
+                account=pair.account,
+            ),
             stop_ids=pair.tokenizer.eos_ids,
             max_tokens=request.max_tokens,
             cancelled=self._cancelled,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
 
+from engine.backend.ledger import Account
 from engine.building import Cancelled, DecoderBuilder, Progress
 from engine.checking import CheckedPair, ModelText
 from engine.commands import Load
@@ -55,6 +56,12 @@ class LoadedPair:
     def template(self) -> ChatTemplate:
         """Of the target."""
         return self.text.template
+
+    @property
+    def account(self) -> Account | None:
+        """Where an answer enters what it takes."""
+        processor = self.devices.get(CPU)
+        return None if processor is None else Account(processor.ledger, "target")
 
     def held_on(self, device: str) -> int:
         """Bytes that come back there when the pair goes."""

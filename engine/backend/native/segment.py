@@ -22,7 +22,7 @@ from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.rope_tables import RopeTables
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.scratch import Scratch
-from engine.backend.native.sizes import ROWS
+from engine.backend.native.sizes import PREFILL_ROWS, ROWS
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
 from engine.backend.segment import (
@@ -158,7 +158,7 @@ class NativeSegment:
             self._struct.embedding = self._struct.head if tied else packer.matrix(EMBEDDING)
         self._argument = c.byref(self._struct)
         self._scratch = Scratch(self._struct, account)
-        self._arrays = self._new_arrays(ROWS, ROWS)
+        self._arrays = self._new_arrays(PREFILL_ROWS, ROWS)
         self._draft_call: DraftCall | None = None
         self._verify_call: VerifyCall | None = None
 
@@ -252,8 +252,8 @@ class NativeSegment:
             raise TypeError("the cache belongs to another backend")
         rows = len(step.tokens)
         arrays = self._arrays
-        if rows > ROWS:  # prefill
-            wanted = rows if step.logit_rows is None else len(step.logit_rows)
+        wanted = rows if step.logit_rows is None else len(step.logit_rows)
+        if rows > PREFILL_ROWS or wanted > ROWS:
             arrays = self._new_arrays(rows, wanted)
         self._scratch.use(rows)
         output = arrays.prepare(step, hidden)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from engine.model.config import BlockConfig, ModelConfig
 
 ROWS = 64
-"""DT_MOST_ROWS, which a forward computes together; longer ones get results of their own."""
+"""DT_MOST_ROWS, which a forward computes together, and rows whose logits there is room for."""
+PREFILL_ROWS = 512
+"""Rows of a forward that there is room for; longer ones get results of their own."""
 VERIFIED_ROWS = 32
 """Nodes of a tree for whose verification there is room from the first."""
 PENDING = 64
@@ -34,7 +36,7 @@ def segment_bytes(
     config: ModelConfig, blocks: Sequence[BlockConfig], *, head: bool, slots: int
 ) -> int:
     """Working memory of a segment whose longest sequence has so many slots."""
-    results = rows_bytes(ROWS, config.hidden_size)
+    results = rows_bytes(PREFILL_ROWS, config.hidden_size)
     results += rows_bytes(ROWS, config.vocab_size) if head else 0
     ropes = {block.rope for block in blocks if block.rope is not None}
     tables = sum(rows_bytes(2 * slots, rope.dim // 2) for rope in ropes)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.backend.ledger import Account
 from engine.backend.native.library import StepStruct, pointer
-from engine.backend.native.memory import reserve_rows
+from engine.backend.native.memory import reserve, reserve_rows
 from engine.backend.segment import Floats, SegmentOutput
 from engine.backend.step import Step
 
@@ -35,7 +35,7 @@ class StepArrays:
         vocab: int | None,
         account: Account,
     ) -> None:
-        self._blocks, self._width, self._rows = blocks, width, rows
+        self._blocks, self._width, self._account = blocks, width, account
         ints: NDArray[np.int32] = np.zeros((3, rows), dtype=np.int32)
         self._tokens, self._some_rows, self._all_rows = ints
         self._all_rows[:] = range(rows)
@@ -91,6 +91,6 @@ class StepArrays:
     def _prepare_taps(self, wanted: tuple[int, ...], rows: int) -> dict[int, Floats]:
         taps = [tap for tap in wanted if tap in self._blocks]
         self._local_taps = np.array([tap - self._blocks.start for tap in taps], dtype=np.int32)
-        out = np.empty((len(taps), rows, self._width), dtype=np.float32)
+        out = reserve(self._account, (len(taps), rows, self._width), np.float32)
         self._struct.taps, self._struct.tap_out = pointer(self._local_taps), pointer(out)
         return dict(zip(taps, out, strict=True))
