@@ -197,6 +197,7 @@ class AcceleratorSample:
         temperature: degrees Celsius.
         power: watts.
         identity: that of `engine.plan.machine.Accelerator`.
+        simulated: to be said wherever it shows.
         missing: why something is None.
     """
 
@@ -209,6 +210,7 @@ class AcceleratorSample:
     temperature: float | None = None
     power: float | None = None
     identity: str = ""
+    simulated: bool = False
     missing: tuple[Missing, ...] = ()
 
 

@@ -37,6 +37,10 @@ class Machinery:
         self._lost: set[str] = set()
         self._simulated: Callable[[], SimulatedDevice | None] = lambda: None
 
+    def simulated(self) -> SimulatedDevice | None:
+        """The simulated accelerator that a load has opened, as long as it is in use."""
+        return self._simulated()
+
     def look(self, simulate_gpu: int | None = None) -> Machine:
         """What is here now.
 

@@ -56,6 +56,7 @@ from engine.events import (
     Unloaded,
 )
 from engine.failures import failed
+from engine.hardware.accelerator_watch import AcceleratorWatch
 from engine.hardware.memory import give_memory_back
 from engine.hardware.monitor import DeviceMonitor
 from engine.language import tr
@@ -94,7 +95,8 @@ class Engine:
         self._closed = False
         self._pair: LoadedPair | None = None
         self._counter = TokenCounter(self._emit, lambda: self._pair)
-        self._monitor = DeviceMonitor(self._emit_sample) if sample_devices else None
+        watch = AcceleratorWatch(simulated=self._machinery.simulated)
+        self._monitor = DeviceMonitor(self._emit_sample, watch) if sample_devices else None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 

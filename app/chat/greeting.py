@@ -171,7 +171,7 @@ def machine_words(sample: DeviceSample | None) -> str:
     if sample is not None and sample.memory_total_bytes is not None:
         parts.append(tr("{size} of memory").format(size=memory(sample.memory_total_bytes)))
     gpu = sample.accelerator if sample is not None else None
-    if gpu is not None and gpu.memory_total is not None:
+    if gpu is not None and gpu.memory_total is not None and not gpu.simulated:
         parts.append(tr("a GPU with {size}").format(size=memory(gpu.memory_total)))
     return tr("Found here: {hardware}.").format(hardware=_listed(parts))
 

@@ -57,7 +57,9 @@ class LaneView(PaintedView):
         return self.header_height + _CHART + (self.small_metrics.height() + 2 if self._axis else 0)
 
     def describe(self) -> str:
-        """See `LaneModel.describe`."""
+        """See `LaneModel.describe`. A simulated GPU's lane has a title of its own."""
+        if self.accessibleName() != tr(self._lane.title):
+            self.setAccessibleName(tr(self._lane.title))
         return self._lane.describe(*self.sight.bounds)
 
     def table(self) -> Table:
@@ -90,7 +92,8 @@ class LaneView(PaintedView):
         """Title, grid and scale."""
         seconds = self.sight.bounds[1] - self.sight.bounds[0]
         shown_s = round(seconds) if math.isfinite(seconds) else 0
-        wanted = (ceiling, shown_s, self.size(), self.devicePixelRatioF(), current(), self.small)
+        look = (self.size(), self.devicePixelRatioF(), current(), self.small)
+        wanted = (self._lane.title, ceiling, shown_s, *look)
         if self._base is None or wanted != self._base_for:
             self._base, self._base_for = self.blank(self.size()), wanted
             painter = QPainter(self._base)

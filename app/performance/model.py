@@ -77,6 +77,12 @@ def _rounds() -> list[Series]:
     return [Series(capacity=32_768, spacing=_SPACING_S)]
 
 
+_GPU_TITLES = (
+    (later("GPU"), later("Simulated GPU")),
+    (later("GPU memory"), later("Simulated GPU memory")),
+)
+
+
 def _lanes() -> list[LaneModel]:
     """Every graph, in the order shown."""
     tokens, unit = later("tokens"), later("percent")
@@ -86,8 +92,8 @@ def _lanes() -> list[LaneModel]:
         LaneModel(later("Acceptance length"), tokens, _rounds(), Scale(4.0)),
         LaneModel(later("CPU"), unit, _devices(2), Scale(100.0, fixed=True), whole),
         LaneModel(later("Memory"), later("GiB"), _devices(), Scale(1.0, smallest=0.1)),
-        LaneModel(later("GPU"), unit, _devices(), Scale(100.0, fixed=True), present=False),
-        LaneModel(later("GPU memory"), "GiB", _devices(), Scale(1.0, smallest=0.1), present=False),
+        LaneModel(_GPU_TITLES[0][0], unit, _devices(), Scale(100.0, fixed=True), present=False),
+        LaneModel(_GPU_TITLES[1][0], "GiB", _devices(), Scale(1.0, smallest=0.1), present=False),
     ]
 
 
@@ -215,6 +221,9 @@ class PerformanceModel:
         gpu = sample.accelerator
         gpu_percent = gpu.percent if gpu else None
         gpu_used, gpu_total = (gpu.memory_used, gpu.memory_total) if gpu else (None, None)
+        if gpu is not None:
+            for lane, titles in zip(self.lanes[4:], _GPU_TITLES, strict=True):
+                lane.title = titles[gpu.simulated]
         cpu = (sample.cpu_percent, sample.system_cpu_percent)
         readings: tuple[tuple[tuple[float | None, ...], str], ...] = (
             (cpu, _percent(sample.cpu_percent)),

@@ -8,24 +8,40 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from engine.events import AcceleratorSample
 from engine.hardware.system_files import SystemFiles
 from engine.hardware.torch_devices import held_by_torch
 from engine.hardware.watch_amd import AmdWatch
 from engine.hardware.watch_nvml import NvmlWatch
+from engine.hardware.watch_simulated import SimulatedWatch
 from engine.language import tr
 from engine.plan.machine import Accelerator, Machine, Missing, Vendor
+
+if TYPE_CHECKING:
+    from engine.backend.simulated.device import SimulatedDevice
 
 _log = logging.getLogger(__name__)
 
 
 class AcceleratorWatch:
-    """Used by one thread; `learn` may be called from another."""
+    """Used by one thread; `learn` may be called from another.
 
-    def __init__(self, files: SystemFiles | None = None) -> None:
+    Args:
+        files: /proc and /sys.
+        simulated: the simulated accelerator that is open.
+    """
+
+    def __init__(
+        self,
+        files: SystemFiles | None = None,
+        simulated: Callable[[], SimulatedDevice | None] = lambda: None,
+    ) -> None:
         files = files or SystemFiles()
+        self._simulated = SimulatedWatch(simulated)
         self._known: tuple[Accelerator, ...] = ()
         self._nvidia = NvmlWatch(files, lambda bus: self._in_use(bus, Vendor.NVIDIA))
         self._amd = AmdWatch(files, lambda bus: self._in_use(bus, Vendor.AMD))
@@ -42,7 +58,8 @@ class AcceleratorWatch:
             known = {one.identity: one for one in self._known}
             named = [_named(sample, known.pop(sample.identity, None)) for sample in driven]
             others = [one for one in known.values() if one.device]
-            return (*named, *(_by_torch_alone(one) for one in others))
+            alone = [_by_torch_alone(one) for one in others]
+            return (*named, *alone, *self._simulated.sample(now))
         except Exception:  # noqa: BLE001 - a driver's oddity costs these numbers, not the thread
             if not self._complained:
                 _log.exception("accelerators cannot be watched")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import scripted_rounds as scripted
 from hypothesis import given
@@ -11,7 +13,7 @@ from app.performance import wording
 from app.performance.model import Part, PerformanceModel
 from app.performance.tally import RateMeter
 from app.performance.timeline import SPANS_S, Lane, Stretch, Timeline, blocks, overlaps
-from engine.events import Event, RoundFinished, TextDelta, Unloaded
+from engine.events import AcceleratorSample, Event, RoundFinished, TextDelta, Unloaded
 
 
 def fed(*events: Event) -> PerformanceModel:
@@ -102,6 +104,18 @@ def test_devices_show_only_what_was_measured() -> None:
     assert gpu_memory.value == "7.60 of 12.0\u00a0GiB"
     assert len(gpu.series[0].since(0)[0]) == 1
     assert model.now == 2.0
+
+
+def test_a_simulated_gpu_is_called_so() -> None:
+    """Also when a real one was there before it, and none without a name in plans goes first."""
+    model = fed(scripted.sample(1.0, gpu=True))
+    simulated = AcceleratorSample("simulated:0", "Simulated", 50.0, 1, 1, 2, simulated=True)
+    unused = AcceleratorSample("", "GeForce", 3.0)
+    model.handle(replace(scripted.sample(2.0), accelerators=(unused, simulated)))
+    assert [lane.title for lane in model.lanes[4:]] == ["Simulated GPU", "Simulated GPU memory"]
+    assert model.lanes[4].series[0].last == 50.0
+    model.handle(scripted.sample(3.0, gpu=True))
+    assert [lane.title for lane in model.lanes[4:]] == ["GPU", "GPU memory"]
 
 
 def test_events_without_news_change_nothing() -> None:

@@ -12,6 +12,9 @@ from recorded import record
 from recorded_nvml import DIVIDED, FIRST, GIB, TWO_CARDS, FakeNvml
 from stand_in_torch import card, torch_with
 
+from engine.backend.cpu import native_is_built
+from engine.backend.simulated.device import SimulatedDevice
+from engine.backend.simulated.spec import SimulatedSpec
 from engine.events import AcceleratorSample
 from engine.hardware import watch_nvml
 from engine.hardware.accelerator_watch import AcceleratorWatch
@@ -280,3 +283,28 @@ def test_what_nobody_expected_is_logged_once(
     monkeypatch.setattr(watch._amd, "sample", broken)
     assert [watch.sample(now) for now in range(9)] == [()] * 9
     assert len(caplog.records) == 1
+
+
+@pytest.mark.usefixtures("no_nvml")
+@pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
+def test_the_simulated_accelerator_counts_itself(tmp_path: Path) -> None:
+    """While it is open; and it says what it is."""
+    opened: list[SimulatedDevice] = []
+    watch = AcceleratorWatch(SystemFiles(tmp_path), lambda: opened[0] if opened else None)
+    assert watch.sample(0) == ()
+    opened.append(SimulatedDevice(SimulatedSpec.of(2 * GIB)))
+    opened[0].take_by_others(GIB)
+    (first,) = watch.sample(1)
+    held = opened[0].ledger.held
+    assert (first.simulated, first.device, first.percent) == (True, opened[0].name, None)
+    assert (first.memory_ours, first.memory_used) == (held, held + GIB)
+    with opened[0].processor:
+        pass
+    busy = opened[0].processor.busy_s
+    (second,) = watch.sample(1 + 4 * busy)
+    assert second.percent == pytest.approx(25)
+    assert watch.sample(2 + 4 * busy)[0].percent == 0
+    opened[0] = SimulatedDevice(SimulatedSpec.of(GIB))  # another load: it counts anew
+    assert watch.sample(3 + 4 * busy)[0].percent is None
+    opened.clear()
+    assert watch.sample(9) == ()
