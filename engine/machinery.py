@@ -14,6 +14,7 @@ from engine.backend.simulated.spec import (
     simulated_accelerator,
     simulated_speeds,
 )
+from engine.commands import Mode
 from engine.hardware.probe import probe_host, probe_machine
 from engine.language import tr
 from engine.placing import Devices
@@ -89,7 +90,7 @@ class Machinery:
         threads = plan.threads or threads_for(memory.target)
         if accelerator is None:
             return {CPU: CpuDevice(memory.budget, threads)}
-        if accelerator.simulated:
+        if accelerator.simulated and plan.mode is Mode.DUO:
             threads = min(threads, threads_beside_it())
         return {
             CPU: CpuDevice(memory.budget, threads),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.backend.device import Device
+from engine.bench.answers import Wishes
 from engine.bench.random_model import RandomModel
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
 from engine.errors import Absent
@@ -46,10 +47,8 @@ class Placed:
     draft: Decoder | None
 
 
-def plan_models(
-    known: Known, target: RandomModel, placing: Placing, acceptance: float, context: int
-) -> Plan:
-    """What the planner makes of it; `acceptance` is that of the target's small draft.
+def plan_models(known: Known, target: RandomModel, placing: Placing, wishes: Wishes) -> Plan:
+    """What the planner makes of it, for the middle of the answers that are wished for.
 
     Raises:
         UserFixable: it cannot be done.
@@ -60,17 +59,18 @@ def plan_models(
             tr("Drafting and verifying at the same time is not built yet."),
             tr("Choose another mode."),
         )
-    drafts = [] if mode is Mode.PLAIN else [DraftFacts(target.small_draft().facts, acceptance)]
+    draft = DraftFacts(target.small_draft().facts, wishes.acceptance)
     wish = Wish(
         mode,
-        context,
+        wishes.context,
         lookup=False,
         forced=mode not in (Mode.AUTO, Mode.PLAIN),
         vram=placing.vram,
         layers_on_gpu=target.config.num_layers if layers == ALL_LAYERS else layers,
         parallel=False,
+        tokens=wishes.prompt + wishes.tokens // 2,
     )
-    return plan(*known, target.facts, drafts, wish)
+    return plan(*known, target.facts, [] if mode is Mode.PLAIN else [draft], wish)
 
 
 def build(plan: Plan, machine: Machine, target: RandomModel, threads: int | None = None) -> Placed:

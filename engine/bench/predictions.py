@@ -68,10 +68,7 @@ def planned(cases: Sequence[Case], known: Known, wishes: Wishes) -> list[Plan]:
     Raises:
         UserFixable: a case cannot be planned.
     """
-    return [
-        plan_models(known, _model(case), case.placing, wishes.acceptance, wishes.context)
-        for case in cases
-    ]
+    return [plan_models(known, _model(case), case.placing, wishes) for case in cases]
 
 
 def compare(

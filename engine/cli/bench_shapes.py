@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     )
     placing = Placing(mode, arguments.vram, arguments.layers_on_gpu)
     known = known_machine(arguments.hardware, arguments.simulate_gpu)
-    plan = plan_models(known, target, placing, wishes.acceptance, wishes.context)
+    plan = plan_models(known, target, placing, wishes)
     measured = measure_shape(
         target,
         wishes,

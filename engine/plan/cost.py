@@ -20,10 +20,13 @@ DEEPEST = 10
 """Most tokens of a drafted chain."""
 ROWS = range(1, DEEPEST + 2)
 """Rows of the forwards that are weighed."""
-USUAL_TOKENS = 512
-"""Tokens of the conversation that speeds are predicted for."""
 DRAW_S = 0.5e-9
 """Seconds to draw a token, per token of the vocabulary."""
+
+_TOGETHER = 8
+"""Queries that a thread of the CPU lets meet keys in one pass."""
+_USUAL_KEY_HEADS = 8
+"""Of the model that attention was measured with: so many threads had something to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +71,15 @@ def part_seconds(part: Part, rows: int, speeds: DeviceSpeeds) -> float:
 class Forwards:
     """Forwards of one model on the CPU, and where there is one on an accelerator.
 
-    The draws of all rows' tokens are included.
+    The draws of all rows' tokens are included. `tokens`: of the conversation before them.
     """
 
-    def __init__(self, held: Footprint, cpu: DeviceSpeeds, lane: Lane | None) -> None:
-        self._held, self._cpu, self._lane = held, cpu, lane
-        self._different = list(dict.fromkeys(held.blocks))  # a few, however many blocks
-        place = {part: index for index, part in enumerate(self._different)}
-        self._places = [place[part] for part in held.blocks]
+    def __init__(self, held: Footprint, cpu: DeviceSpeeds, lane: Lane | None, tokens: int) -> None:
+        self._held, self._cpu, self._lane, self._tokens = held, cpu, lane, tokens
+        blocks = list(zip(held.blocks, held.windows, strict=True))
+        self._different = list(dict.fromkeys(blocks))  # a few, however many blocks
+        place = {block: index for index, block in enumerate(self._different)}
+        self._places = [place[block] for block in blocks]
 
     def seconds(self, rows: int) -> Numbers:
         """[cuts] of a forward over so many rows; without an accelerator the only cut is 0."""
@@ -96,10 +100,20 @@ class Forwards:
 
     def _upto(self, rows: int, speeds: DeviceSpeeds) -> Numbers:
         """[blocks + 1]: the first 0, 1, ... blocks on a device."""
+        own = speeds.block_s + speeds.row_s * (rows - 1)
+        attention = self._attention_seconds(rows, speeds)
+        parts = [
+            own
+            + min(window or self._tokens, self._tokens) * attention
+            + part_seconds(part, rows, speeds)
+            for part, window in self._different
+        ]
+        return np.cumsum([0.0, *(parts[place] for place in self._places)])
+
+    def _attention_seconds(self, rows: int, speeds: DeviceSpeeds) -> float:
+        """Of all rows with the keys and values of one token in one block."""
         held = self._held
         queries = rows * held.queries_per_key
-        keys = USUAL_TOKENS * held.kv_bytes_per_block
-        own = speeds.block_s + speeds.row_s * (rows - 1)
-        own += keys * speeds.attending.seconds_per_byte(queries)
-        parts = [own + part_seconds(part, rows, speeds) for part in self._different]
-        return np.cumsum([0.0, *(parts[place] for place in self._places)])
+        seconds = held.kv_bytes_per_block * speeds.attending.seconds_per_byte(queries)
+        busy = min(held.key_heads * -(-queries // _TOGETHER), speeds.threads)
+        return seconds * max(min(speeds.threads, _USUAL_KEY_HEADS) / max(busy, 1), 1.0)

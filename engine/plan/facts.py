@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from engine.commands import Mode
 from engine.plan.footprint import Footprint
 
+USUAL_TOKENS = 512
+"""Of a conversation."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
@@ -43,6 +46,7 @@ class Wish:
         vram: bytes of an accelerator at most; None: as many as are useful.
         layers_on_gpu: exactly so many target blocks there; None: the planner chooses.
         parallel: whether drafting and verifying at the same time can be chosen.
+        tokens: of the conversation that speeds are predicted for.
     """
 
     mode: Mode
@@ -52,3 +56,4 @@ class Wish:
     vram: int | None = None
     layers_on_gpu: int | None = None
     parallel: bool = True
+    tokens: int = USUAL_TOKENS

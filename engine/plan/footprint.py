@@ -115,6 +115,18 @@ class Footprint:
         return self.config.num_heads // self.config.num_kv_heads if self.config else 1
 
     @property
+    def key_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.config.num_kv_heads if self.config else 1
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """How many last tokens each block looks at; 0: at all."""
+        if self.config is None:
+            return (0,) * len(self.blocks)
+        return tuple(block.window for block in self.config.blocks)
+
+    @property
     def words(self) -> str:
         """How the weights are held."""
         return self.kind or tr(WORDS[self.format])

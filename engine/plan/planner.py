@@ -187,9 +187,10 @@ class Planning:
         return cpu, replace(there, runtime=runtime_bytes(found))
 
     def _threads(self, choice: Choice) -> int | None:
-        """A simulated accelerator computes on a core of its own."""
+        """A simulated accelerator that computes at the same time has a core of its own."""
         found, cores = self._survey.accelerator, self._machine.host.cores
-        return max(cores - 1, 1) if choice.vram and found and found.simulated else None
+        beside = choice.way.parallel and found is not None and found.simulated
+        return max(cores - 1, 1) if beside else None
 
 
 def _held(device: str, budget: int, target: Holding, draft: Holding | None) -> DeviceMemory:

@@ -22,7 +22,6 @@ from engine.plan.budgets import (
 )
 from engine.plan.cost import ROWS, Forwards, Lane, Numbers, slower
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.footprint import Footprint
 from engine.plan.holding import (
     NOTHING,
     Bytes,
@@ -119,12 +118,8 @@ class Survey:
         self.context = context
         held = target.footprint
         self._cpu = cpu
-        self._verify = self._verify_beside = self._forwards(held, cpu)
-        if accelerator is not None and accelerator.simulated:
-            # It takes a core of the CPU's, wherever it takes part.
-            self._verify_beside = self._forwards(held, _without_a_core(host, cpu))
-            pairs = zip(self._verify, self._verify_beside, strict=True)
-            self._verify = [np.append(alone[:1], beside[1:]) for alone, beside in pairs]
+        forwards = Forwards(held, cpu, lane, self._tokens)
+        self._verify = [forwards.seconds(rows) for rows in ROWS]
         self.cpu_holding = on_cpu(held, context, alone=accelerator is None)
         self.device_holding = NOTHING
         if accelerator is not None:
@@ -207,10 +202,9 @@ class Survey:
         return ways
 
     def _numbers(self, way: Way) -> _Numbers:
-        verify = self._verify if way.draft_device in (None, CPU) else self._verify_beside
-        pace = self._pace(way, verify)
+        pace = self._pace(way)
         forced = self._wish.forced or way.parallel
-        rate = pace.tokens_per_s if forced else np.maximum(pace.tokens_per_s, 1 / verify[0])
+        rate = pace.tokens_per_s if forced else np.maximum(pace.tokens_per_s, 1 / self._verify[0])
         held = self.draft_holding(way)
         if held is not None and held.weights[0] <= CHEAP_BYTES:
             rate = rate * _PREFERRED
@@ -236,7 +230,8 @@ class Survey:
             ram = ram + vram
         return ram + used * (0 if found.simulated else TORCH_BYTES), vram
 
-    def _pace(self, way: Way, verify: list[Numbers]) -> Pace:
+    def _pace(self, way: Way) -> Pace:
+        verify = self._verify
         if way.draft_device is None:
             return plain(verify)
         if way.draft is None:
@@ -249,12 +244,14 @@ class Survey:
         if way.draft is None:
             return LOOKUP_S
         held = self._drafts[way.draft].model.footprint
-        lane = None if way.draft_device == CPU else self._lane
-        return float(Forwards(held, self._cpu, lane).seconds(1)[-1])
+        lane, cpu = None if way.draft_device == CPU else self._lane, self._cpu
+        if way.parallel and self.accelerator is not None and self.accelerator.simulated:
+            cpu = _without_a_core(self._host, cpu)
+        return float(Forwards(held, cpu, lane, self._tokens).seconds(1)[-1])
 
-    def _forwards(self, held: Footprint, cpu: DeviceSpeeds) -> list[Numbers]:
-        forwards = Forwards(held, cpu, self._lane)
-        return [forwards.seconds(rows) for rows in ROWS]
+    @property
+    def _tokens(self) -> int:
+        return min(self._wish.tokens, self.context)
 
     @property
     def _most_ram(self) -> int:
@@ -306,5 +303,6 @@ class Survey:
 
 
 def _without_a_core(host: Host, cpu: DeviceSpeeds) -> DeviceSpeeds:
+    """A simulated accelerator takes a core, as long as both compute at the same time."""
     cores = cpu.threads or host.cores
     return slower(cpu, cores / max(cores - 1, 1))

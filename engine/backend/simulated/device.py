@@ -85,5 +85,5 @@ class SimulatedDevice:
 
 
 def threads_beside_it() -> int:
-    """Threads for the rest of the CPU: the device has a core of its own."""
+    """Threads for the CPU where both compute at the same time: the device has a core of its own."""
     return max(default_threads() - 1, 1)
