@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.errors import OutOfMemory
 from engine.model.decoder import Decoder
 from engine.model.sequence import SequenceState
 
@@ -48,13 +49,21 @@ class StatePool:
 
         A state that goes on differently is not cut down: what the two have in common is copied,
         as long as there is memory for one more state.
+
+        Raises:
+            OutOfMemory: there is no state yet, and no memory for one.
         """
         recent_first = reversed(self._states)
         best = max(recent_first, key=lambda state: state.common_prefix(tokens), default=None)
         common = best.common_prefix(tokens) if best is not None else 0
         if best is not None and (common == len(best) or not self._make_room(best)):
             return self._touch(best)
-        state = self.decoder.new_state(self.context)
+        try:
+            state = self.decoder.new_state(self.context)
+        except OutOfMemory:
+            if best is None:
+                raise
+            return self._touch(best)
         if best is not None and (kept := best.reusable(common)):
             state.copy_prefix(best, kept)
         self._states.append(state)

@@ -25,6 +25,7 @@ from engine.errors import OutOfMemory
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.model.other_family import OtherConfig
+from engine.model.pool import StatePool
 from engine.model.tensors import expected_tensors
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import SafetensorsFolder
@@ -127,6 +128,21 @@ def test_a_refused_sequence_leaves_the_others(build: Build, fmt: WeightFormat) -
     assert (decoder.forward(state, [1, 2, 3]).logits == wanted).all()
     del state
     assert len(decoder.new_state(200)) == 0
+
+
+def test_a_pool_without_memory_for_another_sequence_goes_on_with_one(build: Build) -> None:
+    device = CpuDevice()
+    pool = StatePool(build(device, WeightFormat.F32), 200, budget_bytes=1 << 40)
+    state = pool.take([1, 2, 3])
+    state.adopt([1, 2, 3], [-1, 0, 1])
+    state.commit(range(3))
+    device.ledger.budget = device.ledger.held
+    assert pool.take([1, 5]) is state
+    pool.drop(state)
+    del state
+    device.ledger.budget = 0
+    with pytest.raises(OutOfMemory):
+        pool.take([1, 5])
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
