@@ -35,8 +35,8 @@ class SimulatedSpec:
     """
 
     memory: int
-    read_bytes_per_s: float = 8e9
-    products_per_s: float = 60e9
+    read_bytes_per_s: float = 10e9
+    products_per_s: float = 80e9
     link_bytes_per_s: float = 4e9
     latency_s: float = 30e-6
     runtime_bytes: int = 0
