@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from full_models import full_decoder
 from native_models import native_decoder
+from split_models import split_full_decoder
 from test_one_arithmetic import (
     LENGTH,
     after_commit_logits,
@@ -68,7 +69,14 @@ def test_one_hash_with_every_feature(fmt: Format | None) -> None:
     assert_one_hash(lambda pool: full_decoder(fmt, pool))
 
 
-def assert_one_hash(build: Callable[[ThreadPool], Decoder]) -> None:
+@pytest.mark.parametrize("borders", [(0, 2), (1, 4)], ids=str)
+def test_one_hash_of_a_split(borders: tuple[int, ...]) -> None:
+    """Segments as they lie on several devices, and the whole: the same bits."""
+    split = assert_one_hash(lambda pool: split_full_decoder(Format.Q4, borders, pool))
+    assert split == next(iter(hashes(full_decoder(Format.Q4), (7,)).values()))
+
+
+def assert_one_hash(build: Callable[[ThreadPool], Decoder]) -> str:
     found: dict[tuple[object, ...], str] = {}
     for isa in ISAS:
         assert library().dt_use_isa(isa) == 0
@@ -78,6 +86,7 @@ def assert_one_hash(build: Callable[[ThreadPool], Decoder]) -> None:
             cells = hashes(model, chunks if isa is ISAS[-1] else (64,))
             found |= {(isa.name, threads, *cell): value for cell, value in cells.items()}
     assert len(set(found.values())) == 1, found
+    return next(iter(found.values()))
 
 
 @pytest.mark.parametrize("fmt", [Format.Q4, Format.Q8], ids=lambda fmt: fmt.name)
