@@ -59,6 +59,11 @@ class Seen:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
+def all_hidden(seen: Seen, vendor: Vendor) -> bool:
+    """Whether the user keeps every device of this maker from us, so that torch need not look."""
+    return any(seen.environment.get(variable) in {"", "-1"} for variable in _HIDING.get(vendor, ()))
+
+
 def combine(seen: Seen) -> tuple[Accelerator, ...]:
     """All of them: NVIDIA's first, then in the order of the bus; each once."""
     devices = list(seen.torch.devices) if seen.torch else []

@@ -14,7 +14,7 @@ import threading
 from dataclasses import replace
 
 from engine.hardware import cores_macos
-from engine.hardware.accelerators import Seen, combine
+from engine.hardware.accelerators import Seen, all_hidden, combine
 from engine.hardware.host import probe_host
 from engine.hardware.nvml import Lost, Nvml, NvmlFacts, Unavailable
 from engine.hardware.pci_gpus import pci_gpus
@@ -79,7 +79,8 @@ def _ask_torch(seen: Seen) -> TorchSight | None:
     if seen.build is None:
         return None
     present = {gpu.vendor for gpu in seen.gpus} | ({Vendor.NVIDIA} if seen.nvidia else set())
-    if seen.build.vendor not in present and not seen.apple:
+    vendor = Vendor.APPLE if seen.apple else seen.build.vendor
+    if vendor is None or (vendor not in present and not seen.apple) or all_hidden(seen, vendor):
         return None
     try:
         return look(importlib.import_module("torch"))

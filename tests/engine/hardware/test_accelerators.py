@@ -124,6 +124,17 @@ def test_a_card_that_is_hidden(case: Case, nvml: FakeNvml, monkeypatch: pytest.M
     assert (second.device, second.unusable) == ("cuda:0", "")
 
 
+@pytest.mark.parametrize("none", ["", "-1"])
+def test_all_are_hidden(
+    case: Case, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, none: str
+) -> None:
+    """Then torch is not even imported."""
+    nvml.records(LAPTOP)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
+    (found,) = case.probe(CUDA)
+    assert found.unusable == f"CUDA_VISIBLE_DEVICES={none} hides it"
+
+
 def test_a_torch_for_cpus_is_not_even_imported(case: Case, nvml: FakeNvml) -> None:
     nvml.records(LAPTOP)
     nvidia, intel = case.probe(CPU_ONLY, INTEL_OWN, GEFORCE, NOT_FOR_COMPUTING)
@@ -175,6 +186,17 @@ def test_parts_of_a_divided_card(case: Case, nvml: FakeNvml) -> None:
     first, second = case.probe(CUDA, torch=torch_with(cuda=[part]))
     assert (first.device, second.device) == ("", "cuda:0")
     assert second.memory_total == 10 * GIB
+
+
+def test_a_card_that_works_in_the_hosts_memory(case: Case, nvml: FakeNvml) -> None:
+    """The driver tells no memory of its own; torch and the host do."""
+    nvml.records(LAPTOP.replace("0.memory ", "0.memory !3 "))
+    uuid = FIRST.removeprefix("GPU-")
+    own = card("NVIDIA GB10", (12, 1), 120 * GIB, uuid=uuid, is_integrated=1)
+    torch = torch_with(cuda=[own], built_for="sm_120", reserved=GIB)
+    (found,) = case.probe(CUDA, torch=torch, available=50 * GIB)
+    assert (found.unified, found.memory_total, found.memory_free) == (True, 120 * GIB, 51 * GIB)
+    assert "memory_total" not in {entry.fact for entry in found.missing}
 
 
 @pytest.mark.parametrize(

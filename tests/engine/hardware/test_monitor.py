@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
 
 import psutil
 import pytest
+from recorded import record
 
 from engine.events import DeviceSample
 from engine.hardware import monitor
+from engine.hardware.accelerator_watch import AcceleratorWatch
 from engine.hardware.host import probe_host
 from engine.hardware.monitor import DeviceMonitor
+from engine.hardware.system_files import SystemFiles
+from engine.plan.machine import Accelerator, Host, Machine, Vendor
 
 PATIENCE = 60.0
 
@@ -22,10 +27,10 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_often")
-def test_samples_measure_this_process() -> None:
+def test_samples_measure_this_process(tmp_path: Path) -> None:
     started = perf_counter()
     samples: SimpleQueue[DeviceSample] = SimpleQueue()
-    running = DeviceMonitor(samples.put)
+    running = DeviceMonitor(samples.put, AcceleratorWatch(SystemFiles(tmp_path)))
     try:
         first, second = (samples.get(timeout=PATIENCE) for _ in range(2))
     finally:
@@ -66,3 +71,23 @@ def test_close_does_not_wait_for_the_next_sample(monkeypatch: pytest.MonkeyPatch
     assert perf_counter() - started < PATIENCE / 2
     running.close()
     assert samples.empty()
+
+
+@pytest.mark.usefixtures("_often", "no_nvml")
+def test_accelerators_are_in_it_and_get_their_names(tmp_path: Path) -> None:
+    """What is learnt holds from the next sample on."""
+    samples: SimpleQueue[DeviceSample] = SimpleQueue()
+    bus = "0000:03:00.0"
+    files = {"class": "0x030000", "vendor": "0x1002", "gpu_busy_percent": "83"}
+    tree = {f"sys/bus/pci/devices/{bus}/{name}": text for name, text in files.items()}
+    running = DeviceMonitor(samples.put, AcceleratorWatch(record(tmp_path, tree)))
+    try:
+        (before,) = samples.get(timeout=PATIENCE).accelerators
+        known = Accelerator("cuda:0", "Radeon RX 7900 XTX", Vendor.AMD, identity=bus)
+        running.learn(Machine(Host(1, 1, 1), (known,)))
+        named = [samples.get(timeout=PATIENCE).accelerator for _ in range(3)][-1]
+    finally:
+        running.close()
+    assert (before.device, before.percent) == ("", 83)
+    assert named is not None
+    assert (named.device, named.name) == ("cuda:0", "Radeon RX 7900 XTX")
