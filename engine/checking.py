@@ -33,8 +33,9 @@ from engine.plan.footprint import (
 )
 from engine.plan.machine import Machine
 from engine.plan.plan import Plan
+from engine.plan.planner import Planning
 from engine.plan.speeds import Speeds
-from engine.planning import UNKNOWN, place, summarise
+from engine.planning import UNKNOWN, asked, summarise
 from engine.reading import FilesState, StoredWeights
 
 _SHARE_FOR_F32 = 0.8
@@ -84,6 +85,7 @@ class CheckedPair:
     Attributes:
         plan: in words.
         placing: the same, for whoever builds it.
+        planning: what other ceilings would give.
         machine: what it was planned for.
     """
 
@@ -95,6 +97,7 @@ class CheckedPair:
     text: ModelText
     plan: PlanSummary
     placing: Plan
+    planning: Planning
     machine: Machine
 
 
@@ -139,7 +142,8 @@ def _check(command: Load, machine: Machine, speeds: Speeds, known: ModelText | N
         machine = replace(machine, accelerators=())
     forced = command.mode not in (Mode.AUTO, Mode.PLAIN) or wish_draft is not DraftChoice.AUTO
     drafts = [draft.facts] if draft else []
-    placing = place(command, target.facts, drafts, machine, speeds, lookup=lookup, forced=forced)
+    planning = asked(command, target.facts, drafts, machine, speeds, lookup=lookup, forced=forced)
+    placing = planning.plan()
     chosen = draft if placing.draft is not None else None
     summary = summarise(placing, target.facts, chosen.facts if chosen else None, machine)
     return CheckedPair(
@@ -151,6 +155,7 @@ def _check(command: Load, machine: Machine, speeds: Speeds, known: ModelText | N
         text=text,
         plan=replace(summary, can_think=text.template.can_think, measured=speeds.measured),
         placing=placing,
+        planning=planning,
         machine=machine,
     )
 

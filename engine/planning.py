@@ -11,7 +11,7 @@ from engine.language import tr
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
-from engine.plan.planner import plan
+from engine.plan.planner import Planning
 from engine.plan.reasons import caveat
 from engine.plan.speeds import Speeds
 
@@ -21,7 +21,7 @@ USUAL_ACCEPTANCE = 0.7
 """Of a draft that nobody has measured: a small model of the target's family."""
 
 
-def place(
+def asked(
     command: Load,
     target: ModelFacts,
     drafts: Sequence[ModelFacts],
@@ -30,8 +30,9 @@ def place(
     *,
     lookup: bool,
     forced: bool,
-) -> Plan:
-    """Which device does what.
+    acceptance: float = USUAL_ACCEPTANCE,
+) -> Planning:
+    """The planner's question, from which plans for any ceiling come.
 
     Raises:
         UserFixable: the wish cannot be met on this machine.
@@ -54,8 +55,8 @@ def place(
         layers_on_gpu=len(target.footprint.blocks) if layers == ALL_LAYERS else layers,
         parallel=False,
     )
-    candidates = [DraftFacts(draft, USUAL_ACCEPTANCE) for draft in drafts]
-    return plan(machine, speeds, target, candidates, wish)
+    candidates = [DraftFacts(draft, acceptance) for draft in drafts]
+    return Planning(machine, speeds, target, candidates, wish)
 
 
 def summarise(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.plan.speculation import expected_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Attainable:
@@ -15,11 +17,6 @@ class Attainable:
     depth: int
     tokens_per_s: float
     speedup: float
-
-
-def expected_tokens(depth: int, acceptance: float) -> float:
-    """Mean tokens of a round: accepted ones of a chain of `depth`, and the target's own."""
-    return sum(acceptance**accepted for accepted in range(depth + 1))
 
 
 def attainable(verify: Mapping[int, float], draft: float, acceptance: float) -> Attainable:

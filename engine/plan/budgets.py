@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.errors import NotPossible
 from engine.language import tr
@@ -19,7 +20,7 @@ from engine.model.decoder import MAX_TREE
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
 from engine.plan.machine import Accelerator, Host, Vendor
-from engine.plan.workspace import DEVICE_SCRATCH, device_room
+from engine.plan.workspace import device_room
 
 KV_SHARE = 0.25
 """Share of the free memory that cached keys and values may take, all conversations together."""
@@ -67,7 +68,7 @@ def runtime_bytes(found: Accelerator) -> int:
     """What a device's own software and its fixed memory take; of the former what is usual."""
     if found.simulated:
         return SimulatedSpec.of(found.memory_total or 0).runtime_bytes
-    return DEVICE_SCRATCH + _RUNTIMES.get(found.vendor, 0)
+    return shared_bytes() + _RUNTIMES.get(found.vendor, 0)
 
 
 def with_slack(found: Accelerator, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -116,7 +117,7 @@ def _that_leave_room(found: Accelerator, models: Sequence[Footprint], tokens: in
     """Tokens with which all models just fit on an accelerator as a whole; at most `tokens`."""
     usable = int((found.memory_total or 0) * _USUALLY_FREE) - device_reserve(found)
     rooms = [
-        device_room(held.config, held.config.blocks, tokens, heads=True)
+        device_room(held.config, tokens + MAX_TREE, heads=True)
         for held in models
         if held.config is not None
     ]

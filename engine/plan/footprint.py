@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from engine.backend.accelerator.sizes import cache_bytes
 from engine.commands import WeightFormat
 from engine.language import later, tr
 from engine.model.config import ModelConfig
@@ -136,9 +137,10 @@ class Footprint:
         return self.kv_bytes_per_block * blocks * _up(context + MAX_TREE, _CHUNK)
 
     def device_kv_bytes(self, context: int, blocks: int) -> int:
-        """The same on an accelerator, where padding rows write to a chunk of their own."""
-        slots = _up(context + MAX_TREE, _CHUNK) + _CHUNK
-        return self.kv_bytes_per_block * blocks * slots
+        """The same on an accelerator."""
+        if self.config is None:
+            return self.kv_bytes(context, blocks)
+        return cache_bytes(self.config, blocks, context + MAX_TREE)
 
 
 def weight_count(config: ModelConfig) -> int:

@@ -127,7 +127,7 @@ def _room(held: Footprint, context: int, found: Accelerator, *, heads: bool) -> 
     config = held.config
     if config is None:
         return NO_ROOM
+    slots = context + MAX_TREE
     if found.simulated:
-        slots = context + MAX_TREE
         return DeviceRoom(native_room(config, 0, slots, embeds=False, heads=heads), 0)
-    return device_room(config, config.blocks, context, heads=heads)
+    return device_room(config, slots, heads=heads)

@@ -50,21 +50,8 @@ def plan(
     return Planning(machine, speeds, target, drafts, wish).plan()
 
 
-def curve(
-    machine: Machine,
-    speeds: Speeds,
-    target: ModelFacts,
-    drafts: Sequence[DraftFacts],
-    wish: Wish,
-    ceilings: Sequence[int],
-) -> list[CurvePoint]:
-    """The predicted speed for every ceiling; raises as `plan` does."""
-    planning = Planning(machine, speeds, target, drafts, wish)
-    return [planning.point(ceiling) for ceiling in ceilings]
-
-
 class Planning:
-    """One question to the planner, surveyed; the ceiling may still vary."""
+    """One question to the planner, surveyed; the ceiling may still vary. Raises as `plan`."""
 
     def __init__(
         self,
@@ -97,6 +84,11 @@ class Planning:
     def choice(self, ceiling: int) -> Choice | None:
         """What a ceiling of VRAM is used for; None where nothing fits."""
         return self._survey.best(min(ceiling, self._survey.limit))
+
+    @property
+    def limit(self) -> int:
+        """The highest ceiling that means anything; 0 without an accelerator."""
+        return self._survey.limit
 
     def point(self, ceiling: int) -> CurvePoint:
         """The speed for one ceiling."""

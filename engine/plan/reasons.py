@@ -265,7 +265,11 @@ def _budget(told: Told) -> Iterator[str]:
     plan, found = told.plan, told.survey.accelerator
     if found is None or plan.accelerator is None:
         return
-    if found.unified:
+    if found.simulated:
+        yield tr(
+            "{device} computes on the CPU: it shows how accelerators work, and is no faster."
+        ).format(device=told.device)
+    elif found.unified:
         yield tr("{device} works in the computer's memory: there is one budget for both.").format(
             device=told.device
         )

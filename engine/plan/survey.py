@@ -141,6 +141,8 @@ class Survey:
     def knee(self) -> int:
         """The smallest ceiling with about the best speed that the device's limit allows."""
         rates, vram = self._rate[self._order], self._vram[self._order]
+        if self._asked():  # not only speed counts
+            return self.limit
         enough = vram[rates >= KNEE * rates[0]] if len(rates) else vram
         return int(enough.min()) if len(enough) else 0
 
@@ -269,8 +271,20 @@ class Survey:
         self._vram = np.concatenate([each.vram for each in self._found])
         self._wanted = np.concatenate([self._allowed(each.way) for each in self._found])
         fits = self._wanted & (self._ram <= self._most_ram) & (self._vram <= self.limit)
-        order = np.lexsort((self._ram, self._vram, -self._rate))
+        order = np.lexsort((self._ram, self._vram, -self._rate, *self._asked()))
         self._order = order[fits[order]]
+
+    def _asked(self) -> list[NDArray[np.bool_] | Bytes]:
+        """What goes before speed where Dovetail is forced: the draft on the accelerator.
+
+        On a simulated one, which is no faster than the CPU, also as many layers as fit: it is there
+        to show them.
+        """
+        if self._wish.mode is not Mode.DOVETAIL or self.accelerator is None:
+            return []
+        elsewhere = np.repeat([each.way.draft_device == CPU for each in self._found], self.cuts)
+        cuts = np.tile(np.arange(self.cuts), len(self._found))
+        return [-cuts, elsewhere] if self.accelerator.simulated else [elsewhere]
 
     def _allowed(self, way: Way) -> NDArray[np.bool_]:
         """The cuts that the wish leaves."""

@@ -1,0 +1,198 @@
+"""`duotail plan`: which device would do what, how fast that should be, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.bench.random_model import RandomModel
+from engine.bench.recipes import FORMATS, SHAPE_FORMAT
+from engine.checking import check
+from engine.cli.exit_code import ExitCode
+from engine.cli.known_machine import add_hardware_option, known_machine
+from engine.cli.options import add_gpu_options, load_command, one_or_more, probability
+from engine.cli.plan_report import memory_report, plan_report
+from engine.columns import left, right
+from engine.commands import DraftChoice, Load, Mode, WeightFormat
+from engine.language import number, tr
+from engine.plan.machine import CPU, Machine
+from engine.plan.plan import DeviceMemory, Plan
+from engine.plan.planner import CurvePoint, Planning
+from engine.plan.speeds import Speeds
+from engine.planning import USUAL_ACCEPTANCE, asked
+from engine.units import gibibytes, memory
+
+CURVE_POINTS = 9
+_NAME, _CELL = 26, 12
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-command."""
+    parser = commands.add_parser("plan", help=tr("what would run where, how fast, and why"))
+    subject = parser.add_mutually_exclusive_group()
+    subject.add_argument(
+        "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
+    )
+    subject.add_argument("--shape", metavar="S", help=tr("a published shape instead of a model"))
+    parser.add_argument(
+        "--draft",
+        default="auto",
+        metavar="auto|NAME|PATH|lookup|none",
+        help=tr("what drafts; with --shape also a published shape"),
+    )
+    parser.add_argument(
+        "--acceptance",
+        type=probability,
+        default=USUAL_ACCEPTANCE,
+        metavar="A",
+        help=tr("of each drafted token, with --shape"),
+    )
+    parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
+    parser.add_argument(
+        "--format",
+        choices=sorted({*map(str, WeightFormat), *FORMATS}),
+        metavar="F",
+        help=tr("how the target's weights are held"),
+    )
+    parser.add_argument(
+        "--context", type=one_or_more, metavar="N", help=tr("planned context in tokens")
+    )
+    add_gpu_options(parser)
+    add_hardware_option(parser)
+    parser.add_argument("--curve", action="store_true", help=tr("the speed for several budgets"))
+    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Plan and print."""
+    machine, speeds = known_machine(arguments.hardware, arguments.simulate_gpu)
+    planning = _planning(arguments, machine, speeds)
+    plan = planning.plan()
+    points = list(_curve(planning)) if arguments.curve else []
+    if arguments.json:
+        sys.stdout.write(json.dumps(report(plan, speeds, points)) + "\n")
+    else:
+        sys.stdout.write("\n".join(_table(plan, machine, speeds, points)) + "\n")
+    return ExitCode.DONE
+
+
+def report(plan: Plan, speeds: Speeds, points: list[CurvePoint]) -> dict[str, object]:
+    """What `--json` prints; bytes, and `measured`: whether the speeds were."""
+    return {
+        **plan_report(plan),
+        "tokens_per_s": plan.tokens_per_s,
+        "plain_tokens_per_s": plan.plain_tokens_per_s,
+        "measured": speeds.measured,
+        "draft": plan.draft,
+        "lookup": plan.lookup,
+        "threads": plan.threads,
+        "memory": {
+            each.device: {**memory_report(each), "budget": each.budget} for each in plan.memory
+        },
+        "curve": [
+            {
+                "vram": point.vram,
+                "tokens_per_s": point.tokens_per_s,
+                "layers_on_gpu": point.layers_on_gpu,
+            }
+            for point in points
+        ],
+    }
+
+
+# ---- what is planned -------------------------------------------------------------------------
+
+
+def _planning(arguments: argparse.Namespace, machine: Machine, speeds: Speeds) -> Planning:
+    """The planner's question that the options ask.
+
+    Raises:
+        UserFixable: an unknown model or shape, unusable files, a wish that cannot be met.
+    """
+    if arguments.shape is None:
+        arguments.format = arguments.format or WeightFormat.AUTO
+        return check(load_command(arguments), machine, speeds).planning
+    target = RandomModel.published(arguments.shape, _recipe(arguments.format))
+    mode, draft = Mode(arguments.mode), arguments.draft
+    lookup = draft in (DraftChoice.AUTO, DraftChoice.LOOKUP) and mode is not Mode.PLAIN
+    named = draft not in {str(choice) for choice in DraftChoice} and mode is not Mode.PLAIN
+    drafts = [RandomModel.published(draft, SHAPE_FORMAT).facts] if named else []
+    command = Load(
+        Path(arguments.shape),
+        mode=mode,
+        context=arguments.context,
+        vram=arguments.vram,
+        layers_on_gpu=arguments.layers_on_gpu,
+    )
+    return asked(
+        command,
+        target.facts,
+        drafts,
+        machine,
+        speeds,
+        lookup=lookup,
+        forced=mode not in (Mode.AUTO, Mode.PLAIN) or draft != DraftChoice.AUTO,
+        acceptance=arguments.acceptance,
+    )
+
+
+def _recipe(wanted: str | None) -> str:
+    return SHAPE_FORMAT if wanted in (None, WeightFormat.AUTO, WeightFormat.STORED) else wanted
+
+
+def _curve(planning: Planning) -> Iterator[CurvePoint]:
+    """Evenly from nothing to all that an accelerator has."""
+    for step in range(CURVE_POINTS if planning.limit else 1):
+        yield planning.point(planning.limit * step // (CURVE_POINTS - 1))
+
+
+# ---- for people ------------------------------------------------------------------------------
+
+
+def _table(plan: Plan, machine: Machine, speeds: Speeds, points: list[CurvePoint]) -> Iterator[str]:
+    names = {found.device: found.name for found in machine.accelerators} | {CPU: tr("Memory")}
+    yield _speed(plan, speeds)
+    yield ""
+    heads = (tr("weights"), tr("draft"), tr("keys, values"), tr("work"), tr("runtime"), tr("all"))
+    yield left("", _NAME) + "".join(right(head, _CELL + 2) for head in (*heads, tr("of")))
+    for each in plan.memory:
+        yield _memory(names.get(each.device, each.device), each)
+    if points:
+        yield ""
+        yield left(tr("budget"), _CELL) + right(tr("tokens/s"), _CELL) + right(tr("layers"), _CELL)
+        yield from map(_point, points)
+    yield ""
+    yield from plan.reasons
+
+
+def _speed(plan: Plan, speeds: Speeds) -> str:
+    said = tr(
+        "{mode}: {rate} tokens/s expected, {plain} without drafting; room for {context} tokens"
+    )
+    if not speeds.measured:
+        said = tr(
+            "{mode}: about {rate} tokens/s, {plain} without drafting (estimated: this machine is "
+            "not measured); room for {context} tokens"
+        )
+    return said.format(
+        mode=plan.mode,
+        rate=number(plan.tokens_per_s or 0.0, ".1f"),
+        plain=number(plan.plain_tokens_per_s or 0.0, ".1f"),
+        context=number(plan.context, ",d"),
+    )
+
+
+def _memory(name: str, each: DeviceMemory) -> str:
+    purposes = each.target, each.draft, each.kv, each.workspace, each.runtime, each.total
+    cells = [memory(nbytes) if nbytes else "" for nbytes in (*purposes, each.budget)]
+    return left(name, _NAME) + "".join(right(cell, _CELL + 2) for cell in cells)
+
+
+def _point(point: CurvePoint) -> str:
+    speed = "" if point.tokens_per_s is None else number(point.tokens_per_s, ".1f")
+    layers = right(number(point.layers_on_gpu, "d"), _CELL) if speed else ""
+    return left(gibibytes(point.vram / 2**30), _CELL) + right(speed, _CELL) + layers

@@ -1,0 +1,104 @@
+"""`duotail plan`: fixed members, machines from files, words for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import Duotail
+
+from engine.hardware.machine_file import write
+from engine.plan.machine import Accelerator, Host, Machine, Vendor
+from engine.plan.speeds import Speeds
+
+GIB = 2**30
+
+
+@pytest.fixture
+def desktop(tmp_path: Path) -> Path:
+    """An 8 GB card in a file."""
+    card = Accelerator("cuda:0", "RTX 2080", Vendor.NVIDIA, 8 * GIB, 7 * GIB)
+    host = Host(8, 32 * GIB, 26 * GIB, instruction_sets=("avx2",))
+    path = tmp_path / "desktop.json"
+    write(path, Machine(host, (card,)), Speeds({}))
+    return path
+
+
+def test_the_bundled_model(duotail: Duotail) -> None:
+    plan = duotail("plan", "--json").json
+    assert {"mode", "tokens_per_s", "memory", "layers_on_gpu", "reasons"} <= set(plan)
+    assert (plan["mode"], plan["layers_on_gpu"], plan["lookup"]) == ("cpu", 0, True)
+    assert plan["memory"]["cpu"]["target"] > 2**20
+    assert plan["tokens_per_s"] > 0
+    assert plan["reasons"]
+
+
+def test_a_shape_on_a_machine_in_a_file(duotail: Duotail, desktop: Path) -> None:
+    shape = ("plan", "--shape", "llama3.1-8b", "--draft", "llama3.2-1b", "--hardware", desktop)
+    whole = duotail(*shape, "--json").json
+    assert (whole["mode"], whole["layers_on_gpu"]) == ("dovetail", 32)
+    assert whole["measured"] is False
+    half = duotail(*shape, "--vram", "4", "--json").json
+    assert 8 < half["layers_on_gpu"] < 24
+    card = half["memory"]["cuda:0"]
+    assert card["total"] <= card["budget"] == 4 * GIB
+    assert half["memory"]["cpu"]["target"] + card["target"] > 4 * GIB
+    assert any("your budget is 4.0" in reason for reason in half["reasons"])
+    exactly = duotail(*shape, "--layers-on-gpu", "7", "--json").json
+    assert exactly["layers_on_gpu"] == 7
+
+
+def test_more_memory_is_never_slower(duotail: Duotail, desktop: Path) -> None:
+    plan = duotail(
+        *("plan", "--shape", "llama2-13b", "--draft", "none"),
+        *("--hardware", desktop, "--curve", "--json"),
+    ).json
+    speeds = [point["tokens_per_s"] for point in plan["curve"]]
+    layers = [point["layers_on_gpu"] for point in plan["curve"]]
+    assert len(speeds) == 9
+    assert speeds == sorted(speeds)
+    assert layers == sorted(layers)
+    assert speeds[-1] > 1.3 * speeds[0]
+
+
+@pytest.mark.parametrize("budget", ["0.5", "1", "1.5"])
+def test_dovetail_on_a_simulated_accelerator_uses_the_budget(duotail: Duotail, budget: str) -> None:
+    plan = duotail(
+        *("plan", "--shape", "qwen2.5-1.5b", "--draft", "lookup", "--mode", "dovetail"),
+        *("--simulate-gpu", "2", "--vram", budget, "--json"),
+    ).json
+    held = plan["memory"]["simulated:0"]
+    assert 0.9 * held["budget"] < held["total"] <= held["budget"] or plan["layers_on_gpu"] == 28
+    assert any("Simulated accelerator" in reason for reason in plan["reasons"])
+
+
+def test_a_table_for_people(duotail: Duotail, desktop: Path) -> None:
+    shown = duotail(
+        *("plan", "--shape", "llama3.1-8b", "--draft", "llama3.2-1b"),
+        *("--hardware", desktop, "--vram", "5", "--curve"),
+    )
+    assert shown.code == 0
+    assert "dovetail: about" in shown.out
+    assert "RTX 2080" in shown.out
+    assert "layers fit beside the draft" in shown.out
+    assert shown.out.count("\N{NO-BREAK SPACE}GiB") > 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--shape", "nope"), 2, "no shape"),
+        (("--mode", "dovetail", "--model", "duotail-7m"), 3, "needs a graphics card"),
+        (("--shape", "llama2-13b", "--context", "100000"), 2, "handles up to 4096"),
+        (("--shape", "llama2-7b", "--model", "duotail-7m"), 2, "not allowed with"),
+    ],
+)
+def test_what_cannot_be_planned(
+    duotail: Duotail, arguments: tuple[str, ...], code: int, words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    bare = Machine(Host(4, 16 * GIB, 12 * GIB))
+    monkeypatch.setattr("engine.machinery.probe_machine", lambda: bare)
+    refused = duotail("plan", *arguments, "--json")
+    assert refused.code == code
+    assert words in refused.err

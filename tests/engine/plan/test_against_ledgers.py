@@ -1,0 +1,94 @@
+"""What the planner predicts, device by device, is what allocators enter in their ledgers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.backend.cpu import CpuDevice
+from engine.backend.device import Device
+from engine.backend.ledger import Ledger, Purpose
+from engine.backend.simulated.device import SimulatedDevice
+from engine.backend.simulated.spec import DEVICE, SimulatedSpec, simulated_accelerator
+from engine.bench.random_model import RandomModel
+from engine.commands import Mode, WeightFormat
+from engine.model.config import ModelConfig
+from engine.model.decoder import Decoder
+from engine.model.families import READERS
+from engine.plan.facts import Wish
+from engine.plan.machine import CPU, Host, Machine
+from engine.plan.planner import plan
+from engine.plan.speeds import Speeds
+
+MIB, GIB = 2**20, 2**30
+SMALL = {
+    "model_type": "qwen2", "hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 6,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 4096,
+    "max_position_embeddings": 4096, "rms_norm_eps": 1e-6, "hidden_act": "silu",
+}  # fmt: skip
+MOE = {
+    "model_type": "qwen3_moe", "head_dim": 64, "moe_intermediate_size": 96, "num_experts": 8,
+    "num_experts_per_tok": 2, "norm_topk_prob": True, "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+}  # fmt: skip
+CONTEXT = 700
+
+
+def shaped(**others: object) -> ModelConfig:
+    return ModelConfig.from_json({**SMALL, **others})
+
+
+MODELS = {
+    "tied": (shaped(tie_word_embeddings=True), "q4_0"),
+    "untied": (shaped(tie_word_embeddings=False), "q8_0"),
+    "mixed types": (shaped(tie_word_embeddings=False), "q4_k_m"),
+    "odd heads": (shaped(num_attention_heads=5, hidden_size=240, num_key_value_heads=1,
+                         intermediate_size=640, tie_word_embeddings=True), "q4_0"),
+    "experts": (shaped(**MOE, tie_word_embeddings=False), "q4_0"),
+}  # fmt: skip
+
+
+def held(ledger: Ledger, *purposes: Purpose) -> int:
+    return sum(line.nbytes for line in ledger.lines() if line.purpose in purposes)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("layers", [0, 1, 4, 6])
+def test_targets_on_cpu_and_simulated_accelerator(name: str, layers: int) -> None:
+    config, wanted = MODELS[name]
+    target = RandomModel(name, config, wanted)
+    machine = Machine(Host(2, 8 * GIB, 8 * GIB), (simulated_accelerator(256 * MIB),))
+    wish = Wish(Mode.PLAIN, CONTEXT, lookup=False, forced=False, layers_on_gpu=layers)
+    made = plan(machine, Speeds({}), target.facts, [], wish)
+    assert made.layers_on_gpu == layers
+
+    devices: dict[str, Device] = {CPU: CpuDevice(threads=1)}
+    if made.accelerator:
+        devices[DEVICE] = SimulatedDevice(SimulatedSpec.of(256 * MIB))
+    backends = {key: each.backend(WeightFormat.STORED, "target") for key, each in devices.items()}
+    decoder = Decoder.placed(config, target.weights(), made.target, backends)
+    state = decoder.new_state(CONTEXT)
+    for key, device in devices.items():
+        predicted, ledger = made.on(key), device.ledger
+        assert predicted.kv == held(ledger, Purpose.KV)
+        assert predicted.runtime == held(ledger, Purpose.RUNTIME)
+        assert predicted.target == pytest.approx(held(ledger, Purpose.WEIGHTS), rel=0.002)
+        working = held(ledger, Purpose.WORKSPACE)
+        # Verification and draws come with the first answer.
+        assert working <= predicted.workspace <= working + 2 * MIB
+        assert predicted.total == pytest.approx(ledger.held, rel=0.05, abs=2 * MIB)
+    del state
+
+
+def test_every_family_is_told_from_its_shape_alone() -> None:
+    """Whatever blocks a family has, all its tensors have a place."""
+    assert len(READERS) >= 8
+    for config, wanted in MODELS.values():
+        facts = RandomModel("a model", config, wanted).facts
+        whole = facts.footprint
+        apart = sum(part.nbytes for part in (whole.embedding, *whole.blocks, whole.head))
+        again = whole.embedding.nbytes if whole.tied else 0
+        assert whole.weight_bytes == apart - again
+        untied = RandomModel("a model", replace(config, tie_word_embeddings=False), wanted)
+        assert untied.facts.footprint.weight_bytes >= whole.weight_bytes
