@@ -23,15 +23,6 @@ from engine.backend.accelerator.device import TorchDevice
 from engine.commands import WeightFormat
 from engine.model.decoder import Decoder
 
-FAMILIES = {
-    "llama": {},
-    "qwen2": {"tie_word_embeddings": True},
-    "gemma2": {},
-    "gpt_oss": {},
-    "qwen3_moe": {},
-    "smollm3": {"num_hidden_layers": 4},
-}
-
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
@@ -52,9 +43,9 @@ def full() -> Decoder:
     return Decoder.build(config, RandomWeights(config), backend)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "qwen3_moe"])
 def test_one_hash(family: str, tmp_path: Path) -> None:
-    model = accelerated(write_model(tmp_path, family, **FAMILIES[family]), WeightFormat.Q8)
+    model = accelerated(write_model(tmp_path, family), WeightFormat.Q8)
     found = hashes(model, (1, 7, 64, 512) if family == "llama" else (7, 512))
     assert len(set(found.values())) == 1, found
 

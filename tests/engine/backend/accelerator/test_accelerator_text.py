@@ -16,7 +16,7 @@ from engine.commands import WeightFormat
 from engine.hub.local import bundled_models_root
 from engine.model.decoder import Decoder
 
-FAMILIES = {"llama": {}, "gemma2": {}, "qwen3_moe": {"num_hidden_layers": 1}}
+FAMILIES = {"gemma2": {}, "qwen3_moe": {"num_hidden_layers": 1}}
 
 
 @pytest.fixture(autouse=True)
