@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Lock
-from time import perf_counter, sleep
+from time import perf_counter
 from types import TracebackType
 from typing import Self
 
+from engine.backend.native.library import library
 from engine.backend.simulated.spec import SimulatedSpec, simulated_name, simulated_speeds
 from engine.errors import DeviceLost
 from engine.language import tr
 
 PATIENCE_S = 0.05
 """A waiting call asks so often whether the user has stopped it."""
-SPIN_S = 150e-6
+SPIN_S = 250e-6
 """The last moments of a wait are not slept: sleepers wake up late by about as much."""
 
 
@@ -118,9 +119,10 @@ class Processor:
             self._lock.release()
 
     def _wait(self, end: float) -> None:
+        let_others = library().dt_current_isa  # a native call gives the GIL up; sleep(0) sleeps
         while (left := end - perf_counter()) > 0 and not self._lost.is_set():
             if left <= SPIN_S:
-                sleep(0)
+                let_others()
             elif self.interrupted():
                 return
             else:

@@ -57,6 +57,16 @@ def test_it_computes_what_the_cpu_does(device: SimulatedDevice, borders: Sequenc
     np.testing.assert_array_equal(tree_logits(split, other, path), expected)
 
 
+def test_taps_of_both_devices(device: SimulatedDevice) -> None:
+    whole, split = full_decoder(Format.Q8), placed(device, (0, 1, 3))
+    tokens = prompt(whole, 70)
+    expected = whole.forward(whole.new_state(128), tokens, taps=(0, 1, 2, 3))
+    got = split.forward(split.new_state(128), tokens, taps=(0, 1, 2, 3))
+    for tap in range(4):
+        np.testing.assert_array_equal(got.taps[tap], expected.taps[tap])
+    np.testing.assert_array_equal(got.hidden, expected.hidden)
+
+
 @pytest.mark.parametrize(
     ("borders", "expected"),
     [
