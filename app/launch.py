@@ -14,7 +14,7 @@ from app.paths import find_paths
 from engine import language
 from engine.language import LANGUAGES, listed, tr
 
-COMMANDS = ("chat", "bench", "plan", "models", "train-draft")
+COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft")
 
 
 def main(argv: list[str] | None = None) -> int:

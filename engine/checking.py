@@ -100,6 +100,11 @@ class CheckedPair:
     planning: Planning
     machine: Machine
 
+    @property
+    def facts(self) -> tuple[ModelFacts, ...]:
+        """Of the models that take part."""
+        return tuple(model.facts for model in (self.target, self.draft) if model is not None)
+
 
 def check(
     command: Load, machine: Machine, speeds: Speeds = UNKNOWN, known: ModelText | None = None

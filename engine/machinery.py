@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import chain
 
 from engine.backend.cpu import CpuDevice, threads_for
 from engine.backend.device import Device
+from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.native.pool import default_threads
 from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
 from engine.backend.simulated.spec import (
     SimulatedSpec,
@@ -15,9 +18,11 @@ from engine.backend.simulated.spec import (
     simulated_speeds,
 )
 from engine.commands import Mode
+from engine.hardware.kept_speeds import KeptSpeeds
 from engine.hardware.probe import probe_host, probe_machine
 from engine.language import tr
 from engine.placing import Devices
+from engine.plan.facts import ModelFacts
 from engine.plan.machine import CPU, Accelerator, Machine
 from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds
@@ -37,6 +42,7 @@ class Machinery:
         self._cancelled = cancelled
         self._lost: set[str] = set()
         self._simulated: Callable[[], SimulatedDevice | None] = lambda: None
+        self._kept = KeptSpeeds()
 
     def simulated(self) -> SimulatedDevice | None:
         """The simulated accelerator that a load has opened, as long as it is in use."""
@@ -56,17 +62,8 @@ class Machinery:
         return replace(machine, accelerators=usable)
 
     def speeds(self, machine: Machine) -> Speeds:
-        """As they were measured here, or as they are assumed; as declared where simulated."""
-        speeds = Speeds({})
-        for found in machine.usable:
-            if found.simulated:
-                device, link = simulated_speeds(_declared(found))
-                speeds = replace(
-                    speeds,
-                    devices={**speeds.devices, found.device: device},
-                    links={**speeds.links, found.device: link},
-                )
-        return speeds
+        """As they were measured here, as declared where simulated; without those nobody knows."""
+        return _with_declared(self._kept.find(machine, default_threads()) or Speeds({}), machine)
 
     def measure(self, progress: Progress, cancelled: Cancelled) -> Speeds:
         """Measure this machine, for the plans of later loads.
@@ -74,7 +71,43 @@ class Machinery:
         Raises:
             Cancelled: the user wants something else.
         """
-        raise NotImplementedError
+        present = self._simulated()
+        machine = self.look(present.spec.memory if present is not None else None)
+        return self.measure_all(machine, progress, cancelled)
+
+    def measure_all(self, machine: Machine, progress: Progress, cancelled: Cancelled) -> Speeds:
+        """The same for a machine that `look` has found.
+
+        Raises:
+            Cancelled: the user wants something else.
+        """
+        from engine.hardware.calibration.calibrate import calibrate
+
+        speeds = calibrate(machine, progress=progress, cancelled=cancelled)
+        self._kept.keep(machine, default_threads(), speeds)
+        return _with_declared(speeds, machine)
+
+    def complete(self, machine: Machine, speeds: Speeds, models: Iterable[ModelFacts]) -> Speeds:
+        """Measure the types of weights that these models have, where all else is measured.
+
+        Raises:
+            Cancelled: the user wants something else.
+        """
+        if not speeds.measured:
+            return speeds
+        held = chain.from_iterable(
+            model.footprint.main_kinds for model in models if not model.other_family
+        )
+        known = speeds.devices[CPU].products
+        kinds = [kind for kind in dict.fromkeys(held) if kind in NATIVE_KINDS and kind not in known]
+        if not kinds:
+            return speeds
+        from engine.hardware.calibration.calibrate import calibrate_kinds
+
+        measured = self._kept.find(machine, default_threads()) or speeds
+        more = calibrate_kinds(measured, kinds, machine, cancelled=self._cancelled)
+        self._kept.keep(machine, default_threads(), more)
+        return _with_declared(more, machine)
 
     def lose(self, device: str) -> None:
         """Plan without it from now on."""
@@ -124,6 +157,15 @@ class Machinery:
 
 def _found(machine: Machine, device: str | None) -> Accelerator | None:
     return next((found for found in machine.accelerators if found.device == device), None)
+
+
+def _with_declared(speeds: Speeds, machine: Machine) -> Speeds:
+    """The same with what simulated accelerators declare."""
+    devices, links = dict(speeds.devices), dict(speeds.links)
+    for found in machine.usable:
+        if found.simulated:
+            devices[found.device], links[found.device] = simulated_speeds(_declared(found))
+    return replace(speeds, devices=devices, links=links)
 
 
 def _declared(simulated: Accelerator) -> SimulatedSpec:

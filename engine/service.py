@@ -207,8 +207,12 @@ class Engine:
         if pair is not None:
             free = host.memory_available + pair.held_on(CPU)
             machine = replace(machine, host=replace(host, memory_available=free))
-        speeds = self._machinery.speeds(machine)
-        return check(command, machine, speeds, pair.text if pair is not None else None)
+        speeds, text = self._machinery.speeds(machine), pair.text if pair is not None else None
+        checked = check(command, machine, speeds, text)
+        complete = self._machinery.complete(machine, speeds, checked.facts)
+        if complete is speeds:
+            return checked
+        return check(command, machine, complete, checked.text)
 
     def _build(self, checked: CheckedPair) -> None:
         """Replace the present model, which goes first where memory does not hold both."""

@@ -41,8 +41,8 @@ def write(path: Path, machine: Machine, speeds: Speeds) -> None:
 
 
 def text(machine: Machine, speeds: Speeds) -> str:
-    """The file's content."""
-    return json.dumps(encoded(Described(machine, speeds)), indent=1, allow_nan=False) + "\n"
+    """The file's content, one line."""
+    return json.dumps(encoded(Described(machine, speeds)), allow_nan=False) + "\n"
 
 
 def read(path: Path) -> tuple[Machine, Speeds]:

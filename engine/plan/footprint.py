@@ -35,6 +35,9 @@ WORDS = {
     WeightFormat.STORED: later("the types that its file has"),
 }
 
+MAIN_SHARE = 0.05
+"""Of a model's weights: a type that has less matters little to its speed."""
+
 _LANES, _BLOCK, _CHUNK = 16, 32, 64
 _NO_BYTES: tuple[tuple[str, int], ...] = ()
 
@@ -126,6 +129,15 @@ class Footprint:
         if self.config is None:
             return (0,) * len(self.blocks)
         return tuple(block.window for block in self.config.blocks)
+
+    @property
+    def main_kinds(self) -> tuple[str, ...]:
+        """The types that a good part of the weights has; of vectors and routers not."""
+        counts: Counter[str] = Counter()
+        for part in (*self.blocks, self.head):
+            for kind, nbytes in (*part.dense, *part.experts):
+                counts[kind] += nbytes
+        return tuple(kind for kind, count in counts.items() if count > MAIN_SHARE * counts.total())
 
     @property
     def words(self) -> str:

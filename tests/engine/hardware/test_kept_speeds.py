@@ -79,8 +79,7 @@ def test_what_changes_all_the_time_does_not_matter() -> None:
         b"[" * 200_000,
         b'{"identity": "NAME", "speeds": {"devices": 5}}',
         b'{"identity": "NAME", "speeds": {"devices": {}, "bandwidth": 3}}',
-        b'{"identity": "NAME", "speeds": {"devices": {"cpu": {"device": "cpu",'
-        b' "read_bytes_per_s": 0, "products": {}}}}}',
+        b'{"identity": "NAME", "speeds": {"links": {"cuda:0": {"device": "cuda:0"}}}}',
         b'{"identity": "another", "speeds": {"devices": {}}}',
     ],
 )

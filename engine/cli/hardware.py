@@ -1,0 +1,148 @@
+"""`duotail hardware`: what is here, what is missing and why, and how fast it all is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from engine.cli.exit_code import ExitCode
+from engine.cli.options import gibibytes
+from engine.columns import left, right
+from engine.hardware import machine_file
+from engine.language import listed, number, tr
+from engine.machinery import Machinery
+from engine.plan.machine import Accelerator, Host, Machine, Missing
+from engine.plan.speeds import DeviceSpeeds, LinkSpeed, Speeds
+from engine.units import memory
+
+ROWS = (1, 4, 8, 16, 64)
+GIGA = 1e9
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-command."""
+    parser = commands.add_parser(
+        "hardware", help=tr("what this computer has, and how fast it is; for duotail plan, too")
+    )
+    parser.add_argument(
+        "--calibrate", action="store_true", help=tr("measure it now, which takes some seconds")
+    )
+    parser.add_argument(
+        "--simulate-gpu", type=gibibytes, metavar="GIB", help=tr("simulated accelerator")
+    )
+    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Look, measure if asked, and print."""
+    machinery = Machinery()
+    machine = machinery.look(arguments.simulate_gpu)
+    if arguments.calibrate:
+        speeds = machinery.measure_all(machine, _progress, lambda: False)
+        _end_of_progress()
+    else:
+        speeds = machinery.speeds(machine)
+    if arguments.json:
+        sys.stdout.write(machine_file.text(machine, speeds))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in (*_machine(machine), "", *_speeds(speeds)))
+    return ExitCode.DONE
+
+
+def _progress(stage: str, fraction: float) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{number(fraction, '.0%')} {stage}")
+        sys.stderr.flush()
+
+
+def _end_of_progress() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+
+
+def _machine(machine: Machine) -> Iterator[str]:
+    yield from _host(machine.host)
+    if not machine.accelerators:
+        yield tr("No graphics card was found.")
+    for found in machine.accelerators:
+        yield ""
+        yield from _accelerator(found)
+
+
+def _host(host: Host) -> Iterator[str]:
+    yield host.name or tr("A processor without a name")
+    cores = tr("{cores} cores, {threads} threads").format(cores=host.cores, threads=host.threads)
+    if host.fast_cores is not None:
+        cores += tr(", {fast} of the cores fast ones").format(fast=host.fast_cores)
+    yield f"  {cores}"
+    free = tr("{total} of memory, {free} free")
+    yield "  " + free.format(total=memory(host.memory_total), free=memory(host.memory_available))
+    if host.instruction_sets:
+        yield "  " + listed(host.instruction_sets)
+    yield from _missing(host.missing)
+
+
+def _accelerator(found: Accelerator) -> Iterator[str]:
+    device = f" ({found.device})" if found.device else ""
+    yield f"{found.name}{device}"
+    if found.unusable:
+        yield "  " + tr("cannot be used: {reason}").format(reason=found.unusable)
+    if found.memory_total is not None:
+        amounts = memory(found.memory_total), memory(found.memory_free or 0)
+        said = tr("{total} of memory, {free} free").format(total=amounts[0], free=amounts[1])
+        yield f"  {said}"
+    if found.unified:
+        yield "  " + tr("works in the computer's own memory")
+    if found.driver:
+        yield "  " + tr("driver {version}").format(version=found.driver)
+    yield from _missing(found.missing)
+
+
+def _missing(facts: tuple[Missing, ...]) -> Iterator[str]:
+    for missing in facts:
+        said = tr("{fact}: not known, {reason}")
+        yield "  " + said.format(fact=missing.fact, reason=missing.reason)
+
+
+def _speeds(speeds: Speeds) -> Iterator[str]:
+    if not speeds.measured:
+        yield tr("Nothing was measured yet; `duotail hardware --calibrate` does, in some seconds.")
+    for device in speeds.devices.values():
+        yield from _device(device, speeds.links.get(device.device))
+
+
+def _device(device: DeviceSpeeds, link: LinkSpeed | None) -> Iterator[str]:
+    reading = tr("{device}: reads {speed} GB/s").format(
+        device=device.device, speed=_giga(device.read_bytes_per_s)
+    )
+    if device.threads:
+        reading += tr(" with {threads} threads").format(threads=device.threads)
+    yield reading
+    rows = "".join(right(str(count), 8) for count in ROWS)
+    yield "  " + left(tr("weights, GB/s by rows"), 24) + rows
+    for kind, product in device.products.items():
+        cells = (_giga(1 / product.seconds_per_byte(count)) for count in ROWS)
+        yield "  " + left(kind, 24) + "".join(right(cell, 8) for cell in cells)
+    beside = tr("besides: {forward} per forward, {block} per block, {row} for a further row")
+    times = device.forward_s, device.block_s, device.row_s
+    forward, block, row = (_microseconds(seconds) for seconds in times)
+    yield "  " + beside.format(forward=forward, block=block, row=row)
+    attention = _giga(1 / device.attending.seconds_per_byte(1))
+    yield "  " + tr("keys and values: {speed} GB/s").format(speed=attention)
+    if link is not None:
+        copies = tr("copies: {to} GB/s to it, {back} GB/s back, {latency} at least")
+        yield "  " + copies.format(
+            to=_giga(link.to_bytes_per_s),
+            back=_giga(link.from_bytes_per_s),
+            latency=_microseconds(link.latency_s),
+        )
+
+
+def _giga(bytes_per_s: float) -> str:
+    return number(bytes_per_s / GIGA, ".1f")
+
+
+def _microseconds(seconds: float) -> str:
+    return tr("{n} µs").format(n=number(1e6 * seconds, ".0f"))
