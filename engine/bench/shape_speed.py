@@ -10,12 +10,16 @@ from engine.bench.forward import DecoderSide, Side, forwards_in_turns, time_forw
 from engine.bench.memory_use import MemoryUse, memory_uses
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
-from engine.bench.placement import Placed, build
+from engine.bench.placement import Placed, Placing, build, plan_models
 from engine.bench.random_model import RandomModel
+from engine.bench.recipes import SHAPE_FORMAT
+from engine.bench.shapes import draft_shape, shape
+from engine.commands import Mode
 from engine.hardware.accounting import MemoryWatch
 from engine.hardware.memory import give_memory_back
 from engine.plan.machine import Machine
 from engine.plan.plan import Plan
+from engine.plan.speeds import Speeds
 
 FORWARDS = 10
 """Single forwards of each size."""
@@ -79,11 +83,23 @@ def measure_shape(
     """
     if peer:
         find_interpreter()  # before minutes go into a model
+    _take_first_steps(machine)
     watch = MemoryWatch()
     bench = _Bench(target, wishes, build(plan, machine, target, threads), watch, threads)
     for run in range(wishes.runs):
         bench.answers.run(run)
     return bench.result_beside_peer() if peer else bench.result()
+
+
+def _take_first_steps(machine: Machine) -> None:
+    """A very small model answers, so that no code is loaded later and counted as a model's."""
+    model = RandomModel("first", draft_shape(shape("llama2-7b")), SHAPE_FORMAT)
+    wishes = Wishes(tokens=4, runs=1, mode=Mode.CPU, depths=(1,), prompt=4)
+    plan = plan_models((machine, Speeds({})), model, Placing(Mode.CPU), wishes)
+    placed = build(plan, machine, model, threads=1)
+    AnswersInTurns(placed.target, placed.draft, wishes).run(0)
+    del placed
+    give_memory_back()
 
 
 class _Bench:

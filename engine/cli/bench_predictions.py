@@ -22,7 +22,7 @@ from engine.language import listed, number, tr
 from engine.plan.plan import Plan
 
 SHAPES = ("qwen2.5-0.5b", "qwen3-0.6b", "gemma3-1b", "llama3.2-1b", "qwen2.5-1.5b")
-_WIDTHS = (10, 6, 11, 11, 9)
+_WIDTHS = (8, 11, 11, 9, 9)
 _MEMORY_WIDTHS = (11, 11, 9, 11, 11, 9)
 
 
@@ -145,7 +145,8 @@ def _row(outcome: Outcome) -> dict[str, object]:
 
 def _table(outcomes: Sequence[Outcome]) -> str:
     head = [tr("format"), tr("on GPU"), tr("drafts"), tr("predicted"), tr("measured"), tr("error")]
-    lines = [left(tr("tokens/s"), 15) + "".join(map(right, head, (9, 9, *_WIDTHS[1:])))]
+    head.append(tr("fixed"))
+    lines = [left(tr("tokens/s"), 15) + "".join(map(right, head, (9, 9, *_WIDTHS)))]
     for outcome in outcomes:
         lines += [_speed_line(outcome, speed) for speed in outcome.speeds]
     error = median_error(outcomes)
@@ -182,8 +183,9 @@ def _speed_line(outcome: Outcome, speed: Compared) -> str:
         number(speed.predicted, ".1f"),
         number(speed.measured, ".1f"),
         number(speed.off, "+.1%"),
+        number(outcome.fixed, ".1f") if speed.depth and outcome.fixed else "-",
     ]
-    return _name(outcome) + "".join(map(right, cells, _WIDTHS[1:]))
+    return _name(outcome) + "".join(map(right, cells, _WIDTHS))
 
 
 def _memory_line(outcome: Outcome, device: str) -> str:

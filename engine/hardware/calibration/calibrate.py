@@ -26,7 +26,8 @@ USUAL = ("Q4_0", "Q8_0", "Q4_K", "Q6_K", "BF16")
 PORTABLE = ("F32",)
 """Without the native library."""
 
-ROWS = (1, 2, 4, 8, 16, 32, 64)
+ROWS = (1, 2, 4, 5, 8, 9, 16, 32, 64)
+"""Among them those where the native products begin another group of rows, which takes a step."""
 BLOCKS_OF_NARROW = 24, 4
 MOST_QUERIES = ROWS[-1] * WIDE.heads // WIDE.kv_heads
 
