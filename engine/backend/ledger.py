@@ -98,7 +98,7 @@ class Entry:
 
     def lasts_as_long_as(self, holder: object) -> Entry:
         """Release it when `holder` is garbage."""
-        weakref.finalize(holder, self.release)
+        weakref.finalize(holder, self.release).atexit = False
         return self
 
 

@@ -58,10 +58,11 @@ class VerifyCall:
 
     def _reserve(self, rows: int) -> None:
         """Room for trees of so many nodes; memory is touched as far as it is used."""
-        self._rows = rows
-        self._all_rows = np.arange(rows, dtype=np.int32)
-        self._hidden_rows, self._hidden = reserve_rows(self._account, rows, self._width)
-        self._logits_rows, self._logits = reserve_rows(self._account, rows, self._vocab)
+        hidden = reserve_rows(self._account, rows, self._width)
+        logits = reserve_rows(self._account, rows, self._vocab)
+        # From here on nothing is refused, which would leave the call with half of its room.
+        self._rows, self._all_rows = rows, np.arange(rows, dtype=np.int32)
+        (self._hidden_rows, self._hidden), (self._logits_rows, self._logits) = hidden, logits
         self._logits_at = pointer(self._logits)
         self._step.logit_rows, self._step.logits = pointer(self._all_rows), self._logits_at
         self._step.hidden_out = pointer(self._hidden)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import gc
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -27,6 +28,7 @@ from engine.backend.segment import Ranking
 from engine.bench.shapes import shape
 from engine.decode.sampler import Sampler
 from engine.draft.drafter import Budget
+from engine.errors import OutOfMemory
 from engine.model.config import BlockConfig, Experts, ModelConfig
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights
@@ -103,6 +105,30 @@ def test_verification() -> None:
     assert draws is not None
     segment.verify(cache, 0, [1, 2], [-1, 0], draws, [1], limit=2, stop_ids=())
     assert held(ledger, Purpose.WORKSPACE) - before == verifying_bytes(config)
+
+
+def test_a_refused_larger_tree_leaves_the_room_there_is() -> None:
+    config = replace(SMALL, blocks=SMALL.blocks[:2])
+    segment, ledger = compiled(config)
+    cache = segment.new_cache(200)
+    draws = Sampler(SamplingParams(temperature=0)).native(config.vocab_size)
+    assert draws is not None
+
+    def drawn(nodes: int) -> int:
+        tree = [1, *range(2, nodes + 1)], [-1, *[0] * (nodes - 1)]
+        return segment.verify(cache, 0, *tree, draws, [1], limit=2, stop_ids=()).tokens[0]
+
+    token, held_before = drawn(20), ledger.held
+    for spare in (0, 2 * 80 * config.hidden_size * 4):  # there, logits are refused
+        ledger.budget = held_before + spare
+        for _ in range(2):
+            with pytest.raises(OutOfMemory):
+                drawn(80)
+        gc.collect()
+        assert ledger.held == held_before
+        assert drawn(20) == token
+    ledger.budget = None
+    assert drawn(80) == token
 
 
 @pytest.mark.parametrize(
