@@ -180,8 +180,8 @@ def _attend(
 def _chunk_products(products: Products, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """[kv, m, k] or [chunks, kv, m, k] x [chunks, kv, k, n] -> [chunks, kv, m, n]."""
     chunks, kv = right.shape[:2]
-    every = left.expand(chunks, *left.shape[-3:]).reshape(chunks * kv, *left.shape[-2:])
-    product = products.batched(every, right.flatten(0, 1))
+    every = products.for_keys(left).expand(chunks, *left.shape[-3:])
+    product = products.with_keys(every.reshape(chunks * kv, *left.shape[-2:]), right.flatten(0, 1))
     return product.view(chunks, kv, *product.shape[1:])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.products import Products
-from engine.backend.accelerator.runtime import runtime_bytes
+from engine.backend.accelerator.runtime import RESERVE, runtime_bytes
 from engine.backend.accelerator.segment import AcceleratorBackend, Bench
 from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.accelerator.troubles import in_words
@@ -63,7 +63,8 @@ class TorchDevice:
         with in_words(self._driver, self.ledger):
             runtime = runtime_bytes(self._driver)
             self._entries.append(self._own.take(Purpose.RUNTIME, runtime))
-            self._driver.limit(None if budget is None else budget - runtime)
+            started = self._driver.reserved() + RESERVE  # of torch's own, and part of `runtime`
+            self._driver.limit(None if budget is None else budget - runtime + started)
             self._entries.append(self._own.take(Purpose.WORKSPACE, shared_bytes()))
             self._products: Products | None = Products(self._driver, halves)
         self._workspace: Workspace | None = Workspace(self._own)
@@ -93,7 +94,7 @@ class TorchDevice:
         """Give everything back; segments and caches have to be forgotten before."""
         self._products = self._workspace = None
         gc.collect()
-        with in_words(self._driver, self.ledger):
-            self._driver.give_back()
         while self._entries:
             self._entries.pop().release()
+        with in_words(self._driver, self.ledger):
+            self._driver.give_back()

@@ -58,13 +58,21 @@ class Driver:
 
     def free_and_total(self) -> tuple[int, int] | None:
         """Bytes of the device's memory, as the driver has them; None where nobody tells."""
-        if self._module is not None:
-            free, total = self._module.mem_get_info(self.device)
+        if self._module is not None and hasattr(self._module, "mem_get_info"):
+            try:
+                free, total = self._module.mem_get_info(self.device)
+            except RuntimeError:  # some do not tell, and a device in trouble may not
+                return None
             return int(free), int(total)
         if self._apple:
-            total = int(torch.mps.recommended_max_memory())
+            total = self._total()
             return max(total - int(torch.mps.driver_allocated_memory()), 0), total
         return None
+
+    def _total(self) -> int:
+        if self._apple:
+            return int(torch.mps.recommended_max_memory())
+        return int(self._module.get_device_properties(self.device).total_memory)
 
     def allocated(self) -> int:
         """Bytes of living tensors."""
@@ -84,10 +92,10 @@ class Driver:
         None: as many as there are.
         """
         module = torch.mps if self._apple else self._module
-        known = self.free_and_total()
-        if known is None or not hasattr(module, "set_per_process_memory_fraction"):
+        if not hasattr(module, "set_per_process_memory_fraction"):
             return
-        share = 1.0 if nbytes is None else min(max(nbytes / max(known[1], 1), 0.0), 1.0)
+        total = self._total()
+        share = 1.0 if nbytes is None else min(max(nbytes / max(total, 1), 0.0), 1.0)
         if self._apple:
             module.set_per_process_memory_fraction(share)
         else:

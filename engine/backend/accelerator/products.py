@@ -73,12 +73,15 @@ class Products:
             picked = matrix.picked(index[start : start + step])
             out[start : start + step] = self._numbers_of(picked)
 
-    def batched(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        """fp32 [b, m, n] of [b, m, k] and [b, k, n], one of which may be fp16."""
+    def for_keys(self, rows: torch.Tensor) -> torch.Tensor:
+        """Queries, or shares of values, as `with_keys` takes them."""
+        return rows.to(self.compute) if self._sums_wide else rows
+
+    def with_keys(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """fp32 [b, m, n] of [b, m, k] and keys or values [b, k, n]."""
         if self._sums_wide:
-            halves = left.to(self.compute), right.to(self.compute)
-            return torch.bmm(*halves, out_dtype=torch.float32)
-        return torch.bmm(left.float(), right.float())
+            return torch.bmm(left, right.to(self.compute), out_dtype=torch.float32)
+        return torch.bmm(left, right.float())
 
     def _tile(self, rows: int) -> int:
         return rows if self._halves and rows > FEW_ROWS else TILE_ROWS

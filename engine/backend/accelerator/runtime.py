@@ -30,20 +30,19 @@ def _measured(name: str) -> int:
     driver = Driver(name)
     if not driver.computes_apart:
         return 0
-    before = _used(driver)
+    before, tensors = _used(driver), driver.reserved()
     _start(driver)
     after = _used(driver)
     if before is not None and after is not None:
-        by_all, by_us = after
-        grown = by_all - before[0] - driver.reserved()
-        for found in (by_us - driver.reserved(), grown):
+        # What this process holds, where the driver tells; else what the device has lost meanwhile.
+        for found in (after[1] - tensors, after[0] - before[0]):
             if found >= _LEAST:
                 return found
     return USUAL.get(driver.kind, 0)
 
 
 def _start(driver: Driver) -> None:
-    """Use what is loaded at its first use."""
+    """Use what is loaded, and the memory that is taken, at its first use."""
     tile = torch.ones(16, 16, dtype=torch.float16, device=driver.device)
     torch.mm(tile, tile).sum()
     torch.bmm(tile[None].float(), tile[None].float())

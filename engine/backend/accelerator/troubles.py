@@ -59,8 +59,8 @@ def in_words(driver: Driver, ledger: Ledger, needed: int | None = None) -> Itera
             raise _full(driver, ledger, needed, str(error)) from error
         if any(sign in said for sign in _LOST):
             raise DeviceLost(
-                tr("{device} has stopped working.").format(device=ledger.name),
-                tr("Load the model again; where that fails, restart the computer."),
+                tr("{device} does not answer any more.").format(device=ledger.name),
+                tr("Load the model again: it then runs on what is left."),
                 str(error),
             ) from error
         raise
@@ -70,7 +70,7 @@ def _full(driver: Driver, ledger: Ledger, needed: int | None, details: str) -> O
     causes = [tr("{device} has no memory left.").format(device=ledger.name)]
     if needed is not None:
         causes.append(tr("{needed:.2f} GiB were needed.").format(needed=needed / GIB))
-    known = _memory(driver)
+    known = driver.free_and_total()
     if known is not None:
         free, total = known
         ours = ledger.held - (needed or 0)  # which is entered already
@@ -85,10 +85,3 @@ def _full(driver: Driver, ledger: Ledger, needed: int | None, details: str) -> O
         tr("Close other programs that use it, lower the budget or choose a shorter context."),
         details,
     )
-
-
-def _memory(driver: Driver) -> tuple[int, int] | None:
-    try:
-        return driver.free_and_total()
-    except RuntimeError:  # a device in trouble may not tell
-        return None
