@@ -111,7 +111,7 @@ class Attention:
         for first in range(0, kv, step):
             some = slice(first, first + step)
             parts.append(
-                _attend(
+                attend(
                     self._products,
                     q[some],
                     (keys[: tile.chunks, some], values[: tile.chunks, some]),
@@ -128,7 +128,7 @@ class Attention:
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
-def _attend(
+def attend(
     products: Products,
     q: torch.Tensor,
     main: Pair,

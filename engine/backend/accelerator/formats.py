@@ -29,7 +29,7 @@ class Scratch:
         codes, bits: uint8, as many as there are numbers in a piece.
         places: int32 of the same number, for formats that look their numbers up.
         shifts: 0..7 as uint8.
-        tables: the numbers that codes stand for, by format.
+        iq4, mxfp4: fp32 [16], the numbers that these formats' codes stand for.
         powers: fp32 [256], half of the powers of two that MXFP4's scales stand for.
     """
 
@@ -81,16 +81,6 @@ class Form:
     def nbytes(self) -> int:
         """Of a block."""
         return sum(map(abs, self.parts))
-
-    def planes(self, rows: int, cols: int, device: torch.device) -> list[torch.Tensor]:
-        """Room on a device for a matrix."""
-        blocks = -(-cols // self.numbers)
-        return [
-            torch.empty(rows, blocks, 1, dtype=torch.float16, device=device)
-            if part < 0
-            else torch.empty(rows, blocks, part, dtype=torch.uint8, device=device)
-            for part in self.parts
-        ]
 
     def split(self, rows: NDArray[np.uint8]) -> list[torch.Tensor]:
         """Rows as they are stored, [rows, bytes of a row], by part, in the host's memory."""

@@ -69,7 +69,6 @@ class Frame:
         self._device_ints = torch.zeros(sum(sizes), dtype=torch.int32, device=device)
         self.hidden = torch.zeros(rows, width, device=device)
         self._host = [part.numpy() for part in torch.split(self._ints, sizes)]
-        self._driver = driver
         parts = torch.split(self._device_ints, sizes)
         self.tokens, self.positions, self.slots, self.wanted, self.base = parts[:5]
         self.tail = parts[5].view(rows, -1)
