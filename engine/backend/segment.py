@@ -53,7 +53,7 @@ class Readable(Weights, Protocol):
 
 @dataclass(slots=True)
 class SegmentOutput:
-    """What a segment hands on. Arrays are valid until the segment's next forward.
+    """What a segment hands on: C-contiguous arrays on the host, valid until its next forward.
 
     Attributes:
         hidden: fp32 [n, d]; after the final norm where the segment ends the model.

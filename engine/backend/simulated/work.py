@@ -43,28 +43,23 @@ class Work:
     head: tuple[Reads, ...]
     kv: tuple[tuple[int, int], ...]
 
-    def seconds(self, rows: int, logit_rows: int, tokens: int, speeds: DeviceSpeeds) -> float:
-        """Of one forward, without the call itself and without copies.
+    def products(self, rows: int, logit_rows: int, speeds: DeviceSpeeds) -> float:
+        """Seconds of a forward's products.
 
         Args:
             rows: new tokens.
             logit_rows: those whose logits are wanted.
-            tokens: of the sequence, the new ones included.
             speeds: of the device.
         """
-        return self.products(rows, logit_rows, speeds) + self.attention(rows, tokens, speeds)
-
-    def attention(self, rows: int, tokens: int, speeds: DeviceSpeeds) -> float:
-        """The part of it that goes with the length of the sequence."""
-        keys = sum(nbytes * min(window or tokens, tokens) for nbytes, window in self.kv)
-        return keys * speeds.attending.seconds_per_byte(rows)
-
-    def products(self, rows: int, logit_rows: int, speeds: DeviceSpeeds) -> float:
-        """The part of it that does not."""
         seconds = sum(read.seconds(rows, speeds) for read in self.blocks)
         if logit_rows:
             seconds += sum(read.seconds(logit_rows, speeds) for read in self.head)
         return seconds
+
+    def attention(self, rows: int, tokens: int, speeds: DeviceSpeeds) -> float:
+        """Seconds of its attention to a sequence of so many tokens, the new ones included."""
+        keys = sum(nbytes * min(window or tokens, tokens) for nbytes, window in self.kv)
+        return keys * speeds.attending.seconds_per_byte(rows)
 
     @property
     def kv_bytes(self) -> int:

@@ -76,16 +76,18 @@ def test_the_time_of_a_forward(speeds: DeviceSpeeds) -> None:
         head=(Reads("Q8_0", 3_400_000),),
         kv=((1024, 0), (1024, 100)),
     )
-    # one row, 500 tokens: all reads
+    # one row: all reads
     dense, expert = 18e6 / 9e9, 34e6 * 0.25 / 9e9
-    keys = (500 + 100) * 1024 / 9e9
-    assert work.seconds(1, 0, 500, speeds) == pytest.approx(dense + expert + keys)
-    assert work.seconds(1, 1, 500, speeds) == pytest.approx(dense + expert + keys + 3.4e6 / 9e9)
+    assert work.products(1, 0, speeds) == pytest.approx(dense + expert)
+    assert work.products(1, 1, speeds) == pytest.approx(dense + expert + 3.4e6 / 9e9)
     # 64 rows: all multiplies, and nearly all experts are read
-    dense, expert, head = 32e6 * 64 / 64e9, 32e6 * (1 - 0.75**64) * 64 / 64e9, 3.2e6 * 2 / 64e9
-    head = max(head, 3.4e6 / 9e9)
-    expected = dense + expert + head + keys
-    assert work.seconds(64, 2, 500, speeds) == pytest.approx(expected)
+    dense, expert = 32e6 * 64 / 64e9, 32e6 * (1 - 0.75**64) * 64 / 64e9
+    assert work.products(64, 2, speeds) == pytest.approx(dense + expert + 3.4e6 / 9e9)
+    # whatever the rows: one block sees all of the sequence, the other what its window shows
+    for rows in (1, 64):
+        for tokens, seen in ((60, 120), (500, 600)):
+            expected = seen * 1024 / 9e9
+            assert work.attention(rows, tokens, speeds) == pytest.approx(expected)
 
 
 def test_what_a_segment_reads() -> None:
