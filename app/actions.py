@@ -135,12 +135,12 @@ class WindowActions(QObject):
         self._window.sidebar.focus_list()
 
     def _stop(self) -> None:
-        search = self._window.sidebar.search
+        search, status = self._window.sidebar.search, self._services.bridge.status
         if self._services.session.live is not None:
             self._services.session.stop()
         elif search.text():
             search.clear()
-        elif self._services.bridge.status.phase is Phase.LOADING:
+        elif status.phase is Phase.LOADING or status.measuring:
             self._services.bridge.submit(Stop())
         else:
             self._window.chat.composer.field.setFocus()

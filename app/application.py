@@ -22,6 +22,7 @@ from app.instance import SingleInstance
 from app.library.choice import ModelChoice
 from app.logs import start_logging
 from app.main_window import MainWindow, Services
+from app.measuring import measure_once
 from app.moving import settle_data
 from app.opening import OpenHistory
 from app.paths import Paths
@@ -95,15 +96,19 @@ class Assembly:
         self.window.open_last()
         self.history.tell(self.window.chat.banners, lambda: self.house.start_anew(safe=False))
 
-    def start(self, bundled: Callable[[], Path]) -> None:
+    def start(self, bundled: Callable[[], Path], *, measure: bool = False) -> None:
         """Start the engine and load the model used last, or the one that `bundled` tells.
 
-        `bundled` is called in the engine's starting thread.
+        Args:
+            bundled: called in the engine's starting thread.
+            measure: have a machine measured that never was; in safe mode it is not.
         """
         mark = LoadMark(self.paths.load_mark)
         if mark.left_behind or safe_mode_asked():
             enter_safe_mode()
             self.window.chat.banners.show_notice(tr(CRASHED if mark.left_behind else ASKED_FOR))
+        elif measure:
+            measure_once(self.bridge)
         for answer in (PlanReady, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
         mark.set()
@@ -169,11 +174,13 @@ def run(
     factory: EngineFactory = real_engine,
     painted: Callable[[Assembly], None] | None = None,
     language: str = "",
+    *,
+    measure: bool = False,
 ) -> int:
     """Open the window and stay until it is closed; the exit code.
 
     `painted` is called once the window is on the screen and its engine has been told to start.
-    `language` is spoken instead of the one in the settings.
+    `language` is spoken instead of the one in the settings. `measure`: see `Assembly.start`.
     """
     application = make_application()
     settings = SettingsStore(paths.settings)
@@ -197,7 +204,7 @@ def run(
     assembly.window.show()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
     # Only now, with the first picture on the screen: what the engine imports takes a while.
-    QTimer.singleShot(0, assembly.window, lambda: assembly.start(_bundled_model))
+    QTimer.singleShot(0, assembly.window, lambda: assembly.start(_bundled_model, measure=measure))
     if painted is not None:
         _FirstPaint(assembly.window).painted.connect(lambda: painted(assembly))
     code = application.exec()

@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         return take_screenshots(options.screenshot, options.language)
     from app.application import run
 
-    return run(paths, language=options.language)
+    return run(paths, language=options.language, measure=True)
 
 
 def _parser() -> argparse.ArgumentParser:

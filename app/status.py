@@ -7,10 +7,13 @@ from enum import StrEnum
 
 from engine.commands import Command, Generate, Load, Mode, Stop, Unload
 from engine.events import (
+    Calibrated,
+    CalibrationProgress,
     Event,
     Failed,
     Finished,
     LoadProgress,
+    MachineFound,
     PlanReady,
     PlanSummary,
     PrefillProgress,
@@ -18,6 +21,7 @@ from engine.events import (
     Unloaded,
 )
 from engine.language import later, number, tr
+from engine.plan.machine import Machine
 
 _MODE_NAMES = {
     Mode.AUTO: later("Automatic"),
@@ -61,6 +65,10 @@ class EngineStatus:
     done: int = 0
     total: int = 0
     request_id: str | None = None
+    machine: Machine | None = None
+    """What the last load found here."""
+    measured: float | None = None
+    """How much of a calibration is done; None while none is under way."""
 
     @property
     def busy(self) -> bool:
@@ -70,6 +78,8 @@ class EngineStatus:
     def told(self, command: Command) -> EngineStatus:
         """The status once `command` has been sent."""
         match command:
+            case Load(after_answer=True) if self.busy:
+                return self
             case Load():
                 return replace(self, phase=Phase.LOADING, stage="", fraction=0.0)
             case Generate(request):
@@ -86,6 +96,12 @@ class EngineStatus:
         match event:
             case LoadProgress(stage=stage, fraction=fraction):
                 return replace(self, phase=Phase.LOADING, stage=stage, fraction=fraction)
+            case MachineFound(machine=machine):
+                return replace(self, machine=machine)
+            case CalibrationProgress(fraction=fraction):
+                return replace(self, measured=fraction)
+            case Calibrated():
+                return replace(self, measured=None)
             case PlanReady(model_name=name, plan=plan):
                 return replace(self, model_name=name, plan=plan).settled()
             case Unloaded():
@@ -112,6 +128,11 @@ class EngineStatus:
         return replace(self, phase=Phase.NO_MODEL if self.plan is None else Phase.READY)
 
     @property
+    def measuring(self) -> bool:
+        """Whether the engine is free, and uses the time to measure this PC."""
+        return self.phase is Phase.READY and self.measured is not None
+
+    @property
     def words(self) -> str:
         """The state in a few words."""
         match self.phase:
@@ -124,6 +145,9 @@ class EngineStatus:
             case Phase.LOADING:
                 stage = self.stage or tr("Loading the model")
                 return f"{stage} ({number(self.fraction, '.0%')})"
+            case Phase.READY if self.measured is not None:
+                done = number(self.measured, ".0%")
+                return tr("Measuring this PC ({done})").format(done=done)
             case Phase.READY:
                 return tr("Ready")
             case Phase.WAITING:
@@ -138,12 +162,27 @@ class EngineStatus:
 
     @property
     def plan_words(self) -> str:
-        """Mode and draft of the loaded model in a few words."""
+        """Mode, split and draft of the loaded model in a few words."""
         if self.plan is None:
             return ""
         mode, draft = tr(_MODE_NAMES[self.plan.mode]), self.plan.draft
         if self.plan.caveat:
             return tr("{mode} through the transformers library").format(mode=mode)
-        if not draft:
-            return tr("{mode} · no draft").format(mode=mode)
-        return tr("{mode} · draft: {draft}").format(mode=mode, draft=draft)
+        guessing = tr("draft: {draft}").format(draft=draft) if draft else tr("no draft")
+        return " · ".join(filter(None, (mode, self.split_words, guessing)))
+
+    @property
+    def split_words(self) -> str:
+        """How much of the model is on a graphics card; empty where that is nothing."""
+        plan = self.plan
+        if plan is None or not plan.layers_on_gpu:
+            return ""
+        simulated = self.machine is not None and any(
+            found.simulated for found in self.machine.accelerators
+        )
+        words = (
+            tr("{some} of {all} layers on a simulated accelerator")
+            if simulated
+            else tr("{some} of {all} layers on the GPU")
+        )
+        return words.format(some=number(plan.layers_on_gpu), all=number(plan.layers))

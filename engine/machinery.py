@@ -151,7 +151,7 @@ class Machinery:
     def _unless_lost(self, found: Accelerator) -> Accelerator:
         if found.device not in self._lost:
             return found
-        reason = tr("It stopped working; start Duotail again to use it.")
+        reason = tr("it stopped working; starting Duotail again may help")
         return replace(found, unusable=reason)
 
 

@@ -18,15 +18,13 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.examples import EXAMPLES
+from app.chat.machine_words import joined, machine_words
 from app.status import EngineStatus, Phase
 from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
-from engine.events import DeviceSample
-from engine.hardware.cores import available_cores
-from engine.language import listed, tr, tr_count
-from engine.units import memory
+from engine.language import tr
 
 _AROUND_EXAMPLES = 58
 
@@ -39,7 +37,6 @@ class Greeting(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._sample: DeviceSample | None = None
         self._status = EngineStatus()
         self._columns = 0
         self._mark = QLabel(self)
@@ -136,13 +133,6 @@ class Greeting(QWidget):
         self._title.setText(self._headline())
         self._line.setText(self._hardware())
 
-    def set_sample(self, sample: DeviceSample) -> None:
-        """Take in what the machine has."""
-        first = self._sample is None
-        self._sample = sample
-        if first:
-            self._line.setText(self._hardware())
-
     def _headline(self) -> str:
         match self._status.phase:
             case Phase.BROKEN:
@@ -162,24 +152,7 @@ class Greeting(QWidget):
             return tr("The message below says why, and what can be done.")
         if status.plan is None:
             return tr("Nothing can answer until a model is loaded.")
-        return f"{_draft_words(status)}\n{machine_words(self._sample)}"
-
-
-def machine_words(sample: DeviceSample | None) -> str:
-    """The hardware in one line."""
-    parts = [tr_count("{n} CPU core", "{n} CPU cores", available_cores())]
-    if sample is not None and sample.memory_total_bytes is not None:
-        parts.append(tr("{size} of memory").format(size=memory(sample.memory_total_bytes)))
-    gpu = sample.accelerator if sample is not None else None
-    if gpu is not None and gpu.memory_total is not None and not gpu.simulated:
-        parts.append(tr("a GPU with {size}").format(size=memory(gpu.memory_total)))
-    return tr("Found here: {hardware}.").format(hardware=_listed(parts))
-
-
-def _listed(parts: list[str]) -> str:
-    if len(parts) == 1:
-        return parts[0]
-    return tr("{some} and {last}").format(some=listed(parts[:-1]), last=parts[-1])
+        return f"{_draft_words(status)}\n{machine_words(status.machine)}"
 
 
 def _draft_words(status: EngineStatus) -> str:
@@ -188,12 +161,13 @@ def _draft_words(status: EngineStatus) -> str:
         return ""
     if plan.caveat:
         return plan.caveat
-    names = {"cpu": tr("the CPU"), "gpu": tr("the GPU")}
-    device = names.get(plan.target_device.lower(), plan.target_device)
+    device = tr("the CPU") if plan.target_device == "CPU" else plan.target_device
+    if 0 < plan.layers_on_gpu < plan.layers:
+        device = tr("the CPU, {split}").format(split=status.split_words)
     if not plan.draft:
         return tr("Runs on {device}, without a draft.").format(device=device)
     drafts = plan.draft.split(" + ")
     if len(drafts) == 1:
         return tr("Runs on {device}; {draft} guesses ahead.").format(device=device, draft=drafts[0])
     words = tr("Runs on {device}; {drafts} guess ahead.")
-    return words.format(device=device, drafts=_listed(drafts))
+    return words.format(device=device, drafts=joined(drafts))

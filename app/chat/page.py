@@ -42,7 +42,7 @@ from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
 from engine.commands import Stop
 from engine.errors import UserFixable
-from engine.events import DeviceSample, TokenSpan
+from engine.events import TokenSpan
 from engine.language import tr
 
 
@@ -103,7 +103,6 @@ class ChatPage(QWidget):
         self._connect_session()
         self._connect_widgets()
         bridge.status_changed.connect(self._show_status)
-        bridge.subscribe(DeviceSample, self.greeting.set_sample)
         settings.changed.connect(self._show_reading)
         self._show_reading(settings.value)
         self._show_status(bridge.status)

@@ -39,7 +39,7 @@ class StatusLine(QWidget):
     """Says in words what the engine does and what it runs."""
 
     cancel_asked = Signal()
-    """The load under way shall be called off."""
+    """The load or the measurement under way shall be called off."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -51,12 +51,11 @@ class StatusLine(QWidget):
         self.progress.setTextVisible(False)
         self.progress.setRange(0, _STEPS)
         self.progress.setFixedSize(120, 4)
-        self.progress.setAccessibleName(tr("Loading progress"))
+        self.progress.setAccessibleName(tr("Progress"))
         self.cancel_button = QToolButton(self)
         self.cancel_button.setText(tr("Cancel"))
         self.cancel_button.setProperty("look", "quiet")
-        self.cancel_button.setAccessibleName(tr("Cancel loading"))
-        self.cancel_button.setToolTip(with_keys(tr("Cancel loading"), "Esc"))
+        self._name_cancel(tr("Cancel loading"))
         self.cancel_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.cancel_button.clicked.connect(self.cancel_asked)
         keep_font(self.cancel_button, partial(sized, SMALL))
@@ -84,15 +83,21 @@ class StatusLine(QWidget):
         self._dot.role = _role(status.phase)
         self._dot.update()
         self._state.setText(status.words)
-        loading = status.phase is Phase.LOADING
-        self.progress.setVisible(loading)
-        self.progress.setValue(round(status.fraction * _STEPS))
-        self.cancel_button.setVisible(loading)
+        loading, measuring = status.phase is Phase.LOADING, status.measuring
+        fraction = (status.measured or 0.0) if measuring else status.fraction
+        self.progress.setVisible(loading or measuring)
+        self.progress.setValue(round(fraction * _STEPS))
+        self.cancel_button.setVisible(loading or measuring)
+        self._name_cancel(tr("Cancel measuring") if measuring else tr("Cancel loading"))
         parts = [status.model_name, status.plan_words] if status.plan else []
         self._model.setText(" · ".join(parts))
         if status.plan is not None:
             self.setToolTip("\n".join(status.plan.reasons))
         self.setAccessibleDescription(self.text)
+
+    def _name_cancel(self, words: str) -> None:
+        self.cancel_button.setAccessibleName(words)
+        self.cancel_button.setToolTip(with_keys(words, "Esc"))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Recolour the dot with the theme."""

@@ -19,6 +19,7 @@ from engine.events import (
     TextDelta,
     TokenSpan,
 )
+from engine.plan.machine import Host, Machine
 
 PLAN = PlanSummary(
     mode=Mode.CPU,
@@ -32,6 +33,7 @@ PLAN = PlanSummary(
     draft_bytes=2_000_000,
     kv_bytes=8_000_000,
 )
+MACHINE = Machine(Host(cores=8, memory_total=16 * 2**30, memory_available=11 * 2**30))
 MODEL_NAME = "Duotail 7M"
 Clock = Callable[[], float]
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.application import Assembly
 from app.paths import Paths
-from app.screenshots.script import MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
+from app.screenshots.script import MACHINE, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
 from app.theme.theme import Theme
 from engine.commands import Command, Count, Generate
 from engine.events import (
@@ -19,6 +19,7 @@ from engine.events import (
     Event,
     Finished,
     FinishReason,
+    MachineFound,
     PlanReady,
     PrefillProgress,
 )
@@ -65,7 +66,9 @@ class Stage:
 
     def ready(self) -> None:
         """A model is loaded and the machine is known."""
-        self.tell(sample(0.0, 3.0), PlanReady(perf_counter(), Path("model"), MODEL_NAME, PLAN))
+        found = MachineFound(perf_counter(), MACHINE)
+        plan = PlanReady(perf_counter(), Path("model"), MODEL_NAME, PLAN)
+        self.tell(sample(0.0, 3.0), found, plan)
 
     def stream(self, text: str, told: str = "", pace: Pace | None = None) -> None:
         """Write `text` round by round, behind what was `told` before."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -11,10 +12,14 @@ from pytestqt.qtbot import QtBot
 
 from app.bridge import EngineBridge, EngineLike
 from app.chat.composer.composer_state import composer_state
+from app.chat.machine_words import machine_words
+from app.measuring import measure_once
 from app.status import EngineStatus, Phase
-from engine.commands import Generate, Load, Stop
+from engine.commands import Calibrate, Generate, Load, Stop
 from engine.events import (
     AnswerStats,
+    Calibrated,
+    CalibrationProgress,
     DeviceSample,
     Event,
     Failed,
@@ -22,6 +27,7 @@ from engine.events import (
     FinishReason,
     Interval,
     LoadProgress,
+    MachineFound,
     Origin,
     PlanReady,
     PrefillProgress,
@@ -30,9 +36,12 @@ from engine.events import (
     TokenSpan,
     Unloaded,
 )
+from engine.plan.machine import Accelerator, Host, Machine
+from engine.plan.speeds import Speeds
 from engine.request import ChatRequest, Message, Role
 
 LOAD = Load(Path("model"))
+RESPLIT = Load(Path("model"), layers_on_gpu=2, after_answer=True)
 READY = PlanReady(0.0, Path("model"), "Duotail 7M", PLAN)
 GENERATE = Generate(ChatRequest("a", (Message(Role.USER, "Hi"),)))
 STATS = AnswerStats(0, 0, 0, 0, 0, 0, 0, (), (), None, None, None, 0.0)
@@ -215,6 +224,9 @@ def _after(*steps: object) -> EngineStatus:
         ((LOAD, READY, GENERATE, Stop("a"), _finished()), Phase.READY),
         ((LOAD, READY, GENERATE, Failed(0.0, "a", "c", "r"), _finished()), Phase.READY),
         ((LOAD, READY, GENERATE, LOAD, _finished()), Phase.LOADING),
+        ((LOAD, READY, GENERATE, TextDelta(0.0, "a", "x", ()), RESPLIT), Phase.WRITING),
+        ((LOAD, READY, GENERATE, RESPLIT, _finished(), LoadProgress(0.0, "x", 0)), Phase.LOADING),
+        ((LOAD, READY, RESPLIT), Phase.LOADING),
         ((LOAD, READY, Unloaded(0.0)), Phase.NO_MODEL),
         ((LOAD, READY, Stop(None)), Phase.READY),
     ],
@@ -223,6 +235,74 @@ def test_status_follows_commands_and_events(steps: tuple[object, ...], phase: Ph
     status = _after(*steps)
     assert status.phase is phase
     assert status.words
+
+
+def test_a_measurement_shows_while_nothing_else_goes_on() -> None:
+    measuring = _after(LOAD, READY, CalibrationProgress(0.0, "Reading", 0.25))
+    assert measuring.measuring
+    assert "Measuring this PC" in measuring.words
+    assert composer_state(measuring, answering=False).can_send
+    asked = measuring.told(GENERATE)
+    assert not asked.measuring
+    assert asked.phase is Phase.WAITING
+    for ended in (Calibrated(0.0, None), Calibrated(0.0, Speeds({}))):
+        assert not measuring.after(ended).measuring
+        assert measuring.after(ended).words == "Ready"
+
+
+@pytest.mark.parametrize(
+    ("layers", "simulated", "words"),
+    [
+        (0, False, ""),
+        (24, False, "24 of 36 layers on the GPU"),
+        (3, True, "3 of 36 layers on a simulated accelerator"),
+    ],
+)
+def test_the_split_is_told(layers: int, simulated: bool, words: str) -> None:
+    card = Accelerator("cuda:0", "Card", memory_total=8 << 30, simulated=simulated)
+    machine = Machine(Host(4, 16 << 30, 8 << 30), (card,))
+    plan = replace(PLAN, layers=36, layers_on_gpu=layers)
+    status = _after(LOAD, MachineFound(0.0, machine), replace(READY, plan=plan))
+    assert status.split_words == words
+    assert words in status.plan_words
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "words"),
+    [
+        ((), ["4 CPU cores and 16.0", "No graphics card was found."]),
+        ((Accelerator("cuda:0", "RTX 4060", memory_total=8 << 30),), ["16.0", "RTX 4060 with 8.0"]),
+        (
+            (Accelerator("", "RX 580", unusable="this torch is built for CPUs only"),),
+            ["4 CPU cores and", "RX 580 is not used: this torch is built for CPUs only."],
+        ),
+    ],
+)
+def test_what_was_found_is_told(accelerators: tuple[Accelerator, ...], words: list[str]) -> None:
+    told = machine_words(Machine(Host(4, 16 << 30, 8 << 30), accelerators))
+    assert all(each in told for each in words), told
+    assert ("No graphics card" in told) == (not accelerators)
+
+
+def test_a_machine_is_measured_once_if_it_never_was(qtbot: QtBot) -> None:
+    script = Script(plan=replace(PLAN, measured=False))
+    bridge = EngineBridge(lambda emit: FakeEngine(emit, script))
+    measure_once(bridge)
+    plans: list[PlanReady] = []
+    bridge.subscribe(PlanReady, plans.append)
+    bridge.start(lambda: LOAD)
+    bridge.submit(LOAD)
+    qtbot.waitUntil(lambda: len(plans) == 2)
+    bridge.close()
+    assert script.commands.count(Calibrate()) == 1
+    known = Script()
+    bridge = EngineBridge(lambda emit: FakeEngine(emit, known))
+    measure_once(bridge)
+    bridge.subscribe(PlanReady, plans.append)
+    bridge.start(lambda: LOAD)
+    qtbot.waitUntil(lambda: len(plans) == 3)
+    bridge.close()
+    assert Calibrate() not in known.commands
 
 
 @pytest.mark.parametrize("phase", list(Phase))

@@ -1,0 +1,44 @@
+"""What was found on this PC, in a line or two."""
+
+from __future__ import annotations
+
+from engine.hardware.cores import available_cores
+from engine.language import listed, tr, tr_count
+from engine.plan.machine import Accelerator, Machine
+from engine.units import memory
+
+
+def machine_words(machine: Machine | None) -> str:
+    """Processor, memory and graphics cards; why a card is not used."""
+    cores = available_cores() if machine is None else machine.host.cores
+    parts = [tr_count("{n} CPU core", "{n} CPU cores", cores)]
+    if machine is None:
+        return _found(parts)
+    parts.append(tr("{size} of memory").format(size=memory(machine.host.memory_total)))
+    parts += map(_card, machine.usable)
+    said = [_found(parts)]
+    if not machine.accelerators:
+        said.append(tr("No graphics card was found."))
+    said += [
+        tr("{name} is not used: {reason}.").format(name=card.name, reason=card.unusable)
+        for card in machine.accelerators
+        if card.unusable
+    ]
+    return "\n".join(said)
+
+
+def joined(parts: list[str]) -> str:
+    """“One, two and three”."""
+    if len(parts) == 1:
+        return parts[0]
+    return tr("{some} and {last}").format(some=listed(parts[:-1]), last=parts[-1])
+
+
+def _found(parts: list[str]) -> str:
+    return tr("Found here: {hardware}.").format(hardware=joined(parts))
+
+
+def _card(card: Accelerator) -> str:
+    """Of a simulated one the name says so."""
+    size = memory(card.memory_total or 0)
+    return tr("{name} with {size}").format(name=card.name, size=size)
