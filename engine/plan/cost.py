@@ -6,15 +6,14 @@ L + 1, has the head there as well. Hidden states cross the border as fp32, and l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.plan.footprint import Footprint, Part
+from engine.plan.footprint import Footprint, Numbers, Part
 from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed
-
-Numbers = NDArray[np.float64]
 
 DEEPEST = 10
 """Most tokens of a drafted chain."""
@@ -38,12 +37,12 @@ class Lane:
     returns_logits: bool = True
     """Whether logits come to the host; else tokens are drawn where they are."""
 
-    def to_device(self, nbytes: float) -> float:
-        """Seconds of a copy to it."""
+    def to_device(self, nbytes: Numbers) -> Numbers:
+        """Seconds of copies to it."""
         return self.link.latency_s + nbytes / self.link.to_bytes_per_s
 
-    def from_device(self, nbytes: float) -> float:
-        """Seconds of a copy from it."""
+    def from_device(self, nbytes: Numbers) -> Numbers:
+        """Seconds of copies from it."""
         return self.link.latency_s + nbytes / self.link.from_bytes_per_s
 
 
@@ -61,13 +60,6 @@ def slower(speeds: DeviceSpeeds, factor: float) -> DeviceSpeeds:
     )
 
 
-def part_seconds(part: Part, rows: int, speeds: DeviceSpeeds) -> float:
-    """Products with everything in a part that a forward over so many rows reads."""
-    return sum(
-        nbytes * speeds.product(kind).seconds_per_byte(rows) for kind, nbytes in part.read(rows)
-    )
-
-
 class Forwards:
     """Forwards of one model on the CPU, and where there is one on an accelerator.
 
@@ -76,39 +68,39 @@ class Forwards:
 
     def __init__(self, held: Footprint, cpu: DeviceSpeeds, lane: Lane | None, tokens: int) -> None:
         self._held, self._cpu, self._lane, self._tokens = held, cpu, lane, tokens
-        blocks = list(zip(held.blocks, held.windows, strict=True))
-        self._different = list(dict.fromkeys(blocks))  # a few, however many blocks
-        place = {block: index for index, block in enumerate(self._different)}
-        self._places = [place[block] for block in blocks]
 
-    def seconds(self, rows: int) -> Numbers:
-        """[cuts] of a forward over so many rows; without an accelerator the only cut is 0."""
-        held, cpu, lane = self._held, self._cpu, self._lane
+    def seconds(self, counts: Sequence[int]) -> Numbers:
+        """[counts, cuts] of forwards over so many rows; on a CPU alone the only cut is 0."""
+        held, lane, rows = self._held, self._lane, np.array(counts, dtype=np.float64)
         draws = rows * held.vocab * DRAW_S
-        on_cpu = self._upto(rows, cpu)
-        whole = on_cpu[-1] + part_seconds(held.head, rows, cpu) + cpu.forward_s + draws
+        cpu = _Products(self._cpu, counts)
+        on_cpu = self._upto(cpu)
+        whole = on_cpu[:, -1] + cpu.seconds(held.head) + self._cpu.forward_s + draws
         if lane is None:
-            return np.array([whole])
-        there = self._upto(rows, lane.speeds) + lane.speeds.forward_s
-        hidden = 4.0 * rows * held.hidden
-        cuts = there + lane.to_device(hidden) + lane.from_device(hidden) + (whole - on_cpu)
-        cuts[0] = whole
-        entry = lane.to_device(4.0 * rows if held.tied else hidden)
-        head = part_seconds(held.head, rows, lane.speeds)
-        logits = lane.from_device(4.0 * rows * held.vocab if lane.returns_logits else 4.0 * rows)
-        return np.append(cuts, there[-1] + entry + head + logits + draws)
+            return whole[:, None]
+        device = _Products(lane.speeds, counts)
+        there = self._upto(device) + lane.speeds.forward_s
+        hidden, ids = 4.0 * rows * held.hidden, 4.0 * rows
+        border = lane.to_device(hidden) + lane.from_device(hidden)
+        cuts = there + border[:, None] + (whole[:, None] - on_cpu)
+        cuts[:, 0] = whole
+        entry = lane.to_device(ids if held.tied else hidden)
+        logits = lane.from_device(ids * held.vocab if lane.returns_logits else ids)
+        last = there[:, -1] + entry + device.seconds(held.head) + logits + draws
+        return np.column_stack((cuts, last))
 
-    def _upto(self, rows: int, speeds: DeviceSpeeds) -> Numbers:
-        """[blocks + 1]: the first 0, 1, ... blocks on a device."""
+    def _upto(self, products: _Products) -> Numbers:
+        """[counts, blocks + 1]: the first 0, 1, ... blocks on a device."""
+        speeds, rows = products.speeds, products.rows
         own = speeds.block_s + speeds.row_s * (rows - 1)
-        attention = self._attention_seconds(rows, speeds)
-        parts = [
-            own
-            + min(window or self._tokens, self._tokens) * attention
-            + part_seconds(part, rows, speeds)
-            for part, window in self._different
+        different, places = _kinds_of_blocks(self._held)
+        attention = np.array([self._attention_seconds(int(count), speeds) for count in rows])
+        seconds = [
+            own + min(window or self._tokens, self._tokens) * attention + products.seconds(part)
+            for part, window in different
         ]
-        return np.cumsum([0.0, *(parts[place] for place in self._places)])
+        blocks = np.array(seconds)[places].T
+        return np.concatenate((np.zeros((len(rows), 1)), np.cumsum(blocks, axis=1)), axis=1)
 
     def _attention_seconds(self, rows: int, speeds: DeviceSpeeds) -> float:
         """Of all rows with the keys and values of one token in one block."""
@@ -117,3 +109,33 @@ class Forwards:
         seconds = held.kv_bytes_per_block * speeds.attending.seconds_per_byte(queries)
         busy = min(held.key_heads * -(-queries // _TOGETHER), speeds.threads)
         return seconds * max(min(speeds.threads, _USUAL_KEY_HEADS) / max(busy, 1), 1.0)
+
+
+class _Products:
+    """Seconds of products with parts, for forwards over several numbers of rows."""
+
+    def __init__(self, speeds: DeviceSpeeds, counts: Sequence[int]) -> None:
+        self.speeds, self.rows = speeds, np.array(counts, dtype=np.float64)
+        self._counts, self._known = counts, dict[str, Numbers]()
+
+    def seconds(self, part: Part) -> Numbers:
+        """[counts]: products with everything in a part that a forward reads."""
+        total = np.zeros(len(self._counts))
+        for kind, nbytes in part.read(self.rows):
+            total += nbytes * self._per_byte(kind)
+        return total
+
+    def _per_byte(self, kind: str) -> Numbers:
+        if kind not in self._known:
+            speed = self.speeds.product(kind)
+            self._known[kind] = np.array([speed.seconds_per_byte(rows) for rows in self._counts])
+        return self._known[kind]
+
+
+@lru_cache(maxsize=64)
+def _kinds_of_blocks(held: Footprint) -> tuple[list[tuple[Part, int]], list[int]]:
+    """The few blocks with their windows that are different, and which of them each block is."""
+    blocks = list(zip(held.blocks, held.windows, strict=True))
+    different = list(dict.fromkeys(blocks))
+    place = {block: index for index, block in enumerate(different)}
+    return different, [place[block] for block in blocks]

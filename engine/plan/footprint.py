@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.backend.accelerator.sizes import cache_bytes
 from engine.commands import WeightFormat
 from engine.language import later, tr
@@ -38,6 +41,8 @@ WORDS = {
 MAIN_SHARE = 0.05
 """Of a model's weights: a type that has less matters little to its speed."""
 
+Numbers = NDArray[np.float64]
+
 _LANES, _BLOCK, _CHUNK = 16, 32, 64
 _NO_BYTES: tuple[tuple[str, int], ...] = ()
 
@@ -61,17 +66,17 @@ class Part:
         """Bytes held."""
         return sum(count for _, count in (*self.dense, *self.experts))
 
-    def read(self, rows: int) -> Iterator[tuple[str, float]]:
-        """Types and bytes that a forward over so many rows reads, as rows choose at random."""
+    def read(self, rows: Numbers) -> Iterator[tuple[str, Numbers | int]]:
+        """Types and bytes that forwards over so many rows read, as rows choose at random."""
         yield from self.dense
         share = 1 - (1 - self.chosen) ** rows
         for kind, count in self.experts:
             yield kind, count * share
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Footprint:
-    """Memory of one model.
+    """Memory of one model; one is another than any other, so that what it comes to can be kept.
 
     Attributes:
         blocks: as many as there are; alike ones are equal.

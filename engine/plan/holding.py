@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from engine.plan.workspace import (
 )
 
 Bytes = NDArray[np.int64]
+
+_KEPT = 64
+"""Answers that are remembered: a slider asks for the same models again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ def together(first: Holding, second: Holding | None) -> Bytes:
     return first.own + second.own + np.maximum(first.shared, second.shared)
 
 
+@lru_cache(maxsize=_KEPT)
 def on_cpu(held: Footprint, context: int, *, alone: bool) -> Holding:
     """What of a target stays on the CPU; `alone`: there is nothing else, and so a single cut."""
     blocks, count = _cumulated(held), len(held.blocks)
@@ -80,6 +85,7 @@ def on_cpu(held: Footprint, context: int, *, alone: bool) -> Holding:
     return Holding.of(np.append(rest, 0 if held.tied else embedding), [*kv, 0], work)
 
 
+@lru_cache(maxsize=_KEPT)
 def on_accelerator(held: Footprint, context: int, found: Accelerator) -> Holding:
     """What of a target an accelerator holds."""
     blocks, count = _cumulated(held), len(held.blocks)
@@ -95,6 +101,7 @@ def on_accelerator(held: Footprint, context: int, found: Accelerator) -> Holding
     )
 
 
+@lru_cache(maxsize=_KEPT)
 def draft_on_cpu(held: Footprint, context: int) -> Holding:
     """What a draft holds on the CPU."""
     room = native_draft_room(held.config, context + MAX_TREE) if held.config else 0
@@ -102,6 +109,7 @@ def draft_on_cpu(held: Footprint, context: int) -> Holding:
     return Holding.of(weights, [held.kv_bytes(context, len(held.blocks))], [room])
 
 
+@lru_cache(maxsize=_KEPT)
 def draft_on_accelerator(held: Footprint, context: int, found: Accelerator) -> Holding:
     """What a draft holds on an accelerator; its embedding stays on the CPU where it is not tied."""
     whole = on_accelerator(held, context, found).at(-1)

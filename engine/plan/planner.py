@@ -15,6 +15,7 @@ from engine.plan.cost import Lane
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import Holding
 from engine.plan.machine import CPU, Accelerator, Machine
+from engine.plan.paces import Paces
 from engine.plan.plan import DeviceMemory, Plan, Share
 from engine.plan.reasons import Told, reasons
 from engine.plan.refusals import check_wish, does_not_fit
@@ -107,25 +108,28 @@ class Planning:
         return surveys[rates.index(max(rates))]
 
     def _surveyed(self, found: Accelerator | None) -> Survey:
-        host, wish = self._machine.host, self._wish
-        cpu, lane = self._device(CPU), None
-        if found is not None:
-            link = self._speeds.links.get(found.device) or self._assumed.links[found.device]
-            lane = Lane(self._device(found.device), link, returns_logits=not found.simulated)
+        host, wish, target = self._machine.host, self._wish, self._target
         budget = host.memory_available - host_reserve(host)
-        alone = wish.mode is Mode.PLAIN or bool(self._target.other_family)
+        alone = wish.mode is Mode.PLAIN or bool(target.other_family)
         drafts = [] if alone else self._drafts
-        context = context_for(budget, found, self._target, drafts, wish)
-        without = context_for(budget, found, self._target, [], wish)
+        paces = Paces(host, found, self._lane(found), self._device(CPU), target, drafts, wish)
+        context = context_for(budget, found, target, drafts, wish)
+        without = context_for(budget, found, target, [], wish)
         if not wish.forced and 2 * context < min(without, COMFORTABLE_CONTEXT):
             drafts, context = [], without  # a draft is not worth most of a short context
-        survey = Survey(host, found, lane, cpu, self._target, drafts, wish, context)
+        survey = Survey(host, found, paces, target, drafts, wish, context)
         best = survey.best(survey.limit)
         if context == without or (best is not None and best.way.draft is not None):
             return survey
         # Nobody drafts: the room for that is the conversation's.
-        longer = Survey(host, found, lane, cpu, self._target, drafts, wish, without)
+        longer = Survey(host, found, paces, target, drafts, wish, without)
         return longer if longer.possible else survey
+
+    def _lane(self, found: Accelerator | None) -> Lane | None:
+        if found is None:
+            return None
+        link = self._speeds.links.get(found.device) or self._assumed.links[found.device]
+        return Lane(self._device(found.device), link, returns_logits=not found.simulated)
 
     def _device(self, name: str) -> DeviceSpeeds:
         return self._speeds.devices.get(name) or self._assumed.devices[name]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from engine.plan.cost import DEEPEST, Numbers
+from engine.plan.cost import DEEPEST
+from engine.plan.footprint import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +23,16 @@ def expected_tokens(depth: int, acceptance: float) -> float:
     return sum(acceptance**accepted for accepted in range(depth + 1))
 
 
-def plain(verify: Sequence[Numbers]) -> Pace:
+def plain(verify: Numbers) -> Pace:
     """The target alone.
 
     Args:
-        verify: seconds of a target forward over 1, 2, ... rows for every cut.
+        verify: [rows, cuts], seconds of a target forward over 1, 2, ... rows.
     """
     return Pace(1 / verify[0], np.zeros_like(verify[0]))
 
 
-def serial(verify: Sequence[Numbers], draft: float, acceptance: float) -> Pace:
+def serial(verify: Numbers, draft: float, acceptance: float) -> Pace:
     """Draft a chain, then verify it; the depth that pays best.
 
     Args:
@@ -48,7 +48,7 @@ def serial(verify: Sequence[Numbers], draft: float, acceptance: float) -> Pace:
     return Pace(np.max(paces, axis=0), best + 1.0)
 
 
-def parallel(verify: Sequence[Numbers], draft: float, acceptance: float) -> Pace:
+def parallel(verify: Numbers, draft: float, acceptance: float) -> Pace:
     """Draft the next chain while the last one is verified, as DuoDecoding does with one sequence.
 
     A chain has as many tokens as are drafted during a verification. After a rejection a round goes
@@ -57,7 +57,7 @@ def parallel(verify: Sequence[Numbers], draft: float, acceptance: float) -> Pace
     """
     steps = verify[0] / draft
     depth = np.clip(np.floor(steps), 1, DEEPEST)
-    rows = [verify[int(chain)][cut] for cut, chain in enumerate(depth)]
+    rows = verify[depth.astype(np.int64), np.arange(len(depth))]
     round_s = np.maximum(rows, depth * draft)
     lost = acceptance**depth
     share = acceptance / (1 + acceptance - lost)

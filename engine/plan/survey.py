@@ -20,7 +20,6 @@ from engine.plan.budgets import (
     runtime_bytes,
     with_slack,
 )
-from engine.plan.cost import ROWS, Forwards, Lane, Numbers, slower
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import (
     NOTHING,
@@ -33,26 +32,10 @@ from engine.plan.holding import (
     together,
 )
 from engine.plan.machine import CPU, Accelerator, Host
-from engine.plan.speculation import Pace, parallel, plain, serial
-from engine.plan.speeds import DeviceSpeeds
+from engine.plan.paces import Paced, Paces, Way
 
-LOOKUP_ACCEPTANCE = 0.1
-"""Of tokens that the conversation itself proposes, over all kinds of answers."""
-LOOKUP_S = 5e-6
-CHEAP_BYTES = 64 << 20
-"""A draft of so many bytes is loaded anyway: what it brings is measured sooner than predicted."""
 KNEE = 0.95
 """Of the best speed, that the knee has to reach."""
-_PREFERRED = 1 + 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """Who drafts, where and when; `draft` None with a `draft_device` is lookup alone."""
-
-    draft: int | None
-    draft_device: str | None
-    parallel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,52 +68,47 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """What a way comes to for every cut."""
+    """What a way takes of the host's and of the device's memory, for every cut."""
 
-    way: Way
-    pace: Pace
-    rate: Numbers
+    paced: Paced
     ram: Bytes
     vram: Bytes
 
 
 class Survey:
-    """All ways of one target on the CPU, and on one accelerator if there is one.
+    """All ways of one target on the CPU, and on one accelerator if there is one, for a context.
 
     Args:
+        paces: how fast they are.
+        drafts: the models that may draft; where there are none, ways with drafts do not count.
         context: planned tokens.
-        limit: most bytes of host memory; what a unified or simulated accelerator holds is in it.
     """
 
     def __init__(
         self,
         host: Host,
         accelerator: Accelerator | None,
-        lane: Lane | None,
-        cpu: DeviceSpeeds,
+        paces: Paces,
         target: ModelFacts,
         drafts: Sequence[DraftFacts],
         wish: Wish,
         context: int,
     ) -> None:
-        self._host, self.accelerator, self._lane = host, accelerator, lane
-        self._target, self._drafts, self._wish = target, drafts, wish
+        self._host, self.accelerator, self._paces = host, accelerator, paces
+        self._drafts, self._wish = drafts, wish
         self.context = context
-        held = target.footprint
-        self._cpu = cpu
-        forwards = Forwards(held, cpu, lane, self._tokens)
-        self._verify = [forwards.seconds(rows) for rows in ROWS]
-        self.cpu_holding = on_cpu(held, context, alone=accelerator is None)
+        self.cpu_holding = on_cpu(target.footprint, context, alone=accelerator is None)
         self.device_holding = NOTHING
         if accelerator is not None:
-            self.device_holding = on_accelerator(held, context, accelerator)
-        self._found = [self._numbers(way) for way in self._ways()]
+            self.device_holding = on_accelerator(target.footprint, context, accelerator)
+        ways = [each for each in paces.found if drafts or each.way.draft is None]
+        self._found = [self._numbers(paced) for paced in ways]
         self._flatten()
 
     @property
     def cuts(self) -> int:
         """Ways to cut the target."""
-        return len(self._verify[0])
+        return len(self._paces.alone)
 
     def best(self, ceiling: int) -> Choice | None:
         """The fastest way within a ceiling; of equals the one that takes least."""
@@ -160,12 +138,12 @@ class Survey:
     def other(self, ceiling: int, wanted: Callable[[Way], bool]) -> Choice | None:
         """The fastest within a ceiling of only some ways."""
         fits = self._order[self._vram[self._order] <= ceiling]
-        chosen = [wanted(each.way) for each in self._found]
+        chosen = [wanted(each.paced.way) for each in self._found]
         return next((self._choice(int(at)) for at in fits if chosen[at // self.cuts]), None)
 
     def needed(self, way: Way) -> int:
         """Device memory of a way with the whole target on the accelerator."""
-        return next(int(each.vram[-1]) for each in self._found if each.way == way)
+        return next(int(each.vram[-1]) for each in self._found if each.paced.way == way)
 
     def other_on_device(self, ceiling: int) -> Choice | None:
         """The fastest within a ceiling in which the accelerator takes part."""
@@ -175,7 +153,8 @@ class Survey:
 
     def draft_share(self, choice: Choice) -> float:
         """Seconds of a drafted token, measured in verifications of one row."""
-        return self._draft_seconds(choice.way) * choice.plain_rate
+        found = next(each for each in self._paces.found if each.way == choice.way)
+        return found.draft_s * choice.plain_rate
 
     def draft_holding(self, way: Way) -> Holding | None:
         """What the way's draft holds, on its device."""
@@ -187,33 +166,12 @@ class Survey:
             return draft_on_cpu(model.footprint, context)
         return draft_on_accelerator(model.footprint, context, self.accelerator)
 
-    def _ways(self) -> list[Way]:
-        wish, alone = self._wish, self.accelerator is None
-        if wish.mode is Mode.PLAIN or self._target.other_family:
-            return [Way(None, None)]
-        ways = [Way(None, CPU if wish.lookup else None)]
-        if wish.forced and self._drafts:
-            ways = []
-        device = CPU if self.accelerator is None else self.accelerator.device
-        for index in range(len(self._drafts)):
-            ways.append(Way(index, CPU))
-            if not alone and wish.mode is not Mode.CPU:
-                ways.append(Way(index, device))
-            if not alone and wish.parallel and wish.mode in (Mode.AUTO, Mode.DUO):
-                ways.append(Way(index, CPU, parallel=True))
-        return ways
-
-    def _numbers(self, way: Way) -> _Numbers:
-        pace = self._pace(way)
-        forced = self._wish.forced or way.parallel
-        rate = pace.tokens_per_s if forced else np.maximum(pace.tokens_per_s, 1 / self._verify[0])
-        held = self.draft_holding(way)
-        if held is not None and held.weights[0] <= CHEAP_BYTES:
-            rate = rate * _PREFERRED
-        on_host = way.draft_device == CPU
+    def _numbers(self, paced: Paced) -> _Numbers:
+        way = paced.way
+        held, on_host = self.draft_holding(way), way.draft_device == CPU
         ram = together(self.cpu_holding, held if on_host else None) + self.left_behind(way)
         vram = together(self.device_holding, None if on_host else held)
-        return _Numbers(way, pace, rate, *self._with_software(ram, vram))
+        return _Numbers(paced, *self._with_software(ram, vram))
 
     def left_behind(self, way: Way) -> int:
         """Of a draft on an accelerator, what stays on the CPU: an embedding that is not tied."""
@@ -232,29 +190,6 @@ class Survey:
             ram = ram + vram
         return ram + used * (0 if found.simulated else TORCH_BYTES), vram
 
-    def _pace(self, way: Way) -> Pace:
-        verify = self._verify
-        if way.draft_device is None:
-            return plain(verify)
-        if way.draft is None:
-            return serial(verify, self._draft_seconds(way), LOOKUP_ACCEPTANCE)
-        loop = parallel if way.parallel else serial
-        return loop(verify, self._draft_seconds(way), self._drafts[way.draft].acceptance)
-
-    def _draft_seconds(self, way: Way) -> float:
-        """Of a drafted token."""
-        if way.draft is None:
-            return LOOKUP_S
-        held = self._drafts[way.draft].model.footprint
-        lane, cpu = None if way.draft_device == CPU else self._lane, self._cpu
-        if way.parallel and self.accelerator is not None and self.accelerator.simulated:
-            cpu = _without_a_core(self._host, cpu)
-        return float(Forwards(held, cpu, lane, self._tokens).seconds(1)[-1])
-
-    @property
-    def _tokens(self) -> int:
-        return min(self._wish.tokens, self.context)
-
     @property
     def _most_ram(self) -> int:
         return self._host.memory_available - host_reserve(self._host)
@@ -266,10 +201,10 @@ class Survey:
 
     def _flatten(self) -> None:
         """All ways and cuts in one row, and in `_order` those that fit, the best first."""
-        self._rate = np.concatenate([each.rate for each in self._found])
+        self._rate = np.concatenate([each.paced.rate for each in self._found])
         self._ram = np.concatenate([each.ram for each in self._found])
         self._vram = np.concatenate([each.vram for each in self._found])
-        self._wanted = np.concatenate([self._allowed(each.way) for each in self._found])
+        self._wanted = np.concatenate([self._allowed(each.paced.way) for each in self._found])
         fits = self._wanted & (self._ram <= self._most_ram) & (self._vram <= self.limit)
         order = np.lexsort((self._ram, self._vram, -self._rate, *self._asked()))
         self._order = order[fits[order]]
@@ -282,7 +217,9 @@ class Survey:
         """
         if self._wish.mode is not Mode.DOVETAIL or self.accelerator is None:
             return []
-        elsewhere = np.repeat([each.way.draft_device == CPU for each in self._found], self.cuts)
+        elsewhere = np.repeat(
+            [each.paced.way.draft_device == CPU for each in self._found], self.cuts
+        )
         cuts = np.tile(np.arange(self.cuts), len(self._found))
         return [-cuts, elsewhere] if self.accelerator.simulated else [elsewhere]
 
@@ -296,6 +233,8 @@ class Survey:
             allowed[1:] = False
         if wish.mode is Mode.DOVETAIL and way.draft_device == CPU:
             allowed[0] = False
+        if wish.mode is Mode.DOVETAIL and way.draft_device is None:
+            allowed[:] = False
         if way.parallel:
             allowed[:-1] = False
         elif wish.mode is Mode.DUO:
@@ -304,19 +243,14 @@ class Survey:
 
     def _choice(self, place: int) -> Choice:
         found, cut = self._found[place // self.cuts], place % self.cuts
+        pace = found.paced.pace
         return Choice(
-            way=found.way,
+            way=found.paced.way,
             cut=cut,
-            depth=int(found.pace.depth[cut]),
-            rate=float(found.rate[cut]),
-            drafting=float(found.pace.tokens_per_s[cut]),
-            plain_rate=float(1 / self._verify[0][cut]),
+            depth=int(pace.depth[cut]),
+            rate=float(found.paced.rate[cut]),
+            drafting=float(pace.tokens_per_s[cut]),
+            plain_rate=float(self._paces.alone[cut]),
             ram=int(found.ram[cut]),
             vram=int(found.vram[cut]),
         )
-
-
-def _without_a_core(host: Host, cpu: DeviceSpeeds) -> DeviceSpeeds:
-    """A simulated accelerator takes a core, as long as both compute at the same time."""
-    cores = cpu.threads or host.cores
-    return slower(cpu, cores / max(cores - 1, 1))

@@ -17,17 +17,18 @@ from engine.plan.planner import Planning, plan
 from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 gibibytes = st.floats(0, 160).map(lambda size: int(size * GIB))
+free_shares = st.floats(0, 1) | st.floats(0.7, 1)
 rates = st.floats(1e8, 4e12)
 
 
 @st.composite
 def machines(draw: st.DrawFn) -> Machine:
     total, memory = draw(gibibytes), draw(gibibytes)
-    host = Host(draw(st.integers(1, 128)), memory, int(memory * draw(st.floats(0, 1))))
-    kind = draw(st.sampled_from(["none", "card", "unified", "simulated", "unusable"]))
+    host = Host(draw(st.integers(1, 128)), memory, int(memory * draw(free_shares)))
+    kind = draw(st.sampled_from(["none", "unusable", "unified", "simulated", *["card"] * 4]))
     if kind == "none":
         return Machine(host)
-    vendor, free = draw(st.sampled_from(Vendor)), int(total * draw(st.floats(0, 1)))
+    vendor, free = draw(st.sampled_from(Vendor)), int(total * draw(free_shares))
     found = Accelerator(
         "cuda:0", "A card", vendor, total, free,
         unified=kind == "unified", simulated=kind == "simulated",
@@ -50,12 +51,12 @@ def speeds(draw: st.DrawFn) -> Speeds:
 
 wishes = st.builds(
     Wish,
-    st.sampled_from(Mode),
-    st.none() | st.integers(1, 8192),
+    st.sampled_from([*Mode, *[Mode.AUTO] * 4]),
+    st.sampled_from([None] * 3 + [1, 300, 8192]),
     lookup=st.booleans(),
     forced=st.booleans(),
     vram=st.none() | gibibytes,
-    layers_on_gpu=st.none() | st.integers(0, 40),
+    layers_on_gpu=st.sampled_from([None] * 8 + [0, 1, 7, 24]),
     parallel=st.booleans(),
 )
 targets = st.sampled_from(

@@ -10,7 +10,7 @@ import pytest
 from engine.plan.cost import DEEPEST
 from engine.plan.speculation import expected_tokens, parallel, plain, serial
 
-FLAT = [np.array([1.0])] * (DEEPEST + 1)
+FLAT = np.ones((DEEPEST + 1, 1))
 """Verification costs the same for all numbers of rows."""
 
 
@@ -57,7 +57,7 @@ def test_a_draft_that_is_as_slow_as_the_target_brings_nothing() -> None:
 
 def test_the_depth_is_that_of_the_best_rate() -> None:
     """Where rows cost something, chains are short."""
-    dear = [np.array([1 + 0.5 * row]) for row in range(DEEPEST + 1)]
+    dear = 1 + 0.5 * np.arange(DEEPEST + 1.0)[:, None]
     assert serial(dear, 0.05, 0.6).depth[0] == 1
     assert serial(FLAT, 0.01, 0.9).depth[0] == DEEPEST
     assert expected_tokens(2, 0.5) == 1.75
