@@ -34,6 +34,9 @@ MOST_QUERIES = ROWS[-1] * WIDE.heads // WIDE.kv_heads
 READING_S, MAKING_S, COMPUTING_S, KIND_S, LINK_S = 0.15, 0.08, 0.5, 0.3, 0.1
 """What the stages may take; making and computing for each type of weights."""
 
+LEAST_SHARE = 0.6
+"""Of the time to compute that is left where making weights took longer than planned."""
+
 MIB = 2**20
 BYTES = 96 * MIB
 """Of the weights of each type. They take turns, so that half a GiB is read before the same come
@@ -184,6 +187,8 @@ def _measure(
     subject: _Subject, device: Device, kinds: Sequence[str], course: Course
 ) -> DeviceSpeeds:
     """All of one device."""
+    planned = COMPUTING_S + len(kinds) * KIND_S
+    end = course.clock() + READING_S + len(kinds) * MAKING_S + planned
     read = _reading(subject, device, course)
     room = subject.room(BYTES if len(kinds) > 1 else BYTES_ALONE, len(kinds) + 1)
     first, *others = kinds
@@ -196,7 +201,7 @@ def _measure(
     telling = [(wide[first], 0), (wide[first], CONTEXT)]
     telling += [(deep, 0), (deep, CONTEXT), (shallow, 0)]
     stage = tr("Computing small models on {name}").format(name=subject.label)
-    course.begin(stage, COMPUTING_S + len(kinds) * KIND_S)
+    course.begin(stage, planned, max(end - course.clock(), planned * LEAST_SHARE))
     timings = Timings(course)
     timings.first([*telling, *((wide[kind], 0) for kind in others)], ROWS)
     timings.repeat()

@@ -55,12 +55,14 @@ class Course:
     _before_s: float = 0.0
     _stage: str = ""
     _stage_s: float = 0.0
+    _allowed_s: float = 0.0
     _began: float = 0.0
 
-    def begin(self, stage: str, seconds: float) -> None:
-        """The next stage, planned to take so long."""
+    def begin(self, stage: str, seconds: float, allowed: float | None = None) -> None:
+        """The next stage, planned to take so long; now it may take as long as is `allowed`."""
         self._before_s += self._stage_s
         self._stage, self._stage_s, self._began = stage, seconds, self.clock()
+        self._allowed_s = seconds if allowed is None else allowed
         self.check()
 
     def check(self) -> None:
@@ -71,13 +73,14 @@ class Course:
         """
         if self.cancelled():
             raise Cancelled
-        within = min(self.clock() - self._began, self._stage_s)
-        self.progress(self._stage, min((self._before_s + within) / self.total_s, 1.0))
+        within = min((self.clock() - self._began) / self._allowed_s, 1) if self._allowed_s else 0
+        done = self._before_s + within * self._stage_s
+        self.progress(self._stage, min(done / self.total_s, 1.0))
 
     @property
     def left(self) -> float:
         """Seconds of the stage."""
-        return self._began + self._stage_s - self.clock()
+        return self._began + self._allowed_s - self.clock()
 
     def seconds(self, work: Callable[[], None]) -> float:
         """How long `work` takes."""

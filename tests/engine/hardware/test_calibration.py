@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
-from scripted_device import Clock, Costs, ScriptedDevice
+from scripted_device import Clock, Costs, ScriptedDevice, ScriptedSegment
 
 from engine.errors import Cancelled, OutOfMemory
 from engine.hardware.calibration import calibrate as calibration
@@ -158,6 +158,20 @@ def test_progress_goes_from_nothing_to_all() -> None:
     stages = list(dict.fromkeys(stage for stage, _ in told))
     assert stages[0] == "Reading the memory of Scripted"
     assert stages[-1] == "Computing small models on Scripted"
+
+
+def test_slowly_made_weights_leave_less_time_to_compute() -> None:
+    clock = Clock()
+    device = _device(clock)
+    compiled = device.compile
+
+    def slowly(*arguments: object, **parts: bool) -> ScriptedSegment:
+        clock.now += 0.15
+        return compiled(*arguments, **parts)  # type: ignore[arg-type]
+
+    device.compile = slowly  # type: ignore[method-assign]
+    _check(_calibrated(device), device, 1e-3)
+    assert clock.now < 3.3
 
 
 def test_accelerators_are_measured_as_the_processor_is() -> None:
