@@ -9,15 +9,14 @@ from dataclasses import dataclass
 
 from engine.backend.accelerator import sizes as device_sizes
 from engine.backend.native.sizes import (
+    DEPTH,
+    WIDTH,
     drafting_bytes,
     drawing_bytes,
     segment_bytes,
     verifying_bytes,
 )
 from engine.model.config import ModelConfig
-
-DEPTH, WIDTH = 10, 4
-"""Of the largest tree that a draft grows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from engine.backend.ledger import Account
 from engine.backend.native.library import DraftingStruct, library, pointer, refusal
 from engine.backend.native.memory import reserve
 from engine.backend.native.sampling import SamplingStruct
-from engine.backend.native.sizes import PENDING
+from engine.backend.native.sizes import DEPTH, PENDING, WIDTH
 from engine.backend.segment import DraftedTree, Ranking, Script, TreeBudget
 
 PATIENCE = 0.1
@@ -75,11 +75,12 @@ class DraftCall:
         )
 
     def _room_to_work(self) -> int | None:
-        """Address of scratch memory for the call, however few tokens are pending this time."""
-        native, pending = self._struct, self._struct.pending
-        native.pending = max(pending, PENDING)
+        """Address of scratch memory for the call, however small it is this time."""
+        native = self._struct
+        own = native.pending, native.depth, native.width
+        native.pending, native.depth, native.width = map(max, own, (PENDING, DEPTH, WIDTH))
         needed = library().dt_draft_bytes(self._before[1], self._call)
-        native.pending = pending
+        native.pending, native.depth, native.width = own
         if self._scratch is None or needed > self._scratch.nbytes:
             self._scratch = None  # the old one goes first
             self._scratch = reserve(self._account, (needed,))

@@ -17,6 +17,8 @@ VERIFIED_ROWS = 32
 """Nodes of a tree for whose verification there is room from the first."""
 PENDING = 64
 """Committed tokens for which a draft has room from the first."""
+DEPTH, WIDTH = 10, 4
+"""Of the tree for which a draft has room from the first."""
 
 _PAGE, _BORDER = 4096, 64
 _LANES, _BLOCK, _CHUNK, _TILE_ROWS = 16, 32, 64, 16

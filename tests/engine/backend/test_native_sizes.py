@@ -16,7 +16,9 @@ from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeSegment
 from engine.backend.native.sizes import (
+    DEPTH,
     PENDING,
+    WIDTH,
     cache_bytes,
     drafting_bytes,
     drawing_bytes,
@@ -94,7 +96,7 @@ def test_drafts(depth: int, width: int) -> None:
     rotations = held(ledger, Purpose.WORKSPACE) - before
     segment.draft(cache, 0, 64, [1, 2, 3], ranking, budget)
     grown = held(ledger, Purpose.WORKSPACE) - before - rotations
-    assert grown == drafting_bytes(config, depth, width)
+    assert grown == drafting_bytes(config, max(depth, DEPTH), max(width, WIDTH))
 
 
 def test_verification() -> None:
