@@ -13,14 +13,14 @@ _GIGA = 1e9
 _ROWS = (1, 2, 4, 8, 16)
 
 _CORE_BYTES_PER_S = {
-    "amx_int8": 10 * _GIGA,
-    "avx512_vnni": 9 * _GIGA,
+    "amx_int8": 13 * _GIGA,
+    "avx512_vnni": 12 * _GIGA,
     "avx2": 6 * _GIGA,
     "asimd": 2 * _GIGA,
 }
 """Weights that a core gets through with one row, by the best instruction set that it has."""
 _PORTABLE_BYTES_PER_S = 0.5 * _GIGA
-_ROWS_COST = {"amx_int8": 0.03, "avx512_vnni": 0.05}
+_ROWS_COST = {"amx_int8": 0.06, "avx512_vnni": 0.07}
 """What a further row adds to a product with 4-bit weights, as a share of the first one's time."""
 _USUAL_ROWS_COST, _PORTABLE_ROWS_COST = 0.12, 0.9
 
@@ -65,7 +65,7 @@ def _processor(host: Host, unified: Accelerator | None) -> DeviceSpeeds:
         CPU,
         read_bytes_per_s=reading,
         products={"Q4_0": four, "Q4_K": four, "Q6_K": four, "Q8_0": eight, "BF16": floats},
-        forward_s=30e-6,
+        forward_s=70e-6,
         block_s=25e-6,
         row_s=5e-6,
         attention=_product(reading / 2, 0.05),
