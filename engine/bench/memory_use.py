@@ -35,8 +35,11 @@ class MemoryUse:
 
     @property
     def ledger_off(self) -> float | None:
-        """How far the ledger is from what the system counts, as a share of that."""
-        return None if self.measured is None else _share(self.touched, self.measured)
+        """How far the ledger is from what the system counts, as a share of that.
+
+        None where nobody tells, or nothing is held.
+        """
+        return _share(self.touched, self.measured) if self.measured and self.touched else None
 
 
 def memory_uses(

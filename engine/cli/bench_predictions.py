@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         acceptance=arguments.acceptance,
         prompt=arguments.context,
     )
-    known = known_machine(arguments.hardware, arguments.simulate_gpu)
+    known = known_machine(arguments.hardware, arguments.simulate_gpu, measured=True)
     cases = list(_cases(arguments))
     plans = planned(cases, known, wishes)
     outcomes = list(

@@ -56,6 +56,22 @@ def test_every_case_has_its_row(duotail: Duotail, hardware: Path) -> None:
             )
 
 
+def test_layers_lie_where_they_were_asked_for(duotail: Duotail, hardware: Path) -> None:
+    """Also on an accelerator, and memory there is as the ledger has it."""
+    ask = ("--shapes", "tied", "--modes", "cpu", "--layers-on-gpu", "1,all")
+    done = duotail(*QUICK, *ask, "--simulate-gpu", "1", "--hardware", hardware, "--json")
+    assert (done.code, done.err) == (0, "")
+    rows = done.json["rows"]
+    assert [row["plan"]["layers_on_gpu"] for row in rows] == [0, 1, 2]
+    assert [len(row["speeds"]) for row in rows] == [2, 2, 2]  # plain, and drafting
+    assert [list(row["memory"]) for row in rows] == [
+        ["cpu"], ["cpu", "simulated:0"], ["cpu", "simulated:0"]
+    ]  # fmt: skip
+    errors = [use["error"] for row in rows for use in row["memory"].values()]
+    assert max(map(abs, errors)) == done.json["most_memory_error"]
+    assert max(map(abs, errors)) < 0.1  # some megabytes of scratch, of a very small model
+
+
 def test_a_table_for_people(duotail: Duotail, hardware: Path) -> None:
     table = duotail(*QUICK, "--shapes", "small", "--hardware", hardware).out
     assert "small" in table

@@ -54,7 +54,7 @@ def test_memory_is_what_is_held(duotail: Duotail) -> None:
     assert memory["ledger"]["target"] == memory["predicted"]["target"] == held
     assert memory["ledger"]["draft"] == memory["predicted"]["draft"] > 0
     assert memory["ledger"]["total"] >= memory["touched"] > held
-    assert memory["predicted"]["kv"] == pytest.approx(memory["ledger"]["kv"], rel=0.2)
+    assert memory["predicted"]["total"] == pytest.approx(memory["ledger"]["total"], rel=0.05)
     assert list(report["depths"]) == ["2"]
     assert report["auto"]["plain_share"] < 0.2  # cpu is forced
 
@@ -64,6 +64,18 @@ def test_plain_drafts_nothing(duotail: Duotail) -> None:
     assert (report["speedup"], report["auto"], report["depths"]) == (1, None, {})
     assert report["tokens_per_s"] == report["plain_tokens_per_s"] > 0
     assert report["t_draft_ms"] is report["c"] is report["attainable"] is None
+
+
+def test_what_lies_on_an_accelerator(duotail: Duotail) -> None:
+    gpu = ("--simulate-gpu", "1", "--layers-on-gpu", "1", "--mode", "dovetail", "--depth", "2")
+    report = duotail(*QUICK, *gpu, "--json").json
+    assert report["plan"]["mode"] == "dovetail"
+    assert report["plan"]["layers_on_gpu"] == 1
+    assert report["exact"] is True
+    assert report["predicted_tokens_per_s"] > 0
+    there = report["memory"]["simulated:0"]
+    assert there["predicted"]["total"] == pytest.approx(there["ledger"]["total"], rel=0.05)
+    assert there["ledger"]["target"] > 0
 
 
 def test_a_table_for_people(duotail: Duotail) -> None:
@@ -120,6 +132,8 @@ def test_a_peer_that_is_not_there(duotail: Duotail, monkeypatch: pytest.MonkeyPa
         (("--shape", "small", "--acceptance", "1.5"), 2),
         (("--shape", "small", "--acceptance", "high"), 2),
         (("--shape", "small", "--mode", "duo"), 3),
+        (("--shape", "small", "--mode", "duo", "--simulate-gpu", "1"), 3),
+        (("--shape", "small", "--mode", "dovetail", "--hardware", "none.json"), 2),
         ((), 2),
     ],
 )
