@@ -20,6 +20,8 @@ REGION = 128 << 20
 
 _BORDER = 64
 _HUGE_PAGE = 2 << 20
+_LARGE = 2 * _HUGE_PAGE
+"""Working memory from this size on lies in large pages: products write many rows of it at once."""
 
 
 class Arena:
@@ -78,12 +80,23 @@ def reserve(
     count = prod(shape)
     nbytes = count * np.dtype(dtype).itemsize
     size = max(nbytes + -nbytes % PAGE, PAGE)
-    entry = account.take(Purpose.WORKSPACE, size, touched)
+    large = size >= _LARGE
+
+    def exists() -> int:
+        """In whole pages."""
+        if touched is None:
+            return size
+        nbytes = touched()
+        return min(nbytes + -nbytes % (_HUGE_PAGE if large else PAGE), size)
+
+    entry = account.take(Purpose.WORKSPACE, size, exists)
     try:
         region = _from_system(size)
     except MemoryError:
         entry.release()
         raise
+    if large:
+        _in_large_pages(region)
     entry.lasts_as_long_as(region)
     return np.frombuffer(region, dtype=dtype, count=count).reshape(shape)
 
@@ -104,10 +117,14 @@ def _from_system(size: int) -> mmap.mmap:
 
 def _new_region(count: int) -> mmap.mmap:
     region = _from_system(max(REGION, count + -count % _HUGE_PAGE))
+    _in_large_pages(region)
+    return region
+
+
+def _in_large_pages(region: mmap.mmap) -> None:
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a kernel without large pages
             region.madvise(mmap.MADV_HUGEPAGE)
-    return region
 
 
 UNPLANNED = Arena()
