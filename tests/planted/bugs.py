@@ -254,6 +254,20 @@ def drafts_take_no_memory() -> None:
     survey.together = lambda first, _second: honest(first, None)
 
 
+def failed_loads_keep_what_they_had() -> None:
+    """The error that is told holds the frames, and the frames what was loaded so far."""
+    from engine import service
+
+    def failed(error: BaseException, *arguments: Any, **more: Any) -> Any:
+        kept.append(error)
+        return honest(error, *arguments, **more)
+
+    kept: list[BaseException] = []
+    honest = service.failed
+    _everywhere("engine.service", "failed", failed)
+    _everywhere("engine.loading", "clear_frames", lambda _: None)
+
+
 def ledger_omission() -> None:
     """Keys and values are taken without being entered: no budget stops them."""
     from engine.backend.ledger import Account, Ledger, Purpose
@@ -520,6 +534,7 @@ BUGS: dict[str, Bug] = {
         Bug(keys_moved_in_one_segment_only, (_DECODE + "test_split_exactness.py",)),
         Bug(mapped_memory_counted_twice, ("tests/engine/test_loading.py",)),
         Bug(drafts_take_no_memory, ("tests/engine/plan/test_machines.py",)),
+        Bug(failed_loads_keep_what_they_had, ("tests/engine/test_accelerated.py",)),
         Bug(ledger_omission, ("tests/engine/backend/test_held_memory.py",)),
         Bug(siblings_seen_on_an_accelerator, (_ACCELERATOR + "one_arithmetic.py",)),
         Bug(context_not_entered_on_an_accelerator, (_ACCELERATOR + "device.py",)),
