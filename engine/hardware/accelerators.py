@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from engine.hardware.nvml import NvmlFacts
 from engine.hardware.pci_gpus import PciGpu
 from engine.hardware.torch_build import TorchBuild
-from engine.hardware.torch_devices import TorchDevice, TorchSight, plain_uuid
+from engine.hardware.torch_devices import SeenByTorch, TorchSight, plain_uuid
 from engine.language import tr
 from engine.plan.machine import Accelerator, Missing, Vendor
 
@@ -68,7 +68,7 @@ def combine(seen: Seen) -> tuple[Accelerator, ...]:
     """All of them: NVIDIA's first, then in the order of the bus; each once."""
     devices = list(seen.torch.devices) if seen.torch else []
     found: list[Accelerator] = []
-    matched: list[TorchDevice] = []
+    matched: list[SeenByTorch] = []
     for facts in seen.nvidia:
         device = _by_identity(devices, facts.uuid, facts.bus)
         matched += [device] if device else []
@@ -85,7 +85,7 @@ def combine(seen: Seen) -> tuple[Accelerator, ...]:
     return (*found, *alone)
 
 
-def _by_identity(devices: list[TorchDevice], uuid: str, bus: str) -> TorchDevice | None:
+def _by_identity(devices: list[SeenByTorch], uuid: str, bus: str) -> SeenByTorch | None:
     number = plain_uuid(uuid)
     for device in devices:
         if number and device.uuid == number:
@@ -97,7 +97,7 @@ def _by_identity(devices: list[TorchDevice], uuid: str, bus: str) -> TorchDevice
     return None
 
 
-def _by_order(devices: list[TorchDevice], gpu: PciGpu) -> TorchDevice | None:
+def _by_order(devices: list[SeenByTorch], gpu: PciGpu) -> SeenByTorch | None:
     """The first that could be it, of those whose address torch does not tell."""
     own = [one for one in devices if one.vendor is gpu.vendor and not one.bus]
     if not gpu.total:
@@ -107,7 +107,7 @@ def _by_order(devices: list[TorchDevice], gpu: PciGpu) -> TorchDevice | None:
     return next(iter(alike), None) or next((one for one in own if one.integrated), None)
 
 
-def _of_nvidia(seen: Seen, facts: NvmlFacts, device: TorchDevice | None) -> Accelerator:
+def _of_nvidia(seen: Seen, facts: NvmlFacts, device: SeenByTorch | None) -> Accelerator:
     """With what the driver says; torch alone knows memory that is the host's."""
     capability = "{}.{}".format(*facts.capability) if facts.capability else ""
     ours = facts.ours if facts.ours is not None else device.ours if device else 0
@@ -137,7 +137,7 @@ def _of_nvidia(seen: Seen, facts: NvmlFacts, device: TorchDevice | None) -> Acce
     )
 
 
-def _of_bus(seen: Seen, gpu: PciGpu, device: TorchDevice | None) -> Accelerator:
+def _of_bus(seen: Seen, gpu: PciGpu, device: SeenByTorch | None) -> Accelerator:
     """A card that the system lists, with torch's facts where torch lists it too."""
     plain = Accelerator(
         device="",
@@ -175,12 +175,14 @@ def _of_bus(seen: Seen, gpu: PciGpu, device: TorchDevice | None) -> Accelerator:
     return replace(described, missing=_gaps(described))
 
 
-def _of_torch(seen: Seen, device: TorchDevice) -> Accelerator:
+def _of_torch(seen: Seen, device: SeenByTorch) -> Accelerator:
     """A device that torch alone knows: Apple's, and systems that list nothing."""
     free = device.free + device.ours if device.free is not None else None
     name = device.name
     if device.vendor is Vendor.APPLE:
-        name = tr("GPU of {processor}").format(processor=seen.apple) if seen.apple else "Apple GPU"
+        name = (
+            tr("GPU of {processor}").format(processor=seen.apple) if seen.apple else tr("Apple GPU")
+        )
     described = Accelerator(
         device=device.device,
         name=name or _unnamed(device.vendor),
@@ -197,7 +199,7 @@ def _of_torch(seen: Seen, device: TorchDevice) -> Accelerator:
     return replace(described, missing=_gaps(described))
 
 
-def _of_pool(seen: Seen, device: TorchDevice) -> int | None:
+def _of_pool(seen: Seen, device: SeenByTorch) -> int | None:
     """What of the host's memory an accelerator that works in it could hold."""
     if seen.host_available is None:
         return None
@@ -237,11 +239,11 @@ def why_not(seen: Seen, vendor: Vendor) -> str:
     """Why torch lists no device that the driver runs well, in plain words."""
     build = seen.build
     if build is None:
-        return tr("torch is not installed")
+        return tr("PyTorch is not installed")
     if build.vendor is None:
-        return tr("this torch is built for CPUs only")
+        return tr("the PyTorch installed here computes on CPUs only")
     if build.vendor is not vendor:
-        return tr("this torch is built for accelerators of {vendor}").format(
+        return tr("the PyTorch installed here is built for accelerators of {vendor}").format(
             vendor=_MAKERS[build.vendor]
         )
     for variable in _HIDING.get(vendor, ()):
@@ -252,9 +254,9 @@ def why_not(seen: Seen, vendor: Vendor) -> str:
     needs = build.cuda.partition(".")[0]
     if vendor is Vendor.NVIDIA and seen.cuda and needs.isdecimal() and seen.cuda[0] < int(needs):
         return tr(
-            "its driver {driver} is older than this torch needs: it serves CUDA {has}, "
-            "torch is built for {needs}"
+            "its driver {driver} is older than the PyTorch installed here needs: it serves CUDA "
+            "{has}, PyTorch is built for {needs}"
         ).format(driver=seen.driver, has="{}.{}".format(*seen.cuda), needs=build.cuda)
     if seen.torch is not None and seen.torch.complaint:
-        return tr("torch cannot use it: {words}").format(words=seen.torch.complaint)
-    return tr("torch does not find it")
+        return tr("PyTorch cannot use it: {words}").format(words=seen.torch.complaint)
+    return tr("PyTorch does not find it")

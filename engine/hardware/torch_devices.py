@@ -14,7 +14,7 @@ from engine.plan.machine import Vendor
 
 
 @dataclass(frozen=True, slots=True)
-class TorchDevice:
+class SeenByTorch:
     """One that torch lists; bytes.
 
     Attributes:
@@ -47,7 +47,7 @@ class TorchDevice:
 class TorchSight:
     """What torch lists, and its own words where it found trouble."""
 
-    devices: tuple[TorchDevice, ...] = ()
+    devices: tuple[SeenByTorch, ...] = ()
     complaint: str = ""
 
 
@@ -55,7 +55,7 @@ def look(torch: ModuleType) -> TorchSight:
     """Ask torch, imported by the caller; some 100 ms the first time (drivers start)."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        devices: list[TorchDevice] = []
+        devices: list[SeenByTorch] = []
         complaint = ""
         for find in (_cuda, _xpu, _mps):
             try:
@@ -80,7 +80,7 @@ def held_by_torch(torch: ModuleType, device: str) -> int | None:
         return None
 
 
-def _cuda(torch: ModuleType) -> Iterable[TorchDevice]:
+def _cuda(torch: ModuleType) -> Iterable[SeenByTorch]:
     """NVIDIA's, and AMD's under the same names."""
     if not torch.cuda.is_available():
         return
@@ -94,7 +94,7 @@ def _cuda(torch: ModuleType) -> Iterable[TorchDevice]:
         else:
             architecture = f"{facts.major}.{facts.minor}"
             unusable = not_built_for((facts.major, facts.minor), built_for)
-        yield TorchDevice(
+        yield SeenByTorch(
             device=f"cuda:{index}",
             name=facts.name,
             vendor=Vendor.AMD if amd else Vendor.NVIDIA,
@@ -108,13 +108,13 @@ def _cuda(torch: ModuleType) -> Iterable[TorchDevice]:
         )
 
 
-def _xpu(torch: ModuleType) -> Iterable[TorchDevice]:
+def _xpu(torch: ModuleType) -> Iterable[SeenByTorch]:
     """Intel's."""
     if not hasattr(torch, "xpu") or not torch.xpu.is_available():
         return
     for index in range(torch.xpu.device_count()):
         facts = torch.xpu.get_device_properties(index)
-        yield TorchDevice(
+        yield SeenByTorch(
             device=f"xpu:{index}",
             name=facts.name,
             vendor=Vendor.INTEL,
@@ -135,10 +135,10 @@ def _free_on_xpu(torch: ModuleType, index: int) -> int | None:
         return None
 
 
-def _mps(torch: ModuleType) -> Iterable[TorchDevice]:
+def _mps(torch: ModuleType) -> Iterable[SeenByTorch]:
     """Apple's: one pool for processor and graphics."""
     if torch.backends.mps.is_available():
-        yield TorchDevice(
+        yield SeenByTorch(
             device="mps",
             name="",
             vendor=Vendor.APPLE,
@@ -169,9 +169,12 @@ def not_built_for(capability: tuple[int, int], built_for: list[str]) -> str:
     own, first = "{}.{}".format(*capability), "{}.{}".format(*min(machine + portable))
     if capability < min(machine + portable):
         return tr(
-            "its compute capability {own} is older than this torch supports ({first} and later)"
+            "its compute capability {own} is older than the PyTorch installed here supports "
+            "({first} and later)"
         ).format(own=own, first=first)
-    return tr("its compute capability {own} is newer than this torch supports").format(own=own)
+    return tr(
+        "its compute capability {own} is newer than the PyTorch installed here supports"
+    ).format(own=own)
 
 
 def plain_uuid(uuid: str) -> str:
@@ -185,7 +188,9 @@ def _not_built_for_amd(architecture: str, built_for: list[str]) -> str:
     generic = any("generic" in entry for entry in known)
     if not architecture or not known or generic or architecture in known:
         return ""
-    return tr("this torch has no kernels for its architecture, {own}").format(own=architecture)
+    return tr("the PyTorch installed here has no kernels for its architecture, {own}").format(
+        own=architecture
+    )
 
 
 def _bus(facts: Any) -> str:  # noqa: ANN401

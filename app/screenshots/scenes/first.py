@@ -45,7 +45,11 @@ def _on_accelerators(stage: Stage, shoot: Shoot) -> None:
         "simulated:0", "Simulated accelerator", memory_total=4 * 2**30, simulated=True
     )
     real = Accelerator("cuda:0", "NVIDIA GeForce RTX 4060 Laptop", memory_total=8 * 2**30)
-    old = Accelerator("", "AMD Radeon RX 580", unusable="this torch is built for CPUs only")
+    old = Accelerator(
+        "",
+        "AMD Radeon RX 580",
+        unusable="the PyTorch installed here is built for accelerators of NVIDIA",
+    )
     for found, layers in (((simulated,), 3), ((real, old), _LAYERS), ((old,), 0)):
         devices = [found[0].name] if layers else []
         devices += ["CPU"] if layers < _LAYERS else []

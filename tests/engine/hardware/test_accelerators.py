@@ -138,7 +138,7 @@ def test_all_are_hidden(
 def test_a_torch_for_cpus_is_not_even_imported(case: Case, nvml: FakeNvml) -> None:
     nvml.records(LAPTOP)
     nvidia, intel = case.probe(CPU_ONLY, INTEL_OWN, GEFORCE, NOT_FOR_COMPUTING)
-    assert nvidia.unusable == intel.unusable == "this torch is built for CPUs only"
+    assert nvidia.unusable == intel.unusable == "the PyTorch installed here computes on CPUs only"
     assert (nvidia.memory_total, nvidia.memory_free) == (4 * GIB, 4 * GIB - 1000)
     assert (intel.vendor, intel.unified, intel.memory_total) == (Vendor.INTEL, True, None)
     assert [entry.fact for entry in intel.missing] == ["memory_total"]
@@ -147,7 +147,7 @@ def test_a_torch_for_cpus_is_not_even_imported(case: Case, nvml: FakeNvml) -> No
 
 def test_no_torch_at_all(case: Case, nvml: FakeNvml) -> None:
     nvml.records(LAPTOP)
-    assert [found.unusable for found in case.probe(None)] == ["torch is not installed"]
+    assert [found.unusable for found in case.probe(None)] == ["PyTorch is not installed"]
 
 
 def test_a_driver_too_old_for_this_torch(case: Case, nvml: FakeNvml) -> None:
@@ -155,8 +155,8 @@ def test_a_driver_too_old_for_this_torch(case: Case, nvml: FakeNvml) -> None:
     torch = torch_with(warning="The NVIDIA driver on your system is too old")
     (found,) = case.probe(TorchBuild("2.13.0+cu130", cuda="13.0"), GEFORCE, torch=torch)
     assert found.unusable == (
-        "its driver 535.54.03 is older than this torch needs: it serves CUDA 12.2, "
-        "torch is built for 13.0"
+        "its driver 535.54.03 is older than the PyTorch installed here needs: it serves CUDA 12.2, "
+        "PyTorch is built for 13.0"
     )
     assert not found.device
 
@@ -168,7 +168,7 @@ def test_a_card_too_old_for_this_torch(case: Case, nvml: FakeNvml) -> None:
         built_for="sm_50 sm_90",
     )
     (found,) = case.probe(CUDA, torch=torch)
-    assert "3.5 is older than this torch supports (5.0 and later)" in found.unusable
+    assert "3.5 is older than the PyTorch installed here supports (5.0 and later)" in found.unusable
 
 
 def test_parts_of_a_divided_card(case: Case, nvml: FakeNvml) -> None:
@@ -238,7 +238,9 @@ def test_a_card_of_amd_beside_the_processors_own(case: Case) -> None:
     assert first.link == PcieLink(4, 16, 4, 16)
     assert (second.device, second.unified) == ("cuda:0", True)
     assert (second.memory_total, second.memory_free) == (15 * GIB, 9 * GIB)
-    assert second.unusable == "this torch has no kernels for its architecture, gfx1036"
+    assert (
+        second.unusable == "the PyTorch installed here has no kernels for its architecture, gfx1036"
+    )
 
 
 @pytest.mark.usefixtures("no_nvml")
@@ -257,7 +259,7 @@ def test_cards_of_intel(case: Case) -> None:
 @pytest.mark.usefixtures("no_nvml")
 def test_a_torch_for_another_maker(case: Case) -> None:
     (found,) = case.probe(CUDA, RX_7900, {"usr/share/hwdata/pci.ids": NAMES})
-    assert found.unusable == "this torch is built for accelerators of NVIDIA"
+    assert found.unusable == "the PyTorch installed here is built for accelerators of NVIDIA"
     assert found.name == "Radeon RX 7900 XT/7900 XTX"
     assert (found.memory_total, found.memory_free) == (24 * GIB, 18 * GIB)
     assert not case.imported
@@ -284,4 +286,6 @@ def test_a_broken_torch(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "torch_build", lambda: XPU)
     monkeypatch.setattr(probe.importlib, "import_module", broken)
     (found,) = probe.probe_accelerators()
-    assert found.unusable == "torch cannot use it: libcudart.so.13: cannot open shared object file"
+    assert (
+        found.unusable == "PyTorch cannot use it: libcudart.so.13: cannot open shared object file"
+    )

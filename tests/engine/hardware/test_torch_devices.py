@@ -88,7 +88,9 @@ def test_devices_of_nvidia() -> None:
     assert (first.device, first.uuid, first.bus, first.ours) == ("cuda:0", uuid, "", 7)
     assert (first.architecture, first.unusable) == ("8.9", "")
     assert (second.device, second.uuid, second.bus) == ("cuda:1", "", "0000:41:00.0")
-    assert "6.1 is older than this torch supports (7.5 and later)" in second.unusable
+    assert (
+        "6.1 is older than the PyTorch installed here supports (7.5 and later)" in second.unusable
+    )
 
 
 def test_devices_of_amd() -> None:
@@ -98,7 +100,9 @@ def test_devices_of_amd() -> None:
     ]
     first, second = look(torch_with(cuda=cards, hip="6.4", built_for="gfx1030 gfx1100")).devices
     assert (first.vendor, first.architecture, first.unusable) == (Vendor.AMD, "gfx1100", "")
-    assert second.unusable == "this torch has no kernels for its architecture, gfx1031"
+    assert (
+        second.unusable == "the PyTorch installed here has no kernels for its architecture, gfx1031"
+    )
 
 
 def test_devices_of_intel_and_apple() -> None:
@@ -130,7 +134,11 @@ def test_trouble_is_told_and_kept_from_the_rest() -> None:
     [
         ((8, 9), "sm_80 sm_86", ""),  # code for 8.6 runs on 8.9
         ((8, 0), "sm_86", "older"),
-        ((3, 5), "sm_50 sm_60 compute_90", "3.5 is older than this torch supports (5.0 and later)"),
+        (
+            (3, 5),
+            "sm_50 sm_60 compute_90",
+            "3.5 is older than the PyTorch installed here supports (5.0 and later)",
+        ),
         ((12, 0), "sm_90 compute_90", ""),  # the driver compiles
         ((12, 0), "sm_80 sm_90", "newer"),
         ((9, 0), "sm_80 sm_90a", ""),
