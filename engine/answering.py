@@ -20,7 +20,7 @@ from engine.events import (
     TextDelta,
 )
 from engine.language import tr
-from engine.loading import LoadedPair
+from engine.loading.load import LoadedPair
 from engine.model.text.chat_template import ChatTemplate, Prompt
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from engine.answering import read
 from engine.events import Counted
-from engine.loading import LoadedPair
+from engine.loading.load import LoadedPair
 from engine.request import ChatRequest
 
 _log = logging.getLogger(__name__)

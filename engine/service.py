@@ -37,7 +37,6 @@ from time import perf_counter
 
 from engine.agenda import Agenda, Announce, Work
 from engine.answering import Answer
-from engine.checking import CheckedPair, check
 from engine.commands import Calibrate, Command, Count, Generate, Load, Mode, Stop, Unload
 from engine.counting import TokenCounter
 from engine.errors import Cancelled, DeviceLost
@@ -56,13 +55,14 @@ from engine.events import (
     Unloaded,
 )
 from engine.failures import failed
-from engine.hardware.accelerator_watch import AcceleratorWatch
 from engine.hardware.memory import give_memory_back
-from engine.hardware.monitor import DeviceMonitor
+from engine.hardware.watching.accelerator_watch import AcceleratorWatch
+from engine.hardware.watching.monitor import DeviceMonitor
 from engine.language import tr
-from engine.loading import LoadedPair, fits_beside, load
-from engine.machinery import Machinery
-from engine.placing import close
+from engine.loading.checking import CheckedPair, check
+from engine.loading.load import LoadedPair, fits_beside, load
+from engine.loading.machinery import Machinery
+from engine.loading.placing import close
 from engine.plan.machine import CPU
 from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.hardware.cores import available_cores
+from engine.hardware.host.cores import available_cores
 from engine.language import listed, tr, tr_count
 from engine.plan.machine import Accelerator, Machine
 from engine.units import memory

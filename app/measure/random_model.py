@@ -12,19 +12,19 @@ from engine.backend.cpu import CpuDevice
 from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shapes import shape
 from engine.bench.subject import random_subject
-from engine.checking import ModelText
 from engine.commands import Load, Mode
 from engine.decode.controller import Controller
 from engine.events import PlanSummary
 from engine.hub.local import bundled_target
-from engine.loading import LoadedPair
+from engine.loading.checking import ModelText
+from engine.loading.load import LoadedPair
+from engine.loading.placing import whole
+from engine.loading.reading import FilesState
 from engine.model.pool import StatePool
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
-from engine.placing import whole
 from engine.plan.machine import CPU
 from engine.plan.plan import Plan
-from engine.reading import FilesState
 from engine.service import Engine
 
 _FOLDER = Path("random weights")

@@ -200,7 +200,7 @@ class Measurement:
 
 
 def _cores() -> int:
-    from engine.hardware.cores import available_cores
+    from engine.hardware.host.cores import available_cores
 
     return available_cores()
 

@@ -20,7 +20,7 @@ from app.performance.sight import Sight
 from app.performance.timeline_view import TimelineView
 from app.theme.fonts import keep_sized, scaled
 from engine.events import Event
-from engine.hardware.cores import available_cores
+from engine.hardware.host.cores import available_cores
 from engine.language import tr
 
 _NARROWEST = 280

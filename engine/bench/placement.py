@@ -11,9 +11,9 @@ from engine.bench.random_model import RandomModel
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
 from engine.errors import Absent
 from engine.language import tr
-from engine.machinery import Machinery
+from engine.loading.machinery import Machinery
+from engine.loading.placing import whole
 from engine.model.decoder import Decoder
-from engine.placing import whole
 from engine.plan.facts import DraftFacts, Wish
 from engine.plan.machine import Machine
 from engine.plan.plan import Plan, Share

@@ -11,7 +11,7 @@ from engine.answering import Answer
 from engine.backend.native.clock import NativeClock
 from engine.bench.prompts import BenchPrompt
 from engine.events import Event, RoundFinished
-from engine.loading import LoadedPair
+from engine.loading.load import LoadedPair
 from engine.request import ChatRequest, Message, Role, SamplingParams
 
 

@@ -11,7 +11,7 @@ from engine.answering import Answer
 from engine.bench.prompts import BenchPrompt
 from engine.errors import UserFixable
 from engine.events import Event, Finished
-from engine.loading import LoadedPair
+from engine.loading.load import LoadedPair
 from engine.request import ChatRequest, Message, Role, SamplingParams
 
 

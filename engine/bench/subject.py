@@ -14,9 +14,9 @@ from engine.backend.segment import Readable, Weights
 from engine.bench.forward import decoder_for
 from engine.bench.peer.blocks import PackedWeights
 from engine.bench.recipes import tensor_kinds
-from engine.checking import own_model
 from engine.commands import WeightFormat
 from engine.hub.local import LocalModel
+from engine.loading.checking import own_model
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.model.weights.random_weights import RandomWeights

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from engine.bench.passages import read_passages
 from engine.bench.quality import Quality, measure_quality
-from engine.checking import own_model
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.columns import left, right
 from engine.commands import WeightFormat
 from engine.hub.local import LocalModel, resolve_model
 from engine.language import listed, number, tr, tr_count
+from engine.loading.checking import own_model
 
 FORMATS = (WeightFormat.F32, WeightFormat.BF16, WeightFormat.Q8, WeightFormat.Q4)
 WINDOW = 512

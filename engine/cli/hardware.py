@@ -11,7 +11,7 @@ from engine.cli.options import gibibytes
 from engine.columns import left, right
 from engine.hardware import machine_file
 from engine.language import listed, number, tr
-from engine.machinery import Machinery
+from engine.loading.machinery import Machinery
 from engine.plan.machine import Accelerator, Host, Machine, Missing
 from engine.plan.speeds import DeviceSpeeds, LinkSpeed, Speeds
 from engine.units import memory

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.backend.simulated.spec import simulated_accelerator
 from engine.hardware import machine_file
 from engine.language import tr
-from engine.machinery import Machinery
+from engine.loading.machinery import Machinery
 from engine.plan.machine import Machine
 from engine.plan.speeds import Speeds
 

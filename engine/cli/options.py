@@ -6,13 +6,13 @@ import argparse
 from math import inf
 from pathlib import Path
 
-from engine.checking import check
 from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, WeightFormat
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model
 from engine.language import tr
-from engine.loading import LoadedPair, load
-from engine.machinery import Machinery
+from engine.loading.checking import check
+from engine.loading.load import LoadedPair, load
+from engine.loading.machinery import Machinery
 from engine.request import SamplingParams
 
 GIB = 2**30

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from engine.bench.random_model import RandomModel
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
-from engine.checking import check
 from engine.cli.exit_code import ExitCode
 from engine.cli.known_machine import add_hardware_option, known_machine
 from engine.cli.options import add_gpu_options, load_command, one_or_more, probability
@@ -18,11 +17,12 @@ from engine.cli.plan_report import memory_report, plan_report
 from engine.columns import left, right
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.language import number, tr
+from engine.loading.checking import check
+from engine.loading.planning import USUAL_ACCEPTANCE, asked
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import DeviceMemory, Plan
 from engine.plan.planner import CurvePoint, Planning
 from engine.plan.speeds import Speeds
-from engine.planning import USUAL_ACCEPTANCE, asked
 from engine.units import gibibytes, memory
 
 CURVE_POINTS = 9

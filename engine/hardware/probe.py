@@ -13,15 +13,15 @@ import os
 import threading
 from dataclasses import replace
 
-from engine.hardware import cores_macos
-from engine.hardware.accelerators import Seen, all_hidden, combine
-from engine.hardware.host import probe_host
-from engine.hardware.nvml import Lost, Nvml, NvmlFacts, Unavailable
-from engine.hardware.pci_gpus import pci_gpus
-from engine.hardware.system_files import LINUX, SystemFiles
-from engine.hardware.torch_build import torch_build
-from engine.hardware.torch_devices import TorchSight, look
-from engine.hardware.windows_gpus import windows_gpus
+from engine.hardware.accelerators.facts import Seen, all_hidden, combine
+from engine.hardware.accelerators.nvml import Lost, Nvml, NvmlFacts, Unavailable
+from engine.hardware.accelerators.pci_gpus import pci_gpus
+from engine.hardware.accelerators.torch_build import torch_build
+from engine.hardware.accelerators.torch_devices import TorchSight, look
+from engine.hardware.accelerators.windows_gpus import windows_gpus
+from engine.hardware.host import cores_macos
+from engine.hardware.host.facts import probe_host
+from engine.hardware.host.system_files import LINUX, SystemFiles
 from engine.language import tr
 from engine.plan.machine import Accelerator, Machine, Vendor
 

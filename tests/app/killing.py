@@ -26,12 +26,12 @@ from app.chat.request import chat_request
 from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, StoredMessage
 from app.paths import find_paths
 from engine.answering import Answer
-from engine.checking import check
 from engine.commands import Load
 from engine.events import Event, Finished
 from engine.hub.local import bundled_target
-from engine.loading import LoadedPair, load
-from engine.machinery import Machinery
+from engine.loading.checking import check
+from engine.loading.load import LoadedPair, load
+from engine.loading.machinery import Machinery
 from engine.request import Role
 
 CHILD = Path(__file__).parent / "window_child.py"

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from engine.commands import Command, Generate, Load
 from engine.errors import Cancelled
 from engine.events import Event, Finished, PlanReady, TextDelta, Unloaded
-from engine.machinery import Machinery
+from engine.loading.machinery import Machinery
 from engine.plan.machine import CPU
 from engine.plan.speeds import DeviceSpeeds, Speeds
 from engine.request import ChatRequest, Message, Role

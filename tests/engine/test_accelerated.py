@@ -27,8 +27,8 @@ from engine.events import (
     Unloaded,
 )
 from engine.hub.local import bundled_target
-from engine.loading import LoadedPair
-from engine.machinery import Machinery
+from engine.loading.load import LoadedPair
+from engine.loading.machinery import Machinery
 from engine.plan.machine import CPU
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from session import Session
 
-import engine.machinery
+import engine.loading.machinery
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Purpose
@@ -35,13 +35,13 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _card(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = engine.machinery.probe_machine
+    honest = engine.loading.machinery.probe_machine
     found = Accelerator(CARD, "A card", Vendor.NVIDIA, memory_total=4 * GIB, memory_free=4 * GIB)
 
     def probed() -> Machine:
         return replace(honest(), accelerators=(found,))
 
-    monkeypatch.setattr(engine.machinery, "probe_machine", probed)
+    monkeypatch.setattr(engine.loading.machinery, "probe_machine", probed)
 
 
 def load(session: Session, layers: int, **wishes: Any) -> PlanReady:

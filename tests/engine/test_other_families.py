@@ -12,11 +12,11 @@ import transformers
 from machines import machine_with
 from session import Session, answer_of, user
 
-from engine.checking import check
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, LoadProgress, Unloaded
 from engine.hub.local import LocalModel, bundled_target
+from engine.loading.checking import check
 
 PLENTY = machine_with(64 << 30)
 

@@ -19,7 +19,7 @@ from session import PATIENCE, Session, generate
 from tiny_models import write_chat_model
 
 import engine.backend.native.memory
-import engine.machinery
+import engine.loading.machinery
 import engine.service
 from engine.backend.cpu import native_is_built
 from engine.commands import Load, Unload
@@ -37,7 +37,7 @@ from engine.events import (
 )
 from engine.hardware.memory import give_memory_back
 from engine.hub.local import LocalModel, bundled_target
-from engine.loading import LoadedPair
+from engine.loading.load import LoadedPair
 from engine.model.decoder import Decoder
 from engine.plan.machine import CPU
 from engine.service import Engine
@@ -297,7 +297,7 @@ def test_no_memory_for_the_weights_leaves_the_present_model(
 def test_a_model_too_large_for_the_memory_is_not_begun(
     ready: Session, other_chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine.machinery, "probe_machine", lambda: machine_with(1000))
+    monkeypatch.setattr(engine.loading.machinery, "probe_machine", lambda: machine_with(1000))
     monkeypatch.setattr(LoadedPair, "held_on", lambda *_: 1000)
     after = len(ready.events)
     ready.submit(Load(other_chat_model))
@@ -373,7 +373,7 @@ def test_a_model_goes_first_when_memory_does_not_hold_both(
     """And stays until the new one is there when it does."""
     present = ready.engine._pair
     assert present is not None
-    probe = engine.machinery.probe_machine
+    probe = engine.loading.machinery.probe_machine
     just_enough = machine_with(present.placing.on(CPU).total - 1)
     target = weakref.ref(present.target)
     del present
@@ -384,13 +384,13 @@ def test_a_model_goes_first_when_memory_does_not_hold_both(
             seen.append(target() is not None)
         return False
 
-    monkeypatch.setattr(engine.machinery, "probe_machine", lambda: just_enough)
+    monkeypatch.setattr(engine.loading.machinery, "probe_machine", lambda: just_enough)
     monkeypatch.setattr(LoadedPair, "held_on", lambda *_: 64 << 20)
     with ready.holding(LoadProgress, look):
         ready.load(other_chat_model)
     assert seen == [False]
 
-    monkeypatch.setattr(engine.machinery, "probe_machine", probe)
+    monkeypatch.setattr(engine.loading.machinery, "probe_machine", probe)
     present = ready.engine._pair
     assert present is not None
     target = weakref.ref(present.target)

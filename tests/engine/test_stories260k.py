@@ -12,12 +12,12 @@ from tiny_models import reference
 
 from engine.backend.cpu import cpu_backend
 from engine.backend.torch_cpu.tiles import pin_to_one_thread
-from engine.checking import own_model
 from engine.commands import DraftChoice, WeightFormat
 from engine.decode.decoding import Decoding
 from engine.decode.loops import autoregressive
 from engine.decode.sampler import Sampler
 from engine.hub.local import LocalModel
+from engine.loading.checking import own_model
 from engine.model.decoder import Decoder
 from engine.request import SamplingParams
 

@@ -265,7 +265,7 @@ def failed_loads_keep_what_they_had() -> None:
     kept: list[BaseException] = []
     honest = service.failed
     _everywhere("engine.service", "failed", failed)
-    _everywhere("engine.loading", "clear_frames", lambda _: None)
+    _everywhere("engine.loading.load", "clear_frames", lambda _: None)
 
 
 def ledger_omission() -> None:
@@ -430,7 +430,7 @@ def spaces_behind_control_tokens_doubled() -> None:
 
 def cards_matched_by_their_order() -> None:
     """Torch counts the fastest first, drivers go by the bus: one's memory, the other's speed."""
-    from engine.hardware import accelerators
+    from engine.hardware.accelerators import facts as accelerators
 
     taken: list[Any] = []
 
@@ -444,7 +444,7 @@ def cards_matched_by_their_order() -> None:
 
 def limits_of_outer_groups_ignored() -> None:
     """A container's own group has no limit; the one around it has."""
-    from engine.hardware import cgroup
+    from engine.hardware.host import cgroup
 
     honest = cgroup._groups
     cgroup._groups = lambda files, controller: islice(honest(files, controller), 1)
@@ -532,7 +532,7 @@ BUGS: dict[str, Bug] = {
         Bug(cache_by_path_and_size, _CACHE),
         Bug(a_part_taken_for_the_whole, ("tests/engine/backend/test_packed_placements.py",)),
         Bug(keys_moved_in_one_segment_only, (_DECODE + "test_split_exactness.py",)),
-        Bug(mapped_memory_counted_twice, ("tests/engine/test_loading.py",)),
+        Bug(mapped_memory_counted_twice, ("tests/engine/loading/test_loading.py",)),
         Bug(drafts_take_no_memory, ("tests/engine/plan/test_machines.py",)),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/test_accelerated.py",)),
         Bug(ledger_omission, ("tests/engine/backend/test_held_memory.py",)),
@@ -546,8 +546,11 @@ BUGS: dict[str, Bug] = {
         Bug(cut_off_files_taken_for_whole, (_MODEL + "gguf/test_gguf_file.py",)),
         Bug(damaged_scales_accepted, ("tests/engine/backend/test_native_formats.py",)),
         Bug(length_counts_the_first_token, (_DECODE + "test_tally.py",)),
-        Bug(cards_matched_by_their_order, ("tests/engine/hardware/test_accelerators.py",)),
-        Bug(limits_of_outer_groups_ignored, ("tests/engine/hardware/test_host.py",)),
+        Bug(
+            cards_matched_by_their_order,
+            ("tests/engine/hardware/accelerators/test_accelerators.py",),
+        ),
+        Bug(limits_of_outer_groups_ignored, ("tests/engine/hardware/host/test_host.py",)),
         Bug(speeds_of_other_cards_kept, ("tests/engine/hardware/test_kept_speeds.py",)),
         Bug(calibration_deaf_to_a_stop, ("tests/engine/hardware/test_calibration.py",)),
     )

@@ -17,7 +17,7 @@ from engine.backend.segment import Floats, Readable
 from engine.bench.forward import CONTEXT, MOST_ROWS, next_tokens, prompt
 from engine.bench.peer.export import export
 from engine.bench.peer.process import PeerProcess, find_interpreter
-from engine.hardware.cores import available_cores
+from engine.hardware.host.cores import available_cores
 from engine.model.config import ModelConfig
 
 TRIALS = 12

@@ -7,11 +7,11 @@ import pytest
 from engine.backend.cpu import BYTES_PER_THREAD, native_is_built, threads_for
 from engine.backend.native import pool
 from engine.backend.native.segment import NativeSegment
-from engine.checking import check
 from engine.commands import Load
 from engine.hub.local import bundled_target
-from engine.loading import load
-from engine.machinery import Machinery
+from engine.loading.checking import check
+from engine.loading.load import load
+from engine.loading.machinery import Machinery
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from time import perf_counter
 
 import pytest
 
-from engine.hardware.accelerator_watch import AcceleratorWatch
-from engine.hardware.nvml import Nvml, Unavailable
+from engine.hardware.accelerators.nvml import Nvml, Unavailable
 from engine.hardware.probe import probe_machine
+from engine.hardware.watching.accelerator_watch import AcceleratorWatch
 
 pytestmark = pytest.mark.gpu
 MIB = 2**20
@@ -54,8 +54,9 @@ def test_names_are_torchs() -> None:
 def test_probing_opens_no_context() -> None:
     """Of NVIDIA's, in a process of its own: a context takes hundreds of megabytes."""
     ask = (
-        "import os; from engine.hardware.probe import probe_machine; from engine.hardware.nvml "
-        "import Nvml, Unavailable\nmachine = probe_machine()\n"
+        "import os; from engine.hardware.probe import probe_machine\n"
+        "from engine.hardware.accelerators.nvml import Nvml, Unavailable\n"
+        "machine = probe_machine()\n"
         "try: print([card.held_by(os.getpid()) for card in Nvml().cards()])\n"
         "except Unavailable: pass"
     )

@@ -1,0 +1,1 @@
+"""Graphics cards: what drivers, the bus and torch tell of them."""

@@ -1,0 +1,1 @@
+"""What the machine is doing, sampled on a thread of its own."""

@@ -1,0 +1,248 @@
+"""Whether what a `Load` command names can be loaded: files checked, formats chosen, planned.
+
+Nothing large is allocated, so an unusable model costs nothing and the one in memory can stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+
+from engine.backend.cpu import choose_format
+from engine.backend.native.matrix import NATIVE_KINDS
+from engine.commands import DraftChoice, Load, Mode, WeightFormat
+from engine.draft.vocabulary import same_tokens
+from engine.errors import NotPossible, UserFixable
+from engine.events import PlanSummary
+from engine.hub.local import LocalModel
+from engine.language import tr
+from engine.loading.planning import UNKNOWN, asked, summarise
+from engine.loading.reading import FilesState, StoredWeights
+from engine.model.config import ModelConfig
+from engine.model.other_family import OtherConfig
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.safetensors_folder import SafetensorsFolder
+from engine.plan.facts import ModelFacts
+from engine.plan.footprint import (
+    Footprint,
+    footprint,
+    other_footprint,
+    stored_footprint,
+    weight_count,
+)
+from engine.plan.machine import Machine
+from engine.plan.plan import Plan
+from engine.plan.planner import Planning
+from engine.plan.speeds import Speeds
+
+_SHARE_FOR_F32 = 0.8
+"""Of the free memory: a model of another family that takes more is held in 16 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A model whose files are known to be usable, nothing large in memory yet."""
+
+    model: LocalModel
+    weights: StoredWeights
+    format: WeightFormat
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the planner wants to know."""
+        config = self.model.config
+        other = config.family if isinstance(config, OtherConfig) else ""
+        return ModelFacts(self.model.name, self._footprint, config.max_positions, other)
+
+    @property
+    def _footprint(self) -> Footprint:
+        config, weights = self.model.config, self.weights
+        if isinstance(config, OtherConfig):
+            numbers = sum(prod(weights.shape(name)) for name in weights.names())
+            return other_footprint(config, numbers, self.format)
+        if self.format is WeightFormat.STORED:
+            kinds = {name: weights.kind(name) for name in weights.names()}
+            return stored_footprint(config, kinds, self.model.kind)
+        return footprint(config, self.format)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelText:
+    """What turns text into tokens and back; `files`: how the files were that it was read from."""
+
+    tokenizer: Tokenizer
+    template: ChatTemplate
+    files: FilesState
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPair:
+    """Target and draft, checked and planned.
+
+    Attributes:
+        plan: in words.
+        placing: the same, for whoever builds it.
+        planning: what other ceilings would give.
+        machine: what it was planned for.
+    """
+
+    command: Load
+    target: Checked
+    draft: Checked | None
+    lookup: bool
+    forced: bool
+    text: ModelText
+    plan: PlanSummary
+    placing: Plan
+    planning: Planning
+    machine: Machine
+
+    @property
+    def facts(self) -> tuple[ModelFacts, ...]:
+        """Of the models that take part."""
+        return tuple(model.facts for model in (self.target, self.draft) if model is not None)
+
+
+def check(
+    command: Load, machine: Machine, speeds: Speeds = UNKNOWN, known: ModelText | None = None
+) -> CheckedPair:
+    """Read and check all files but the weights themselves, and plan.
+
+    Args:
+        command: what to load.
+        machine: what it may be loaded on, memory as it is once the present model is gone.
+        speeds: of that machine.
+        known: the text of the present model, used again where it is the same.
+
+    Raises:
+        UserFixable: in words for the user.
+    """
+    try:
+        return _check(command, machine, speeds, known)
+    except OSError as error:  # a folder one may not look into, a drive that is gone
+        raise UserFixable(
+            tr("The model's files cannot be read."),
+            tr("Check that the drive is connected and that you may read the folder."),
+            str(error),
+        ) from error
+
+
+def _check(command: Load, machine: Machine, speeds: Speeds, known: ModelText | None) -> CheckedPair:
+    memory = machine.host.memory_available
+    target = _check_model(command.model, command.weights, memory)
+    text = _text(target.model, known)
+    wish_draft = command.draft
+    other = isinstance(target.model.config, OtherConfig)
+    if other or command.mode is Mode.PLAIN or wish_draft is DraftChoice.NONE:
+        draft, lookup = None, False
+    else:
+        draft = _draft_of(target, wish_draft, memory)
+        lookup = wish_draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
+    if draft is not None:
+        _check_vocabulary(target, text.tokenizer, draft)
+    if other:
+        machine = replace(machine, accelerators=())
+    forced = command.mode not in (Mode.AUTO, Mode.PLAIN) or wish_draft is not DraftChoice.AUTO
+    drafts = [draft.facts] if draft else []
+    planning = asked(command, target.facts, drafts, machine, speeds, lookup=lookup, forced=forced)
+    placing = planning.plan()
+    chosen = draft if placing.draft is not None else None
+    summary = summarise(placing, target.facts, chosen.facts if chosen else None, machine)
+    return CheckedPair(
+        command=command,
+        target=target,
+        draft=chosen,
+        lookup=placing.lookup,
+        forced=forced,
+        text=text,
+        plan=replace(summary, can_think=text.template.can_think, measured=speeds.measured),
+        placing=placing,
+        planning=planning,
+        machine=machine,
+    )
+
+
+def _text(model: LocalModel, known: ModelText | None) -> ModelText:
+    """Tokenizer and template, which need not be read again where the files are as they were."""
+    files = FilesState.of(model.path)
+    if known is not None and known.files == files:
+        return known
+    return ModelText(model.tokenizer(), model.template(), files)
+
+
+def _check_model(path: Path, wish: WeightFormat, memory_available: int) -> Checked:
+    model = LocalModel.inspect(path)
+    if isinstance(model.config, OtherConfig):
+        return _check_other(model, wish, memory_available)
+    _, weights, fmt = own_model(model, wish)
+    return Checked(model, weights, fmt)
+
+
+def own_model(
+    model: LocalModel, wish: WeightFormat
+) -> tuple[ModelConfig, ModelWeights, WeightFormat]:
+    """What Duotail's own decoder needs of a model, and the format that serves it.
+
+    Raises:
+        NotPossible: the model runs through transformers.
+        Absent: the format needs the native backend, which is not built.
+    """
+    config = model.config
+    if isinstance(config, OtherConfig):
+        raise NotPossible(
+            tr("Duotail has no decoder of its own for “{family}” models.").format(
+                family=config.family
+            ),
+            tr("Choose a model of another family."),
+        )
+    quantised = model.gguf is not None or model.kind == "MXFP4"  # gpt-oss in safetensors
+    fmt = choose_format(wish, weight_count(config), quantised=quantised)
+    native = NATIVE_KINDS if fmt is WeightFormat.STORED else ()
+    return config, model.own_weights(config, native), fmt
+
+
+def _check_other(model: LocalModel, wish: WeightFormat, memory_available: int) -> Checked:
+    """A model that transformers runs: all of it in floats."""
+    if wish is WeightFormat.AUTO:
+        whole = Checked(model, SafetensorsFolder.open(model.path), WeightFormat.F32)
+        fits = whole.facts.footprint.weight_bytes <= memory_available * _SHARE_FOR_F32
+        return whole if fits else replace(whole, format=WeightFormat.BF16)
+    if wish not in (WeightFormat.F32, WeightFormat.BF16):
+        raise NotPossible(
+            tr(
+                "{model} cannot be held in {wish}: it runs through the transformers library."
+            ).format(model=model.name, wish=wish),
+            tr("Choose the format auto, f32 or bf16."),
+        )
+    return Checked(model, SafetensorsFolder.open(model.path), wish)
+
+
+def _draft_of(target: Checked, choice: Path | DraftChoice, memory_available: int) -> Checked | None:
+    """The draft model that was chosen, or that belongs to the target."""
+    path = choice if isinstance(choice, Path) else target.model.draft
+    if path is None or choice is DraftChoice.LOOKUP:
+        return None
+    draft = _check_model(path, WeightFormat.AUTO, memory_available)
+    if isinstance(draft.model.config, OtherConfig):
+        raise NotPossible(
+            tr(
+                "{draft} cannot draft: Duotail has no decoder of its own for “{family}” models."
+            ).format(draft=draft.model.name, family=draft.model.config.family),
+            tr("Choose another draft, or the lookup draft."),
+        )
+    return draft
+
+
+def _check_vocabulary(target: Checked, tokenizer: Tokenizer, draft: Checked) -> None:
+    """A stand-alone draft must speak the target's tokens."""
+    if same_tokens(tokenizer, draft.model.tokenizer()):
+        return
+    raise NotPossible(
+        tr("{draft} cannot draft for {target}: the two models have different vocabularies.").format(
+            draft=draft.model.name, target=target.model.name
+        ),
+        tr("Choose a draft of the same model family, or the lookup draft."),
+    )

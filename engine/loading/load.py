@@ -1,0 +1,167 @@
+"""From a checked model to one that is ready to answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from traceback import clear_frames
+
+from engine.backend.ledger import Account
+from engine.commands import Load
+from engine.decode.controller import Controller
+from engine.draft.combined import CombinedDrafter
+from engine.draft.drafter import Drafter
+from engine.draft.lookup import LookupDrafter
+from engine.draft.standalone import StandaloneDrafter
+from engine.events import PlanSummary
+from engine.language import tr
+from engine.loading.building import Cancelled, DecoderBuilder, Progress
+from engine.loading.checking import CheckedPair, ModelText
+from engine.loading.keeping import KeptStates, give_room
+from engine.loading.placing import Devices, OpenDevices, close, coming_back, whole
+from engine.model.decoder import Decoder
+from engine.model.pool import StatePool
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
+from engine.plan.machine import CPU
+from engine.plan.plan import Plan
+
+
+@dataclass(slots=True)
+class LoadedPair:
+    """Everything an answer needs, and what holds it."""
+
+    command: Load
+    name: str
+    target: Decoder
+    text: ModelText
+    states: StatePool
+    drafter: Drafter | None
+    controller: Controller
+    plan: PlanSummary
+    placing: Plan
+    devices: Devices
+
+    @property
+    def path(self) -> Path:
+        """Where it came from."""
+        return self.command.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of the target."""
+        return self.text.tokenizer
+
+    @property
+    def template(self) -> ChatTemplate:
+        """Of the target."""
+        return self.text.template
+
+    @property
+    def account(self) -> Account | None:
+        """Where an answer enters what it takes."""
+        processor = self.devices.get(CPU)
+        return None if processor is None else Account(processor.ledger, "target")
+
+    def held_on(self, device: str) -> int:
+        """Bytes that come back there when the pair goes."""
+        opened = self.devices.get(device)
+        if opened is None:
+            return 0
+        return coming_back(opened.ledger) if device == CPU else opened.ledger.held
+
+    def take_over(self) -> None:
+        """The pair before this one is gone: use all of the budgets."""
+        for name, device in self.devices.items():
+            device.ledger.budget = self.placing.on(name).budget
+
+
+def load(
+    checked: CheckedPair,
+    open_devices: OpenDevices,
+    progress: Progress = lambda _stage, _fraction: None,
+    cancelled: Cancelled = lambda: False,
+    beside: LoadedPair | None = None,
+) -> LoadedPair:
+    """Open the devices of the plan, read the weights and build both decoders.
+
+    Args:
+        checked: what.
+        open_devices: see `engine.loading.machinery.Machinery.open`.
+        progress: told the stage, and how far everything is.
+        cancelled: asked at every stretch of weights.
+        beside: the present pair, if it stays in memory meanwhile; `take_over` when it is gone.
+
+    Raises:
+        Cancelled: the user stopped it; nothing stays in memory.
+        OutOfMemory: a device does not hold what was planned for it.
+        DeviceLost: an accelerator went away meanwhile.
+        UserFixable: damaged weights.
+    """
+    if checked.placing.accelerator is not None:
+        progress(tr("Preparing the accelerator"), 0.0)
+    devices = open_devices(checked.machine, checked.placing)
+    try:
+        if beside is not None:
+            _leave_room(devices, beside)
+        return _loaded(checked, devices, progress, cancelled)
+    except BaseException as error:
+        clear_frames(error.__traceback__)  # what was loaded so far hangs on them
+        close(devices)
+        raise
+
+
+def _loaded(
+    checked: CheckedPair, devices: Devices, progress: Progress, cancelled: Cancelled
+) -> LoadedPair:
+    plan = checked.placing
+    models = [checked.target, checked.draft] if checked.draft else [checked.target]
+    build = DecoderBuilder(models, devices, progress, cancelled)
+    target = build.decoder(checked.target, plan.context, plan.target, "target")
+    keeping = [KeptStates(StatePool(target, plan.context), plan.target)]
+    drafters: list[Drafter] = [LookupDrafter()] if checked.lookup else []
+    if checked.draft is not None:
+        described = checked.draft.facts
+        context = min(plan.context, described.max_positions)
+        shares = whole(len(described.footprint.blocks), plan.draft_device or CPU)
+        model = build.decoder(checked.draft, context, shares, "draft")
+        keeping.append(KeptStates(StatePool(model, context), shares))
+        drafters.append(StandaloneDrafter(described.name, model, keeping[-1].pool))
+    progress(tr("Warming up"), 1.0)
+    for kept in keeping:
+        kept.warm_up()
+    give_room(keeping, devices, plan)
+    return LoadedPair(
+        command=checked.command,
+        name=checked.target.model.name,
+        target=target,
+        text=checked.text,
+        states=keeping[0].pool,
+        drafter=CombinedDrafter(drafters) if drafters else None,
+        controller=Controller(forced=checked.forced),
+        plan=replace(checked.plan, signature=target.signature),
+        placing=plan,
+        devices=devices,
+    )
+
+
+def _leave_room(devices: Devices, present: LoadedPair) -> None:
+    """What the present pair holds is part of the new one's budget until it goes."""
+    for name, device in devices.items():
+        if device.ledger.budget is not None:
+            device.ledger.budget -= present.held_on(name)
+
+
+def fits_beside(plan: Plan, present: LoadedPair, host_memory: int) -> bool:
+    """Whether memory holds what is planned and the present pair, too.
+
+    Args:
+        plan: what is to come.
+        present: what is in memory.
+        host_memory: bytes of the host that are free beside it.
+    """
+    return plan.on(CPU).total <= host_memory and all(
+        memory.total + present.held_on(memory.device) <= memory.budget
+        for memory in plan.memory
+        if memory.device != CPU
+    )
