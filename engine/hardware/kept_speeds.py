@@ -23,7 +23,7 @@ from engine.hardware.typed_json import decoded, encoded
 from engine.plan.machine import Machine
 from engine.plan.speeds import Speeds
 
-VERSION = 1
+VERSION = 2
 """Of the way to measure: another one makes everything kept before worthless."""
 
 MOST_KEPT = 8

@@ -90,11 +90,7 @@ def check_speeds(speeds: Speeds) -> None:
         place = f"file.speeds.devices.{name}"
         if device.device != name:
             raise WrongMember(tr("“{place}” is called otherwise").format(place=f"{place}.device"))
-        _positive(device, place)
-        for kind, product in device.products.items():
-            _check_product(product, f"{place}.products.{kind}")
-        if device.attention is not None:
-            _check_product(device.attention, f"{place}.attention")
+        _check_device(device, place)
     for name, link in speeds.links.items():
         if min(link.to_bytes_per_s, link.from_bytes_per_s) <= 0:
             raise _not_positive(f"file.speeds.links.{name}")
@@ -109,9 +105,15 @@ def _check(found: Described) -> None:
     check_speeds(found.speeds)
 
 
-def _positive(device: DeviceSpeeds, place: str) -> None:
+def _check_device(device: DeviceSpeeds, place: str) -> None:
     if device.read_bytes_per_s <= 0:
         raise _not_positive(f"{place}.read_bytes_per_s")
+    for kind, product in device.products.items():
+        _check_product(product, f"{place}.products.{kind}")
+    if device.attention is not None:
+        _check_product(device.attention, f"{place}.attention")
+    if device.small is not None:
+        _check_device(device.small, f"{place}.small")
 
 
 def _check_product(product: ProductSpeed, place: str) -> None:

@@ -68,6 +68,7 @@ class Paces:
         drafts: Sequence[DraftFacts],
         wish: Wish,
     ) -> None:
+        cpu = cpu.beside(target.footprint.weight_bytes)
         self._host, self._accelerator, self._lane, self._cpu = host, accelerator, lane, cpu
         self._drafts, self._wish = drafts, wish
         self._tokens = min(wish.tokens, wish.context or target.max_positions)

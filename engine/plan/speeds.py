@@ -6,6 +6,9 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+SMALL_BYTES = (16 << 20) - 1
+"""Of the weights of targets that a single thread serves."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProductSpeed:
@@ -47,6 +50,7 @@ class DeviceSpeeds:
         attention: bytes of keys and values per second; its "rows" are queries that meet the same
             keys: rows of the forward times heads of queries per head of keys. See `attending`.
         threads: that computed; 0 where the device has none to choose.
+        small: the same with a target that is small: caches hold it, one thread serves it.
     """
 
     device: str
@@ -57,6 +61,11 @@ class DeviceSpeeds:
     row_s: float = 0.0
     attention: ProductSpeed | None = None
     threads: int = 0
+    small: DeviceSpeeds | None = None
+
+    def beside(self, target_bytes: int) -> DeviceSpeeds:
+        """With a target of so many bytes, whose threads serve its draft as well."""
+        return self.small if self.small and target_bytes <= SMALL_BYTES else self
 
     def product(self, kind: str) -> ProductSpeed:
         """The speed for a type of weights; of the nearest relative where it was not measured.

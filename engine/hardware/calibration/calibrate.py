@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from engine.backend.cpu import CpuDevice, native_is_built
+from engine.backend.cpu import CpuDevice, native_is_built, threads_for
 from engine.backend.device import Device
 from engine.errors import UserFixable
 from engine.hardware.calibration.copies import device_reader, measure_link
 from engine.hardware.calibration.fit import Beside, fit_beside, fit_product
 from engine.hardware.calibration.reading import host_reader
-from engine.hardware.calibration.small_model import CONTEXT, NARROW, WIDE, SmallModel
+from engine.hardware.calibration.small_model import CONTEXT, NARROW, TINY, WIDE, Form, SmallModel
 from engine.hardware.calibration.timing import MOST_ROUNDS, Course, Progress, Timings, undisturbed
 from engine.language import tr
 from engine.plan.machine import CPU, Machine
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
+from engine.plan.speeds import SMALL_BYTES, DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 USUAL = ("Q4_0", "Q8_0", "Q4_K", "Q6_K", "BF16")
 """Types of weights that nearly all models have; others are measured when one is loaded."""
@@ -31,8 +31,12 @@ ROWS = (1, 2, 4, 5, 8, 9, 16, 32, 64)
 BLOCKS_OF_NARROW = 24, 4
 MOST_QUERIES = ROWS[-1] * WIDE.heads // WIDE.kv_heads
 
-READING_S, MAKING_S, COMPUTING_S, KIND_S, LINK_S = 0.15, 0.08, 0.5, 0.3, 0.1
+READING_S, MAKING_S, COMPUTING_S, KIND_S, LINK_S, SMALL_S = 0.15, 0.08, 0.5, 0.3, 0.1, 0.2
 """What the stages may take; making and computing for each type of weights."""
+
+SMALL_ROWS = ROWS[:6]
+BLOCKS_OF_NARROW_SMALL, BLOCKS_OF_TINY = 2, (6, 2)
+"""Models that caches hold, for targets of up to `SMALL_BYTES`."""
 
 LEAST_SHARE = 0.6
 """Of the time to compute that is left where making weights took longer than planned."""
@@ -99,13 +103,16 @@ def calibrate(
     kinds = kinds if native_is_built() else PORTABLE
     subjects = _subjects(machine, threads)
     each = READING_S + COMPUTING_S + len(kinds) * (MAKING_S + KIND_S)
-    total = len(subjects) * each + (len(subjects) - 1) * LINK_S
+    total = len(subjects) * each + (len(subjects) - 1) * LINK_S + SMALL_S
     course = Course(total, clock, progress, cancelled)
     found: dict[str, DeviceSpeeds] = {}
     links: dict[str, LinkSpeed] = {}
     for subject in subjects:
         with _forgiving(subject), _opened(subject, devices or {}) as device:
             found[subject.name] = _measure(subject, device, kinds, course)
+            if subject.is_host and native_is_built():
+                small = _small(subject, devices or {}, kinds, course)
+                found[CPU] = replace(found[CPU], small=small)
             if not subject.is_host:
                 links[subject.name] = _link(subject, device, course)
     course.check()
@@ -198,21 +205,50 @@ def _measure(
         SmallModel(device, first, NARROW, blocks, context=CONTEXT, check=course.check)
         for blocks in BLOCKS_OF_NARROW
     )
-    telling = [(wide[first], 0), (wide[first], CONTEXT)]
-    telling += [(deep, 0), (deep, CONTEXT), (shallow, 0)]
     stage = tr("Computing small models on {name}").format(name=subject.label)
     course.begin(stage, planned, max(end - course.clock(), planned * LEAST_SHARE))
+    found = _computed(subject, wide, (deep, shallow), ROWS, course)
+    return replace(found, read_bytes_per_s=max(read, found.read_bytes_per_s))
+
+
+def _small(
+    subject: _Subject, devices: Mapping[str, Device], kinds: Sequence[str], course: Course
+) -> DeviceSpeeds:
+    """Of models that caches hold, with the threads that such targets get."""
+    subject = replace(subject, threads=subject.threads or threads_for(SMALL_BYTES))
+    course.begin(tr("Computing small models on {name}").format(name=subject.label), SMALL_S)
+    with _opened(subject, devices) as device:
+
+        def model(kind: str, form: Form, blocks: int) -> SmallModel:
+            return SmallModel(device, kind, form, blocks, context=CONTEXT, check=course.check)
+
+        larger = {kind: model(kind, NARROW, BLOCKS_OF_NARROW_SMALL) for kind in kinds}
+        deep, shallow = (model(kinds[0], TINY, blocks) for blocks in BLOCKS_OF_TINY)
+        return _computed(subject, larger, (deep, shallow), SMALL_ROWS, course)
+
+
+def _computed(
+    subject: _Subject,
+    wide: Mapping[str, SmallModel],
+    narrow: tuple[SmallModel, SmallModel],
+    rows: Sequence[int],
+    course: Course,
+) -> DeviceSpeeds:
+    """From wide models of each type of weights, and a deep and a shallow one of the first type."""
+    first, *others = wide.values()
+    deep, shallow = narrow
+    telling = [(first, 0), (first, CONTEXT), (deep, 0), (deep, CONTEXT), (shallow, 0)]
     timings = Timings(course)
-    timings.first([*telling, *((wide[kind], 0) for kind in others)], ROWS)
+    timings.first([*telling, *((model, 0) for model in others)], rows)
     timings.repeat()
     beside = fit_beside(timings.samples(telling))
     products = {
         kind: fit_product(timings.samples([(model, 0)]), beside) for kind, model in wide.items()
     }
-    fastest = max(product.bytes_per_s[0] for product in products.values())
     return DeviceSpeeds(
         device=subject.name,
-        read_bytes_per_s=max(read, fastest),  # what products read can be read
+        # What products read can be read.
+        read_bytes_per_s=max(product.bytes_per_s[0] for product in products.values()),
         products=products,
         forward_s=beside.forward,
         block_s=beside.block,

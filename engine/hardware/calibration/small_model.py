@@ -68,6 +68,9 @@ WIDE = Form(2048, 8192, 32, 8)
 NARROW = Form(512, 1024, 16, 4)
 """What it takes beside its products is a good part."""
 
+TINY = Form(256, 768, 4, 2)
+"""Of models that caches hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

@@ -12,6 +12,7 @@ from engine.hub.local import bundled_target
 from engine.loading.checking import check
 from engine.loading.load import load
 from engine.loading.machinery import Machinery
+from engine.plan.speeds import SMALL_BYTES
 
 
 @pytest.fixture
@@ -24,6 +25,11 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_small_models_get_few() -> None:
     sizes = [0, BYTES_PER_THREAD, 2 * BYTES_PER_THREAD, 5 * BYTES_PER_THREAD, 1 << 30]
     assert [threads_for(size) for size in sizes] == [1, 1, 2, 5, 8]
+
+
+@pytest.mark.usefixtures("eight_cores")
+def test_speeds_of_small_targets_are_those_of_one_thread() -> None:
+    assert [threads_for(SMALL_BYTES + more) for more in (0, 1)] == [1, 2]
 
 
 @pytest.mark.usefixtures("eight_cores")

@@ -17,6 +17,8 @@ from engine.errors import Cancelled, OutOfMemory
 from engine.hardware.calibration import calibrate as calibration
 from engine.hardware.calibration.calibrate import ROWS, USUAL, calibrate, calibrate_kinds
 from engine.hardware.calibration.fit import least_squares
+from engine.hardware.calibration.small_model import WIDE
+from engine.model.config import ModelConfig
 from engine.plan.machine import Accelerator, Host, Machine
 from engine.plan.speeds import LinkSpeed, Speeds
 
@@ -84,6 +86,34 @@ def test_the_costs_behind_the_times_are_found() -> None:
     assert speeds.measured
     assert speeds.devices["cpu"].read_bytes_per_s == pytest.approx(READ)
     assert device.clock.now < 3.0
+
+
+def test_small_targets_are_measured_as_one_thread_serves_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A small model has speeds of its own; without them barriers of threads would count."""
+    clock = Clock()
+    all_threads = _device(clock)
+    one = ScriptedDevice("cpu", clock, Costs(lambda *_: 1 / 26e9, forward=30e-6, block=2e-6))
+    asked: list[int | None] = []
+
+    def opened(*, threads: int | None) -> ScriptedDevice:
+        asked.append(threads)
+        return all_threads if threads is None else one
+
+    monkeypatch.setattr(calibration, "CpuDevice", opened)
+    monkeypatch.setattr(calibration, "threads_for", lambda nbytes: 1 if nbytes < 2**24 else 8)
+    speeds = calibrate(HOST, progress=lambda *_: None, cancelled=lambda: False, clock=clock)
+    cpu = speeds.devices["cpu"]
+    small = cpu.beside(8 << 20)
+    assert asked == [None, 1]
+    assert small.threads == 1
+    assert set(small.products) == set(USUAL)
+    assert small.block_s == pytest.approx(2e-6, rel=0.05)
+    assert small.forward_s == pytest.approx(30e-6, rel=0.05)
+    assert small.products["Q8_0"].bytes_per_s[0] == pytest.approx(26e9, rel=0.01)
+    assert cpu.beside(1 << 30) is cpu
+    assert cpu.block_s == pytest.approx(20e-6, rel=0.05)
 
 
 def test_other_programs_disturb_little() -> None:
@@ -165,9 +195,9 @@ def test_slowly_made_weights_leave_less_time_to_compute() -> None:
     device = _device(clock)
     compiled = device.compile
 
-    def slowly(*arguments: object, **parts: bool) -> ScriptedSegment:
-        clock.now += 0.15
-        return compiled(*arguments, **parts)  # type: ignore[arg-type]
+    def slowly(config: ModelConfig, *others: object, **parts: bool) -> ScriptedSegment:
+        clock.now += 0.2 if config.hidden_size == WIDE.hidden else 0.01
+        return compiled(config, *others, **parts)  # type: ignore[arg-type]
 
     device.compile = slowly  # type: ignore[method-assign]
     _check(_calibrated(device), device, 1e-3)

@@ -53,11 +53,12 @@ def _machines(draw: st.DrawFn) -> Machine:
 def _speeds(draw: st.DrawFn) -> Speeds:
     names = draw(st.sets(st.sampled_from(["cpu", "cuda:0", "xpu:1"])))
     products = st.dictionaries(st.sampled_from(["Q4_0", "Q6_K"]), _products())
-    times = st.floats(0, 10)
+    times, small = st.floats(0, 10), st.booleans()
     devices = {
         name: DeviceSpeeds(
             *(name, draw(_POSITIVE), draw(products), draw(times), draw(times)),
             attention=draw(st.none() | _products()),
+            small=DeviceSpeeds(name, draw(_POSITIVE), draw(products)) if draw(small) else None,
         )
         for name in names
     }

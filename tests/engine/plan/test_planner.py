@@ -16,7 +16,7 @@ from engine.plan.footprint import Footprint, Part, footprint
 from engine.plan.machine import CPU, Host, Machine
 from engine.plan.plan import Plan, Share
 from engine.plan.planner import plan
-from engine.plan.speeds import Speeds
+from engine.plan.speeds import DeviceSpeeds, Speeds
 
 GIB, MIB, KIB = 2**30, 2**20, 2**10
 
@@ -178,6 +178,15 @@ def test_a_draft_that_would_not_pay_is_left_out_unless_asked_for() -> None:
     assert any("drafting with it would give 0." in reason for reason in made.reasons)
     made = on_the_cpu(TARGET, DRAFT, wish(forced=True), 64 * GIB)
     assert (made.mode, made.draft) == (Mode.CPU, 0)
+
+
+@pytest.mark.parametrize(("weights", "expected"), [(8 * MIB, 4e3), (32 * MIB, 1e3)])
+def test_a_small_target_is_predicted_by_speeds_of_its_own(weights: int, expected: float) -> None:
+    large = DeviceSpeeds(CPU, 1e15, {}, block_s=1e-3)
+    speeds = Speeds({CPU: replace(large, small=replace(large, block_s=0.25e-3))})
+    target = model("Target", WeightFormat.Q8, weights, KIB, 1024, kind="Q8_0")
+    machine = Machine(Host(4, 16 * GIB, 8 * GIB))
+    assert plan(machine, speeds, target, [], wish()).plain_tokens_per_s == pytest.approx(expected)
 
 
 def test_a_forced_draft_is_not_said_to_stop() -> None:
