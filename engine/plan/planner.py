@@ -104,21 +104,27 @@ class Planning:
         if self._wish.mode is Mode.CPU or self._target.other_family or not usable:
             usable = [None]
         surveys = [self._surveyed(found) for found in usable]
-        rates = [best.rate if (best := each.best(each.limit)) else 0.0 for each in surveys]
-        return surveys[rates.index(max(rates))]
+        best = max(surveys, key=lambda each: choice.rate if (choice := each.fastest) else 0.0)
+        fastest = best.fastest
+        if best.accelerator is None or fastest is None or fastest.vram:
+            return best
+        # What stays idle does not say how long a conversation may be.
+        longer = self._surveyed(best.accelerator, limits_context=False)
+        return longer if longer.possible else best
 
-    def _surveyed(self, found: Accelerator | None) -> Survey:
+    def _surveyed(self, found: Accelerator | None, *, limits_context: bool = True) -> Survey:
         host, wish, target = self._machine.host, self._wish, self._target
         budget = host.memory_available - host_reserve(host)
         alone = wish.mode is Mode.PLAIN or bool(target.other_family)
         drafts = [] if alone else self._drafts
         paces = Paces(host, found, self._lane(found), self._device(CPU), target, drafts, wish)
-        context = context_for(budget, found, target, drafts, wish)
-        without = context_for(budget, found, target, [], wish)
+        limiting = found if limits_context else None
+        context = context_for(budget, limiting, target, drafts, wish)
+        without = context_for(budget, limiting, target, [], wish)
         if not wish.forced and 2 * context < min(without, COMFORTABLE_CONTEXT):
             drafts, context = [], without  # a draft is not worth most of a short context
         survey = Survey(host, found, paces, target, drafts, wish, context)
-        best = survey.best(survey.limit)
+        best = survey.fastest
         if context == without or (best is not None and best.way.draft is not None):
             return survey
         # Nobody drafts: the room for that is the conversation's.

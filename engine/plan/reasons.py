@@ -71,7 +71,9 @@ def _reasons(told: Told) -> Iterator[str]:
     yield from _accelerators(told)
     if plan.context < target.max_positions and told.wish.context is None:
         cut = tr("The context is cut to {context} tokens to fit the free memory.")
-        yield cut.format(context=plan.context)
+        if plan.accelerator is not None:
+            cut = tr("The context is cut to {context} tokens to leave room on {device}.")
+        yield cut.format(context=plan.context, device=told.device)
     yield from _budget(told)
 
 
@@ -231,8 +233,8 @@ def _accelerators(told: Told) -> Iterator[str]:
     machine, used = told.machine, told.plan.accelerator
     for found in machine.accelerators:
         if found.unusable:
-            said = tr("{name} is not used: {reason}")
-            yield said.format(name=found.name, reason=found.unusable.removesuffix(".") + ".")
+            said = tr("{name} is not used: {reason}.")
+            yield said.format(name=found.name, reason=found.unusable.removesuffix("."))
         elif found.device != used and used is not None:
             yield tr(
                 "{name} is not used: a model is not spread over two graphics cards, and {device} "

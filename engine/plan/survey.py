@@ -129,6 +129,11 @@ class Survey:
         """Whether anything fits at all."""
         return len(self._order) > 0
 
+    @property
+    def fastest(self) -> Choice | None:
+        """The best way that the device's limit allows."""
+        return self.best(self.limit)
+
     def least(self, ceiling: int) -> tuple[int, int]:
         """Host and device memory of the allowed way that comes closest to fitting."""
         over = np.maximum(self._ram - self._most_ram, 0) + np.maximum(self._vram - ceiling, 0)

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 from described import DRAFTS, GIB, MACHINES, TARGETS, model
 
+from engine.backend.simulated.spec import simulated_accelerator
 from engine.commands import Mode
 from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.plan.budgets import device_limit, host_reserve
 from engine.plan.facts import Wish
-from engine.plan.machine import CPU
+from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning, plan
 from engine.plan.speeds import Speeds
@@ -203,6 +204,15 @@ def test_the_knee_is_the_least_that_is_about_the_best() -> None:
                 except OutOfMemory:
                     continue
                 assert (less.tokens_per_s or 0) < 0.95 * (most.tokens_per_s or 0)
+
+
+def test_an_accelerator_that_stays_idle_does_not_cut_the_context() -> None:
+    host = MACHINES["desktop 64 GB"].host
+    alone = plan(Machine(host), ASSUMED, model("7B", "q4_0"), [], AUTO)
+    beside = Machine(host, (simulated_accelerator(2 * GIB),))
+    made = plan(beside, ASSUMED, model("7B", "q4_0"), [], AUTO)
+    assert made.accelerator is None
+    assert (made.context, made.mode) == (alone.context, alone.mode)
 
 
 def test_the_context_does_not_hang_on_the_ceiling() -> None:
