@@ -15,7 +15,7 @@ from engine.bench.random_model import RandomModel
 from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shapes import draft_shape, shape
 from engine.commands import Mode
-from engine.hardware.accounting import MemoryWatch
+from engine.hardware.accounting import MemoryWatch, torch_counters
 from engine.hardware.memory import give_memory_back
 from engine.plan.machine import Machine
 from engine.plan.plan import Plan
@@ -84,7 +84,7 @@ def measure_shape(
     if peer:
         find_interpreter()  # before minutes go into a model
     _take_first_steps(machine)
-    watch = MemoryWatch()
+    watch = MemoryWatch(torch_counters(machine))
     bench = _Bench(target, wishes, build(plan, machine, target, threads), watch, threads)
     for run in range(wishes.runs):
         bench.answers.run(run)

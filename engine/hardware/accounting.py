@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from engine.backend.ledger import Ledger, Purpose
+from engine.hardware.accelerators.torch_devices import held_by_torch
 from engine.hardware.memory import own_memory
-from engine.plan.machine import CPU
+from engine.plan.machine import CPU, Machine
 
 Counter = Callable[[], int | None]
 """Bytes that this process holds on a device, what its own software takes aside."""
+
+
+def torch_counters(machine: Machine) -> dict[str, Counter]:
+    """By torch's own account, for every accelerator that it computes on."""
+    devices = (found.device for found in machine.usable if not found.simulated)
+    return {device: partial(_held_by_torch, device) for device in devices}
+
+
+def _held_by_torch(device: str) -> int | None:
+    torch = sys.modules.get("torch")
+    return held_by_torch(torch, device) if torch is not None else 0
 
 
 @dataclass(frozen=True, slots=True)

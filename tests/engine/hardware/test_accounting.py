@@ -6,13 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Ledger, Purpose
+from engine.backend.simulated.spec import simulated_accelerator
 from engine.hardware import accounting
-from engine.hardware.accounting import Comparison, MemoryWatch
+from engine.hardware.accounting import Comparison, MemoryWatch, torch_counters
+from engine.plan.machine import Accelerator, Host, Machine
 
 CHILD = Path(__file__).with_name("accounting_child.py")
 
@@ -48,6 +51,19 @@ def test_what_has_no_counter_lies_in_the_process(monkeypatch: pytest.MonkeyPatch
         "cpu": Comparison("cpu", 400, 410),
         "cuda:0": Comparison("cuda:0", 70, 80),
     }
+
+
+def test_what_torch_holds_on_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Accelerator("cuda:1", "a card", memory_total=1000)
+    unused = Accelerator("", "another", memory_total=1000, unusable="too old")
+    machine = Machine(Host(2, 10, 10), (card, simulated_accelerator(1000), unused))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    watch = MemoryWatch(torch_counters(machine))
+    cuda = SimpleNamespace(is_initialized=lambda: True, memory_reserved={1: 640}.__getitem__)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    ledger = Ledger("cuda:1", "a card")
+    ledger.take("target", Purpose.WEIGHTS, 600)
+    assert watch.compare([ledger]) == {"cuda:1": Comparison("cuda:1", 600, 640)}
 
 
 def test_ratios() -> None:
