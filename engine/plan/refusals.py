@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
-from engine.language import tr
+from engine.language import sentences, tr
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.plan.budgets import SMALLEST_CONTEXT, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
@@ -32,8 +32,10 @@ def check_wish(
     layers, count = wish.layers_on_gpu or 0, len(target.footprint.blocks)
     if layers and not machine.usable:
         raise Absent(
-            tr("Layers can only be put on a graphics card that Duotail can use.")
-            + _unusable(machine),
+            sentences(
+                tr("Layers can only be put on a graphics card that Duotail can use."),
+                *_unusable(machine),
+            ),
             tr("Leave the number of layers on the graphics card to Duotail."),
         )
     on_device = layers or wish.mode in (Mode.DOVETAIL, Mode.DUO)
@@ -72,8 +74,12 @@ def check_mode(mode: Mode, machine: Machine) -> None:
     """
     if mode in (Mode.DOVETAIL, Mode.DUO) and not machine.usable:
         raise Absent(
-            tr("The mode “{mode}” needs a graphics card that Duotail can use.").format(mode=mode)
-            + _unusable(machine),
+            sentences(
+                tr("The mode “{mode}” needs a graphics card that Duotail can use.").format(
+                    mode=mode
+                ),
+                *_unusable(machine),
+            ),
             tr("Choose the mode auto, cpu or plain."),
         )
 
@@ -91,12 +97,11 @@ def _check_sources(drafts: Sequence[DraftFacts], wish: Wish) -> None:
         )
 
 
-def _unusable(machine: Machine) -> str:
+def _unusable(machine: Machine) -> list[str]:
     """Why the accelerators that are here do not count."""
-    said = tr("{name}: {reason}")
+    said = tr("{name} is not used: {reason}.")
     found = [each for each in machine.accelerators if each.unusable]
-    lines = [said.format(name=each.name, reason=each.unusable) for each in found]
-    return "".join(f" {line}" for line in lines)
+    return [said.format(name=each.name, reason=each.unusable) for each in found]
 
 
 def does_not_fit(

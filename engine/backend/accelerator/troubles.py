@@ -10,7 +10,7 @@ import torch
 from engine.backend.accelerator.driver import Driver
 from engine.backend.ledger import GIB, Ledger
 from engine.errors import DeviceLost, OutOfMemory
-from engine.language import tr
+from engine.language import sentences, tr
 
 _LOST = (
     "device lost",
@@ -81,7 +81,7 @@ def _full(driver: Driver, ledger: Ledger, needed: int | None, details: str) -> O
             )
         )
     return OutOfMemory(
-        " ".join(causes),
+        sentences(*causes),
         tr("Close other programs that use it, lower the budget or choose a shorter context."),
         details,
     )
