@@ -63,6 +63,7 @@ from engine.loading.checking import CheckedPair, check
 from engine.loading.load import LoadedPair, fits_beside, load
 from engine.loading.machinery import Machinery
 from engine.loading.placing import close
+from engine.loading.planning import check_loop
 from engine.plan.machine import CPU
 from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds
@@ -199,6 +200,7 @@ class Engine:
 
     def _check(self, command: Load) -> CheckedPair:
         """Plan with the memory that will be there when the present model is gone."""
+        check_loop(command.mode)
         machine = self._machinery.look(command.simulate_gpu)
         self._emit(MachineFound(perf_counter(), machine))
         if self._monitor is not None:

@@ -9,10 +9,9 @@ from engine.backend.device import Device
 from engine.bench.answers import Wishes
 from engine.bench.random_model import RandomModel
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
-from engine.errors import Absent
-from engine.language import tr
 from engine.loading.machinery import Machinery
 from engine.loading.placing import whole
+from engine.loading.planning import check_loop
 from engine.model.decoder import Decoder
 from engine.plan.facts import DraftFacts, Wish
 from engine.plan.machine import Machine
@@ -54,11 +53,7 @@ def plan_models(known: Known, target: RandomModel, placing: Placing, wishes: Wis
         UserFixable: it cannot be done.
     """
     mode, layers = placing.mode, placing.layers_on_gpu
-    if mode is Mode.DUO:
-        raise Absent(
-            tr("Drafting and verifying at the same time is not built yet."),
-            tr("Choose another mode."),
-        )
+    check_loop(mode)
     draft = DraftFacts(target.small_draft().facts, wishes.acceptance)
     wish = Wish(
         mode,

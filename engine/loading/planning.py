@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from engine.commands import ALL_LAYERS, Load, Mode
 from engine.errors import Absent
 from engine.events import PlanSummary
-from engine.language import tr
+from engine.language import later, tr
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
@@ -19,6 +19,22 @@ UNKNOWN = Speeds({})
 
 USUAL_ACCEPTANCE = 0.7
 """Of a draft that nobody has measured: a small model of the target's family."""
+
+
+TO_COME = later(
+    "This version drafts and verifies in turns; the mode “duo”, which does both at the same time, "
+    "is still to come."
+)
+
+
+def check_loop(mode: Mode) -> None:
+    """Refuse a mode whose loop this version does not have.
+
+    Raises:
+        Absent: in words for the user.
+    """
+    if mode is Mode.DUO:
+        raise Absent(tr(TO_COME), tr("Choose the mode auto, dovetail, cpu or plain."))
 
 
 def asked(
@@ -37,14 +53,6 @@ def asked(
     Raises:
         UserFixable: the wish cannot be met on this machine.
     """
-    if command.mode is Mode.DUO:
-        raise Absent(
-            tr(
-                "This version drafts and verifies in turns; the mode “duo”, which does both at the "
-                "same time, is still to come."
-            ),
-            tr("Choose the mode auto, dovetail, cpu or plain."),
-        )
     layers = command.layers_on_gpu
     wish = Wish(
         command.mode,
@@ -53,7 +61,7 @@ def asked(
         forced,
         vram=command.vram,
         layers_on_gpu=len(target.footprint.blocks) if layers == ALL_LAYERS else layers,
-        parallel=False,
+        parallel=command.mode is Mode.DUO,  # which can be planned, see `check_loop`
     )
     candidates = [DraftFacts(draft, acceptance) for draft in drafts]
     return Planning(machine, speeds, target, candidates, wish)

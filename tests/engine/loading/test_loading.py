@@ -62,11 +62,6 @@ def test_dovetail_needs_a_card() -> None:
     assert "dovetail" in refused.value.cause
 
 
-def test_drafting_and_verifying_at_the_same_time_is_still_to_come() -> None:
-    with pytest.raises(Absent, match="in turns"):
-        check(Load(bundled_target(), mode=Mode.DUO), PLENTY)
-
-
 def test_a_mode_that_is_absent_is_a_failure_in_words(session: Session) -> None:
     session.load(bundled_target())
     after = len(session.events)
