@@ -21,12 +21,15 @@ class MemoryUse:
         touched: what of that the system has handed out by now; caches grow into the rest.
         measured: by how much our process has grown since before the models came, as the system
             counts; None where nobody tells.
+        driver: all that our process holds there, as NVIDIA's driver counts, to be held against the
+            whole of `ledger`; None where it does not tell.
     """
 
     predicted: DeviceMemory
     ledger: DeviceMemory
     touched: int
     measured: int | None
+    driver: int | None = None
 
     @property
     def off(self) -> float:
@@ -43,7 +46,10 @@ class MemoryUse:
 
 
 def memory_uses(
-    plan: Plan, ledgers: Collection[Ledger], compared: Mapping[str, Comparison]
+    plan: Plan,
+    ledgers: Collection[Ledger],
+    compared: Mapping[str, Comparison],
+    driver: Mapping[str, int],
 ) -> dict[str, MemoryUse]:
     """Of every device that has a ledger, the CPU first."""
     uses = {}
@@ -54,6 +60,7 @@ def memory_uses(
             ledger=as_planned(device, ledger.lines()),
             touched=touched(ledger),
             measured=None if found is None else found.measured,
+            driver=driver.get(device),
         )
     return uses
 

@@ -15,7 +15,7 @@ from engine.bench.random_model import RandomModel
 from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shapes import draft_shape, shape
 from engine.commands import Mode
-from engine.hardware.accounting import MemoryWatch, torch_counters
+from engine.hardware.accounting import MemoryWatch, held_by_driver, torch_counters
 from engine.hardware.memory import give_memory_back
 from engine.plan.machine import Machine
 from engine.plan.plan import Plan
@@ -85,7 +85,8 @@ def measure_shape(
         find_interpreter()  # before minutes go into a model
     _take_first_steps(machine)
     watch = MemoryWatch(torch_counters(machine))
-    bench = _Bench(target, wishes, build(plan, machine, target, threads), watch, threads)
+    placed = build(plan, machine, target, threads)
+    bench = _Bench(target, wishes, placed, machine, watch, threads)
     for run in range(wishes.runs):
         bench.answers.run(run)
     return bench.result_beside_peer() if peer else bench.result()
@@ -108,10 +109,12 @@ class _Bench:
         target: RandomModel,
         wishes: Wishes,
         placed: Placed,
+        machine: Machine,
         watch: MemoryWatch,
         threads: int | None,
     ) -> None:
         self._model, self._wishes, self._placed = target, wishes, placed
+        self._machine = machine
         self._watch, self._threads = watch, threads
         self.answers = AnswersInTurns(placed.target, placed.draft, wishes)
 
@@ -139,7 +142,8 @@ class _Bench:
         """Before single forwards take a state of their own."""
         give_memory_back()
         ledgers = [device.ledger for device in self._placed.devices.values()]
-        return memory_uses(self._placed.plan, ledgers, self._watch.compare(ledgers))
+        compared, driver = self._watch.compare(ledgers), held_by_driver(self._machine)
+        return memory_uses(self._placed.plan, ledgers, compared, driver)
 
     def _result(
         self,

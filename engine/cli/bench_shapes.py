@@ -117,6 +117,7 @@ def _memory(use: MemoryUse) -> dict[str, object]:
         "ledger": memory_report(use.ledger),
         "touched": use.touched,
         "measured": use.measured,
+        "driver": use.driver,
     }
 
 

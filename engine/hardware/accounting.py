@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from engine.backend.ledger import Ledger, Purpose
+from engine.hardware.accelerators.nvml import Lost, Nvml, Unavailable
 from engine.hardware.accelerators.torch_devices import held_by_torch
 from engine.hardware.memory import own_memory
 from engine.plan.machine import CPU, Machine
@@ -25,6 +27,24 @@ def torch_counters(machine: Machine) -> dict[str, Counter]:
 def _held_by_torch(device: str) -> int | None:
     torch = sys.modules.get("torch")
     return held_by_torch(torch, device) if torch is not None else 0
+
+
+def held_by_driver(machine: Machine) -> dict[str, int]:
+    """What NVIDIA's driver says that this process holds, contexts included.
+
+    To compare with whole ledgers. Devices are missing of which it does not tell.
+    """
+    devices = {found.identity: found.device for found in machine.usable if found.identity}
+    held = {}
+    try:
+        with Nvml() as library:
+            for card in library.cards():
+                nbytes = card.held_by(os.getpid())
+                if nbytes is not None and card.uuid in devices:
+                    held[devices[card.uuid]] = nbytes
+    except (Lost, Unavailable):
+        return {}
+    return held
 
 
 @dataclass(frozen=True, slots=True)

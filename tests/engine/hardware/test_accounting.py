@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from recorded_nvml import GIB, TWO_CARDS, FakeNvml
 
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.spec import simulated_accelerator
 from engine.hardware import accounting
-from engine.hardware.accounting import Comparison, MemoryWatch, torch_counters
+from engine.hardware.accounting import (
+    Comparison,
+    MemoryWatch,
+    held_by_driver,
+    torch_counters,
+)
 from engine.plan.machine import Accelerator, Host, Machine
 
 CHILD = Path(__file__).with_name("accounting_child.py")
@@ -64,6 +71,22 @@ def test_what_torch_holds_on_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger("cuda:1", "a card")
     ledger.take("target", Purpose.WEIGHTS, 600)
     assert watch.compare([ledger]) == {"cuda:1": Comparison("cuda:1", 600, 640)}
+
+
+def test_what_the_driver_says_that_we_hold(nvml: FakeNvml) -> None:
+    nvml.records(TWO_CARDS)
+    first = "GPU-11111111-2222-3333-4444-555555555555"
+    card = Accelerator("cuda:1", "a card", memory_total=1000, identity=first)
+    machine = Machine(Host(2, 10, 10), (card, simulated_accelerator(1000)))
+    assert held_by_driver(machine) == {"cuda:1": GIB}
+    other = replace(card, identity="another")
+    assert held_by_driver(replace(machine, accelerators=(other,))) == {}
+
+
+@pytest.mark.usefixtures("no_nvml")
+def test_without_a_driver_nothing_is_said() -> None:
+    card = Accelerator("cuda:0", "a card", memory_total=1000, identity="GPU-1")
+    assert held_by_driver(Machine(Host(2, 10, 10), (card,))) == {}
 
 
 def test_ratios() -> None:
