@@ -85,6 +85,48 @@ class BlockConfig:
     experts: Experts | None = None
 
 
+FusionKind = Literal["dgf", "linear", "eagle3"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """How a feature head's blocks begin: what the target has computed joins the next token.
+
+    Position t of a head gets the target's feature of token t and the embedding of token t + 1, and
+    tells token t + 2; drafting on, it gets its own output as the feature.
+
+    Attributes:
+        kind: "dgf": Dovetail's dynamic gating fusion (arXiv 2412.18934); with u = norm(e),
+            a = W1 f, b = silu(W2 u) and z = sigmoid(Wz [a; b]): x = z * a + (1 - z) * b.
+            "linear": EAGLE-1 and 2; x = W [e; f] + bias.
+            "eagle3": EAGLE-3; x = W f of several taps (own outputs enter as they are), and the
+            first block's queries, keys and values see [norm(e); norm(x)].
+            But for "eagle3", the first block has no input norm and nothing is normed behind the
+            last; in every kind a head's own output, its next feature, is not normed.
+        target_hidden: numbers of a hidden state of the target.
+        taps: target blocks whose outputs are the features, side by side; none: what its final norm
+            gives, the input of its output matrix.
+        rows: tokens that the head can propose, where these are not all; "fusion.ids" names them.
+        bias: "linear" has one.
+        residual_normed: "eagle3": what the first block adds to is norm(x) rather than x.
+        own_embedding, own_head: whether the head has these matrices, or uses the target's.
+    """
+
+    kind: FusionKind
+    target_hidden: int
+    taps: tuple[int, ...] = ()
+    rows: int | None = None
+    bias: bool = False
+    residual_normed: bool = False
+    own_embedding: bool = False
+    own_head: bool = False
+
+    @property
+    def width(self) -> int:
+        """Numbers of a token's features."""
+        return self.target_hidden * max(len(self.taps), 1)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """Shape and constants of a decoder-only model.
@@ -98,6 +140,7 @@ class ModelConfig:
         output_norms: what attention and feed-forward add is normed too (Gemma).
         sinks: each head has a learned logit that takes part in the softmax and adds nothing.
         blocks: one entry per block.
+        fusion: of a feature head, which drafts for a target; None for a model of its own.
     """
 
     family: str
@@ -124,6 +167,12 @@ class ModelConfig:
     qk_norm: bool = False
     output_norms: bool = False
     sinks: bool = False
+    fusion: Fusion | None = None
+
+    @property
+    def head_rows(self) -> int:
+        """Tokens that there are logits for."""
+        return self.fusion.rows or self.vocab_size if self.fusion else self.vocab_size
 
     @property
     def num_layers(self) -> int:

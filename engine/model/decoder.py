@@ -6,6 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.ledger import Account, unlimited
 from engine.backend.segment import (
     Backend,
     DraftedTree,
@@ -19,9 +23,11 @@ from engine.backend.segment import (
     Verified,
     Weights,
 )
-from engine.model.config import ModelConfig
+from engine.model.config import Fusion, ModelConfig
+from engine.model.features import FeatureStore
 from engine.model.other_family import OtherConfig
 from engine.model.sequence import SequenceState
+from engine.model.tensors import FUSION_IDS
 from engine.plan.plan import Share
 
 MAX_TREE = 64
@@ -44,11 +50,26 @@ class Forward:
 
 
 class Decoder:
-    """A dense decoder-only model, split into segments that may lie on different devices."""
+    """A dense decoder-only model, split into segments that may lie on different devices.
 
-    def __init__(self, config: ModelConfig | OtherConfig, segments: Sequence[Segment]) -> None:
+    Args:
+        config: of the model.
+        segments: from the embedding to the head.
+        ids: the token of each logit, where these are not those of the whole vocabulary.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig | OtherConfig,
+        segments: Sequence[Segment],
+        ids: NDArray[np.int64] | None = None,
+    ) -> None:
         self.config = config
         self.segments = tuple(segments)
+        self.ids = ids
+        self._feeds: Fusion | None = None
+        self._last_taps: tuple[int, ...] | None = None
+        self._account = unlimited()
         first, last = self.segments[0], self.segments[-1]
         self._drafting = first if first is last and isinstance(first, TreeDrafting) else None
         self._verifying = last if isinstance(last, TreeVerifying) else None
@@ -57,7 +78,8 @@ class Decoder:
     def build(cls, config: ModelConfig, weights: Weights, backend: Backend) -> Decoder:
         """The whole model as a single segment of one backend."""
         blocks = range(config.num_layers)
-        return cls(config, [backend.compile(config, weights, blocks, embed=True, head=True)])
+        segment = backend.compile(config, weights, blocks, embed=True, head=True)
+        return cls(config, [segment], _ids(config, weights))
 
     @classmethod
     def placed(
@@ -86,6 +108,7 @@ class Decoder:
                 )
                 for share in shares
             ],
+            _ids(config, weights),
         )
 
     @property
@@ -116,10 +139,32 @@ class Decoder:
         """Those of them that lie in files, whose memory the system may take and fill again."""
         return sum(segment.mapped_bytes for segment in self.segments)
 
+    def feed(self, head: Fusion, account: Account) -> None:
+        """Keep features for a head that drafts for this model; its states have them from now on.
+
+        Args:
+            head: says which.
+            account: where they are entered, on the host.
+        """
+        self._feeds, self._account = head, account
+        last = self.segments[-1].blocks
+        self._last_taps = tuple(tap for tap in head.taps if tap in last)
+
     def new_state(self, context: int) -> SequenceState:
         """An empty sequence with room for `context` committed tokens and a tree behind them."""
-        caches = [segment.new_cache(context + MAX_TREE) for segment in self.segments]
-        return SequenceState(caches, context, MAX_TREE)
+        slots, features = context + MAX_TREE, None
+        caches = [segment.new_cache(slots) for segment in self.segments]
+        if self._feeds is not None:
+            features = FeatureStore(slots, self._feeds.width, self._account)
+        return SequenceState(caches, context, MAX_TREE, features)
+
+    def over_vocabulary(self, logits: Floats) -> Floats:
+        """Logits of some rows by token id, fp32 [rows, vocab]; -inf for what has none."""
+        if self.ids is None:
+            return logits
+        spread = np.full((len(logits), self.config.vocab_size), -np.inf, dtype=np.float32)
+        spread[:, self.ids] = logits
+        return spread
 
     @property
     def drafts_trees(self) -> bool:
@@ -127,11 +172,17 @@ class Decoder:
         return self._drafting is not None
 
     def draft(
-        self, state: SequenceState, pending: Sequence[int], ranking: Ranking, budget: TreeBudget
+        self,
+        state: SequenceState,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: TreeBudget,
+        features: Floats | None = None,
     ) -> DraftedTree:
         """Process and commit `pending`, then draft a tree behind it, in one call.
 
-        The tree's inner nodes are staged in `state` afterwards; see `TreeDrafting`.
+        `features` are those of a head's pending tokens. The tree's inner nodes are staged in
+        `state` afterwards; see `TreeDrafting`.
 
         Raises:
             ValueError: this decoder cannot, see `drafts_trees`.
@@ -140,7 +191,7 @@ class Decoder:
             raise ValueError("these segments cannot draft in one call")
         state.discard()
         tree = self._drafting.draft(
-            state.caches[0], len(state), state.slots, pending, ranking, budget
+            state.caches[0], len(state), state.slots, pending, ranking, budget, features
         )
         state.extend(pending)
         if tree.staged_tokens:
@@ -177,20 +228,48 @@ class Decoder:
         committed, cache, hidden = len(state), state.caches[-1], None
         if committed + len(nodes) > state.slots:
             raise ValueError("the tree has more nodes than the state has room for")
+        feeds, tapped = self._feeds, dict[int, Floats]()
         if before := self.segments[:-1]:
             state.discard()
-            step = state.stage(nodes, parents)
+            step = state.stage(nodes, parents, taps=feeds.taps if feeds else ())
             for segment, own in zip(before, state.caches, strict=False):
-                hidden = segment.run(step, own, hidden).hidden
+                output = segment.run(step, own, hidden)
+                hidden = output.hidden
+                tapped |= output.taps
         verified = self._verifying.verify(
             cache, committed, nodes, parents, draws, tokens,
-            limit=limit, stop_ids=stop_ids, hidden=hidden,
+            limit=limit, stop_ids=stop_ids, hidden=hidden, taps=self._last_taps,
         )  # fmt: skip
+        if feeds is not None:
+            if (found := verified.output) is None:
+                raise ValueError("the last segment keeps its hidden states to itself")
+            self._keep(state, committed, found.hidden, tapped | found.taps, verified.path)
         if before:
-            state.commit(verified.path, in_place=cache)
+            state.commit(verified.path, in_place=cache, features_in_place=True)
         else:
             state.extend([nodes[node] for node in verified.path])
         return verified
+
+    def _keep(
+        self,
+        state: SequenceState,
+        first: int,
+        hidden: Floats,
+        taps: Mapping[int, Floats],
+        path: Sequence[int] | None = None,
+    ) -> None:
+        """What a head needs of tokens just computed, of all or a path, in the slots from `first`.
+
+        A path goes downwards, so that its rows ascend.
+        """
+        if self._feeds is None or state.features is None:
+            return
+        rows: slice | list[int] = slice(None)
+        if path is not None:
+            alone = path[-1] == len(path) - 1  # the first rows, of which no copy is needed
+            rows = slice(0, len(path)) if alone else list(path)
+        wanted = [taps[tap] for tap in self._feeds.taps] or [hidden]
+        state.features.put(first, [each[rows] for each in wanted])
 
     def forward(
         self,
@@ -200,17 +279,32 @@ class Decoder:
         *,
         logit_rows: Sequence[int] | None = None,
         taps: tuple[int, ...] = (),
+        features: Floats | None = None,
     ) -> Forward:
-        """Stage n tokens behind what is staged in `state` and compute them; see `stage`."""
-        step = state.stage(tokens, parents, logit_rows=logit_rows, taps=taps)
-        output = self.segments[0].run(step, state.caches[0], None)
+        """Stage n tokens behind what is staged in `state` and compute them; see `stage`.
+
+        `features`, fp32 [n, fusion.width]: what a head takes beside the tokens.
+        """
+        if self._feeds is not None:
+            taps = tuple(dict.fromkeys((*taps, *self._feeds.taps)))
+        feeds = self._feeds is not None and not self._feeds.taps
+        step = state.stage(tokens, parents, logit_rows=logit_rows, taps=taps, feeds=feeds)
+        output = self.segments[0].run(step, state.caches[0], features)
         tapped = output.taps
         for segment, cache in zip(self.segments[1:], state.caches[1:], strict=True):
             output = segment.run(step, cache, output.hidden)
             tapped |= output.taps
         if output.logits is None:
             raise ValueError("the last segment has no head")
+        self._keep(state, step.first_slot, output.hidden, tapped)
         return Forward(output.hidden, output.logits, tapped)
+
+
+def _ids(config: ModelConfig, weights: Weights) -> NDArray[np.int64] | None:
+    """The tokens that a head of few rows has logits of."""
+    if config.fusion is None or config.fusion.rows is None:
+        return None
+    return weights.float32(FUSION_IDS).astype(np.int64)
 
 
 def _signature(segment: Segment) -> str:

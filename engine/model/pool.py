@@ -40,6 +40,11 @@ class StatePool:
         if state in self._states:
             self._states.remove(state)
 
+    def empty(self) -> None:
+        """Forget the tokens of all states, for when they have come to mean something else."""
+        for state in self._states:
+            state.crop(0)
+
     def common_prefix(self, tokens: Sequence[int]) -> int:
         """Most tokens that a kept state has in common with `tokens`."""
         return max((state.common_prefix(tokens) for state in self._states), default=0)

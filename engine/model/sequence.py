@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from engine.backend.segment import SegmentCache
 from engine.backend.step import Step
+from engine.model.features import FeatureStore
 
 ROOT = -1
 """Parent of a node that follows the committed tokens directly."""
@@ -22,10 +23,18 @@ class SequenceState:
         caches: one per segment, each with at least `context + tree` slots.
         context: most tokens that may be committed.
         tree: most nodes that may be staged beyond them.
+        features: of the tokens, with as many slots as the caches, where a head drafts from them.
     """
 
-    def __init__(self, caches: Sequence[SegmentCache], context: int, tree: int) -> None:
+    def __init__(
+        self,
+        caches: Sequence[SegmentCache],
+        context: int,
+        tree: int,
+        features: FeatureStore | None = None,
+    ) -> None:
         self.caches = tuple(caches)
+        self.features = features
         self.context = context
         self.slots = context + tree
         """Tokens that the caches hold at most, staged ones included."""
@@ -53,8 +62,9 @@ class SequenceState:
 
     @property
     def nbytes(self) -> int:
-        """Bytes reserved for keys and values."""
-        return sum(cache.nbytes for cache in self.caches)
+        """Bytes reserved for keys, values and features."""
+        features = self.features.nbytes if self.features else 0
+        return sum(cache.nbytes for cache in self.caches) + features
 
     def stage(
         self,
@@ -63,6 +73,7 @@ class SequenceState:
         *,
         logit_rows: Sequence[int] | None = None,
         taps: tuple[int, ...] = (),
+        feeds: bool = False,
     ) -> Step:
         """Add nodes behind what is staged and return the forward that computes them.
 
@@ -72,6 +83,7 @@ class SequenceState:
                 last staged node.
             logit_rows: rows (0..n-1) whose logits are wanted; None is all.
             taps: blocks whose outputs are wanted.
+            feeds: whether the final hidden states are wanted beside the logits.
 
         Raises:
             ValueError: an empty step, a parent that is not staged yet, or no slots left.
@@ -82,7 +94,7 @@ class SequenceState:
         else:
             self.adopt(tokens, parents)
         wanted = None if logit_rows is None else sorted(logit_rows)
-        return Step(tokens, self._parents, len(self._tokens), wanted, taps)
+        return Step(tokens, self._parents, len(self._tokens), wanted, taps, feeds)
 
     def adopt(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         """Add nodes behind what is staged; their keys and values are the caller's business.
@@ -107,12 +119,19 @@ class SequenceState:
         self._staged += tokens
         self._parents += parents
 
-    def commit(self, path: Sequence[int], *, in_place: SegmentCache | None = None) -> None:
+    def commit(
+        self,
+        path: Sequence[int],
+        *,
+        in_place: SegmentCache | None = None,
+        features_in_place: bool = False,
+    ) -> None:
         """Keep the staged nodes `path` (from a child of ROOT downwards) and forget the others.
 
         Args:
             path: indices of staged nodes.
             in_place: a cache whose keys a backend has put in place.
+            features_in_place: whether the path's features are where they belong, too.
 
         Raises:
             ValueError: the nodes are no path, or the context is full.
@@ -130,6 +149,8 @@ class SequenceState:
             for cache in self.caches:
                 if cache is not in_place:
                     cache.move(moved, start + still)
+            if self.features is not None and not features_in_place:
+                self.features.move(moved, start + still)
         self._tokens += [self._staged[node] for node in path]
         self.discard()
 
@@ -167,6 +188,8 @@ class SequenceState:
         self._tokens = list(other.tokens[:length])
         for cache, source in zip(self.caches, other.caches, strict=True):
             cache.copy_prefix(source, length)
+        if self.features is not None and other.features is not None:
+            self.features.copy_prefix(other.features, length)
 
     def crop(self, length: int) -> None:
         """Go back to the first `length` committed tokens and forget the staged nodes."""

@@ -1,16 +1,22 @@
 """The tensors of a model by their canonical names: what backends ask for, whatever a file has.
 
-The names are those of Hugging Face's Llama. Norm weights are the factors themselves, also where a
-family stores them less one.
+The names are those of Hugging Face's Llama; what begins a feature head is "fusion.". Norm weights
+are the factors themselves, also where a family stores them less one.
 """
 
 from __future__ import annotations
 
-from engine.model.config import BlockConfig, ModelConfig
+from engine.model.config import BlockConfig, Fusion, ModelConfig
 
 EMBEDDING = "model.embed_tokens.weight"
 FINAL_NORM = "model.norm.weight"
 HEAD = "lm_head.weight"
+
+FUSION_IDS = "fusion.ids"
+"""Of a head with a vocabulary of its own: the token that each row of its output matrix stands for.
+
+Whole numbers; as all tensors it is read as fp32, which holds them exactly.
+"""
 
 Shape = tuple[int, ...]
 
@@ -24,8 +30,41 @@ def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
             tensors[prefix + name] = shape
     tensors[FINAL_NORM] = (config.hidden_size,)
     if not config.tie_word_embeddings:
-        tensors[HEAD] = (config.vocab_size, config.hidden_size)
+        tensors[HEAD] = (config.head_rows, config.hidden_size)
+    return tensors if config.fusion is None else _of_head(config, config.fusion, tensors)
+
+
+def _of_head(config: ModelConfig, fusion: Fusion, tensors: dict[str, Shape]) -> dict[str, Shape]:
+    """What a feature head has more, and less, than a model of its shape."""
+    hidden = config.hidden_size
+    if fusion.kind == "eagle3":
+        tensors["fusion.features.weight"] = (hidden, fusion.width)
+        first, dim = "model.layers.0.", config.head_dim
+        tensors[f"{first}hidden_norm.weight"] = (hidden,)
+        for name, heads in (("q", config.num_heads), ("k", config.num_kv_heads)):
+            tensors[f"{first}self_attn.{name}_proj.weight"] = (heads * dim, 2 * hidden)
+        tensors[f"{first}self_attn.v_proj.weight"] = (config.num_kv_heads * dim, 2 * hidden)
+    else:
+        del tensors[FINAL_NORM], tensors["model.layers.0.input_layernorm.weight"]
+        if fusion.kind == "dgf":
+            tensors["fusion.norm.weight"] = (hidden,)
+            tensors["fusion.feature.weight"] = (hidden, fusion.width)
+            tensors["fusion.token.weight"] = (hidden, hidden)
+            tensors["fusion.gate.weight"] = (hidden, 2 * hidden)
+        else:
+            tensors |= _linear("fusion.linear", hidden, hidden + fusion.width, fusion.bias)
+    if fusion.rows is not None:
+        tensors[FUSION_IDS] = (fusion.rows,)
     return tensors
+
+
+def borrowed_tensors(config: ModelConfig) -> tuple[str, ...]:
+    """Those that a feature head has not, and takes from its target."""
+    fusion = config.fusion
+    if fusion is None:
+        return ()
+    own = {EMBEDDING: fusion.own_embedding, HEAD: fusion.own_head}
+    return tuple(name for name, there in own.items() if not there)
 
 
 def segment_tensors(
@@ -39,6 +78,8 @@ def segment_tensors(
         ends.add(EMBEDDING)
     inside = tuple(f"model.layers.{index}." for index in blocks)
     every = expected_tensors(config).items()
+    if embed:
+        inside += ("fusion.",)
     return {name: shape for name, shape in every if name in ends or name.startswith(inside)}
 
 

@@ -47,7 +47,7 @@ def layout(
         part = next((p for p in places if all(t in names for t, _ in p.tensors)), None)
         if part is None:
             raise mismatch(tr("{name} is missing").format(name=places[0].stored), where)
-        found[name] = _checked(part, names, stored, where)
+        found[name] = checked_part(part, names, stored, where)
     used = {name for part in found.values() for name, _ in part.tensors}
     for name in names.values():
         if name in used or name.endswith("rotary_emb.inv_freq") or name in _POSITIONS:
@@ -103,7 +103,9 @@ def _check_counts(config: ModelConfig, tensors: int, where: str) -> None:
         raise mismatch(tr("config.json describes {count} experts").format(count=experts), where)
 
 
-def _checked(part: Part, names: Mapping[str, str], stored: Mapping[str, Shape], where: str) -> Part:
+def checked_part(
+    part: Part, names: Mapping[str, str], stored: Mapping[str, Shape], where: str
+) -> Part:
     """The part under its real names; `UserFixable` where a shape is not what it should be."""
     for name, wanted in part.tensors:
         actual = stored[names[name]]

@@ -59,6 +59,17 @@ class ModelWeights:
         return weights
 
     @classmethod
+    def of_parts(cls, source: TensorSource, parts: Mapping[str, Part], where: str) -> Self:
+        """Those whose places are known and checked.
+
+        Raises:
+            UserFixable: some cannot be read.
+        """
+        weights = cls(source, parts)
+        weights._check_kinds(where)
+        return weights
+
+    @classmethod
     def of_folder(cls, config: ModelConfig, folder: Path) -> Self:
         """Those of a folder with safetensors; see `open`."""
         return cls.open(config, SafetensorsFolder.open(folder), "safetensors")

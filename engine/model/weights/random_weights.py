@@ -1,4 +1,7 @@
-"""Random weights of any shape in any type, made quickly: speed does not depend on the values."""
+"""Random weights of any shape in any type, made quickly: speed does not depend on the values.
+
+Also those of feature heads, what they borrow from a target included.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from engine.backend.segment import Floats, Stretch
 from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
-from engine.model.tensors import expected_tensors
+from engine.model.tensors import FUSION_IDS, expected_tensors
 
 LANES = 16
 GROUPS = 61
@@ -62,7 +65,7 @@ class RandomWeights:
         readable: Collection[str] | None = None,
         groups: int = GROUPS,
     ) -> None:
-        self._shapes = expected_tensors(config)
+        self._shapes, self._vocab = expected_tensors(config), config.vocab_size
         self._kinds = kinds
         self._seed, self._readable, self._count = seed, readable, groups
         self._groups: dict[tuple[str, int], NDArray[np.uint8]] = {}
@@ -79,6 +82,8 @@ class RandomWeights:
     def float32(self, name: str) -> Floats:
         """The tensor as a C-contiguous fp32 array."""
         extents = self._shapes[name]
+        if name == FUSION_IDS:
+            return spread_ids(extents[0], self._vocab)
         if len(extents) == 1:
             return np.full(extents, 1.0 if "norm" in name else 0.01, dtype=np.float32)
         return np.concatenate([widened(part, self._kinds[name]) for part in self._rows(name)])
@@ -115,6 +120,11 @@ class RandomWeights:
 
     def _rng(self, name: str) -> np.random.Generator:
         return np.random.default_rng([self._seed, *name.encode()])
+
+
+def spread_ids(rows: int, vocab: int) -> Floats:
+    """The tokens of a head that can propose `rows` of them: all over the vocabulary, ascending."""
+    return (np.arange(rows) * vocab // rows).astype(np.float32)
 
 
 def random_rows(kind: str, rows: int, cols: int, rng: np.random.Generator) -> NDArray[np.uint8]:

@@ -111,6 +111,11 @@ class TensorSource:
         for raw in read_rows(tensor, first, count, tensor.row_bytes):
             yield raw.view(view)
 
+    def raw(self, name: str) -> Iterator[NDArray[np.uint8]]:
+        """A tensor's bytes, [rows, bytes per row], some megabytes at a time in the same memory."""
+        tensor = self._tensors[name]
+        return read_rows(tensor, 0, None, tensor.row_bytes)
+
     def same_bytes(self, first: str, second: str) -> bool:
         """Whether two tensors agree in type, shape and every stored byte."""
         a, b = self._tensors[first], self._tensors[second]
