@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format
 from engine.backend.segment import Backend
+from engine.backend.shared import Loan
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr
@@ -71,12 +72,16 @@ def choose_format(wish: WeightFormat, weights: int, *, quantised: bool = False) 
 
 
 def cpu_backend(
-    weights: WeightFormat, threads: int | None = None, account: Account | None = None
+    weights: WeightFormat,
+    threads: int | None = None,
+    account: Account | None = None,
+    loan: Loan | None = None,
 ) -> Backend:
     """The backend for a format that `choose_format` gave; torch is imported for F32 only.
 
     Models with the same number of threads share a pool; None is a thread per available core.
-    torch always works on one. What the backend holds is entered in `account`.
+    torch always works on one. What the backend holds is entered in `account`; `loan` is what a
+    feature head has of its target.
     """
     if weights is WeightFormat.F32:
         from engine.backend.torch_cpu.segment import TorchCpuBackend
@@ -85,7 +90,7 @@ def cpu_backend(
     from engine.backend.native.pool import shared_pool
     from engine.backend.native.segment import NativeBackend
 
-    return NativeBackend(NATIVE_FORMATS.get(weights), shared_pool(threads), account)
+    return NativeBackend(NATIVE_FORMATS.get(weights), shared_pool(threads), account, loan)
 
 
 class CpuDevice:
@@ -105,9 +110,9 @@ class CpuDevice:
         """As plans name it."""
         return self.ledger.device
 
-    def backend(self, weights: WeightFormat, owner: str) -> Backend:
+    def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:
         """Compiles segments whose allocations are entered for `owner`."""
-        return cpu_backend(weights, self._threads, Account(self.ledger, owner))
+        return cpu_backend(weights, self._threads, Account(self.ledger, owner), loan)
 
     def close(self) -> None:
         """Nothing is held beside models."""

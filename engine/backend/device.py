@@ -6,6 +6,7 @@ from typing import Protocol
 
 from engine.backend.ledger import Ledger
 from engine.backend.segment import Backend
+from engine.backend.shared import Loan
 from engine.commands import WeightFormat
 
 
@@ -22,8 +23,11 @@ class Device(Protocol):
         """What is held on it; segments and caches of its backends are entered here."""
         ...
 
-    def backend(self, weights: WeightFormat, owner: str) -> Backend:
-        """Compiles segments whose allocations are entered for `owner` ("target", "draft")."""
+    def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:
+        """Compiles segments whose allocations are entered for `owner` ("target", "draft").
+
+        `loan`: what a feature head has of its target.
+        """
         ...
 
     def close(self) -> None:

@@ -88,7 +88,7 @@ class SegmentCache(Protocol):
 
 
 class Segment(Protocol):
-    """A contiguous run of decoder blocks on one device."""
+    """A contiguous run of decoder blocks on one device, or a feature head, which is one segment."""
 
     @property
     def blocks(self) -> range:
@@ -120,7 +120,12 @@ class Segment(Protocol):
         ...
 
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
-        """One forward. `hidden` is the previous segment's output, None for the first segment."""
+        """One forward.
+
+        `hidden` is the previous segment's output, None for the first segment. A feature head gets
+        the target's features instead, [n, fusion.width], beside the tokens; its own output is what
+        it takes for features when it drafts on.
+        """
         ...
 
 
@@ -209,6 +214,7 @@ class TreeDrafting(Protocol):
         pending: Sequence[int],
         ranking: Ranking,
         budget: TreeBudget,
+        features: Floats | None = None,
     ) -> DraftedTree:
         """Process committed tokens, then draft behind them.
 
@@ -219,6 +225,9 @@ class TreeDrafting(Protocol):
             pending: committed tokens behind those, at least one; the last is the root.
             ranking: how candidates rank.
             budget: how far the tree may grow.
+            features: for a feature head: the target's of the token before each pending one, fp32
+                [pending, fusion.width]. The head's first token is the sequence's second, so that
+                what it drafts first stands at position committed + pending + 1.
         """
         ...
 
@@ -232,12 +241,15 @@ class Verified:
         tokens: the target's draws, at least one; the last one is the next root.
         accepted: how many of them were drafted.
         offered: at how many of the nodes where it drew there were drafted tokens to choose from.
+        output: hidden states and taps of all nodes, without logits, where they were asked for;
+            valid until the segment's next forward.
     """
 
     path: tuple[int, ...]
     tokens: tuple[int, ...]
     accepted: int
     offered: int
+    output: SegmentOutput | None = None
 
     @property
     def offered_by_depth(self) -> tuple[int, ...]:
@@ -275,6 +287,7 @@ class TreeVerifying(Protocol):
         limit: int,
         stop_ids: Collection[int],
         hidden: Floats | None = None,
+        taps: tuple[int, ...] | None = None,
     ) -> Verified:
         """A forward over the tree, the draws down it; the path's keys are in place afterwards.
 
@@ -288,6 +301,8 @@ class TreeVerifying(Protocol):
             limit: most tokens to draw.
             stop_ids: tokens that nothing follows.
             hidden: the previous segment's output over the nodes; None for a whole model.
+            taps: of its blocks, those whose outputs are wanted beside the final hidden states, in
+                `Verified.output`; None: nothing is wanted.
 
         Raises:
             InvalidLogits: the logits at a node of the path are not finite.

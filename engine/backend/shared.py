@@ -1,12 +1,13 @@
-"""What segments of one model have in common on one device, such as a tied embedding and head."""
+"""What segments have in common on one device: a tied embedding and head, what a draft borrows."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from engine.backend.segment import Weights
+from engine.backend.segment import Backend, Weights
 
 T = TypeVar("T")
 
@@ -26,3 +27,35 @@ class Shared(Generic[T]):
         if self._source is not weights:
             self._source, self._kept = weights, WeakValueDictionary()
         return self._kept
+
+    @property
+    def kept(self) -> Mapping[Hashable, T]:
+        """Those made from the weights that were read last."""
+        return self._kept
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A target's matrix that a feature head computes with, in the type that the target holds.
+
+    Attributes:
+        name: the target's name of it.
+        kind: its type in ggml's words.
+    """
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """What a feature head's backend takes over from its target's.
+
+    Attributes:
+        lent: by the head's names; the head's weights give these tensors, too.
+        lender: the target's backend on the same device; what it has packed is not held twice. None
+            where the target has nothing there.
+    """
+
+    lent: Mapping[str, Lent]
+    lender: Backend | None = None

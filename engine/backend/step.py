@@ -45,6 +45,7 @@ class Step:
         committed: number of committed tokens.
         logit_rows: the rows whose logits are wanted, ascending; None is all.
         taps: blocks whose output hidden states are wanted.
+        feeds: whether the last segment's hidden states are wanted beside its logits.
     """
 
     tokens: Sequence[int]
@@ -52,6 +53,7 @@ class Step:
     committed: int
     logit_rows: Sequence[int] | None = None
     taps: tuple[int, ...] = ()
+    feeds: bool = False
 
     @property
     def first(self) -> int:

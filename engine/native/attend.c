@@ -67,11 +67,13 @@ static void place_row(void *context, int32_t row)
     }
 }
 
-/* The keys and values of one chunk of a tree path, by position. */
-static void gather(const forward *f, int32_t head, const int32_t *slots, uint16_t *keys, uint16_t *values)
+/* The keys and values of one chunk of a tree path, by position: those that are looked at, which are read
+ * 16 at a time. */
+static void gather(const forward *f, int32_t head, const int32_t *slots, dt_span looked_at, uint16_t *keys,
+                   uint16_t *values)
 {
-    const int32_t dim = f->dim;
-    for (int32_t k = 0; k < DT_CHUNK; k++) {
+    const int32_t dim = f->dim, end = dt_round_up(looked_at.to, DT_LANES);
+    for (int32_t k = looked_at.from / DT_LANES * DT_LANES; k < end; k++) {
         const int32_t slot = slots[k];
         const uint16_t *key = dt_keys(f->cache, f->block_index, head, slot / DT_CHUNK) + slot % DT_CHUNK;
         const uint16_t *value =
@@ -81,8 +83,9 @@ static void gather(const forward *f, int32_t head, const int32_t *slots, uint16_
     }
 }
 
-/* One batch of queries that share a key/value head and a path; visible: positions. */
+/* One batch of queries that share a key/value head, those of a path side by side; visible: positions. */
 typedef struct {
+    int32_t path[QUERIES];
     const float *query[QUERIES];
     float *mixed[QUERIES];
     dt_span visible[QUERIES];
@@ -90,15 +93,28 @@ typedef struct {
     float peak[QUERIES], total[QUERIES];
 } batch;
 
-static void attend_batch_chunk(const forward *f, batch *b, int32_t chunk, const uint16_t *keys,
-                               const uint16_t *values)
+/* What the queries [from, to) see of a chunk. */
+static dt_span seen_by(const batch *b, int32_t from, int32_t to, int32_t chunk)
+{
+    const int32_t begin = chunk * DT_CHUNK;
+    dt_span all = {DT_CHUNK, 0};
+    for (int32_t m = from; m < to; m++) {
+        const int32_t first = b->visible[m].from - begin, end = b->visible[m].to - begin;
+        all.from = first < all.from ? first : all.from;
+        all.to = end > all.to ? end : all.to;
+    }
+    return (dt_span){all.from > 0 ? all.from : 0, all.to < DT_CHUNK ? all.to : DT_CHUNK};
+}
+
+static void attend_batch_chunk(const forward *f, batch *b, int32_t from, int32_t to, int32_t chunk,
+                               const uint16_t *keys, const uint16_t *values)
 {
     const float *query[QUERIES];
     float *mixed[QUERIES], peak[QUERIES], total[QUERIES];
     dt_span visible[QUERIES];
     int32_t who[QUERIES], rows = 0;
     const int32_t begin = chunk * DT_CHUNK;
-    for (int32_t m = 0; m < b->count; m++) {
+    for (int32_t m = from; m < to; m++) {
         const dt_span all = b->visible[m];
         if (all.to <= begin || all.from >= begin + DT_CHUNK) continue;
         visible[rows].from = all.from > begin ? all.from - begin : 0;
@@ -113,26 +129,35 @@ static void attend_batch_chunk(const forward *f, batch *b, int32_t chunk, const 
     for (int32_t m = 0; m < rows; m++) b->peak[who[m]] = peak[m], b->total[who[m]] = total[m];
 }
 
-/* The chunks that the batch sees, in order. */
-static void attend_batch(const forward *f, batch *b, int32_t head, int32_t path)
+/* A chunk that paths have of their own. */
+static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk)
 {
     const dt_step *step = f->step;
-    const int32_t *slots = step->paths ? step->path_slots + (int64_t)path * step->path_width : 0;
+    const int32_t behind = chunk * DT_CHUNK - step->path_base;
     uint16_t keys[DT_CHUNK * MOST_DIM], values[DT_CHUNK * MOST_DIM];
+    for (int32_t from = 0, to; from < b->count; from = to) {
+        for (to = from + 1; to < b->count && b->path[to] == b->path[from];) to++;
+        const dt_span seen = seen_by(b, from, to, chunk);
+        if (seen.from >= seen.to) continue;
+        const int32_t *slots = step->path_slots + (int64_t)b->path[from] * step->path_width + behind;
+        gather(f, head, slots, seen, keys, values);
+        attend_batch_chunk(f, b, from, to, chunk, keys, values);
+    }
+}
+
+/* The chunks that the batch sees, in order. */
+static void attend_batch(const forward *f, batch *b, int32_t head)
+{
     dt_span all = b->visible[0];
     for (int32_t m = 1; m < b->count; m++) {
         all.from = b->visible[m].from < all.from ? b->visible[m].from : all.from;
         all.to = b->visible[m].to > all.to ? b->visible[m].to : all.to;
     }
     for (int32_t chunk = all.from / DT_CHUNK; chunk * DT_CHUNK < all.to; chunk++) {
-        const int32_t behind = chunk * DT_CHUNK - step->path_base;
-        if (slots && behind >= 0) {
-            gather(f, head, slots + behind, keys, values);
-            attend_batch_chunk(f, b, chunk, keys, values);
-        } else {
-            attend_batch_chunk(f, b, chunk, dt_keys(f->cache, f->block_index, head, chunk),
+        if (f->step->paths && chunk * DT_CHUNK >= f->step->path_base) attend_paths(f, b, head, chunk);
+        else
+            attend_batch_chunk(f, b, 0, b->count, chunk, dt_keys(f->cache, f->block_index, head, chunk),
                                dt_values(f->cache, f->block_index, head, chunk));
-        }
     }
 }
 
@@ -151,13 +176,14 @@ static void attend_group(void *context, int32_t index)
             const int32_t row = f->order[rows->first + (first + m) / per_kv];
             const int32_t h = head * per_kv + (first + m) % per_kv;
             const int32_t seen = f->step->positions[f->start + row] + 1, window = block->window;
+            b.path[m] = f->step->paths ? f->step->row_path[f->start + row] : 0;
             b.query[m] = f->query + ((int64_t)row * s->heads + h) * dim;
             b.mixed[m] = memset(mixed[m], 0, sizeof(float) * (size_t)dim);
             b.visible[m] = (dt_span){window && window < seen ? seen - window : 0, seen};
             b.peak[m] = block->sinks ? block->sinks[h] : -INFINITY;
             b.total[m] = block->sinks ? 1.0f : 0.0f;
         }
-        attend_batch(f, &b, head, rows->path);
+        attend_batch(f, &b, head);
         for (int32_t m = 0; m < b.count; m++) {
             const int32_t row = f->order[rows->first + (first + m) / per_kv];
             const int32_t h = head * per_kv + (first + m) % per_kv;
@@ -167,7 +193,7 @@ static void attend_group(void *context, int32_t index)
     }
 }
 
-/* Groups the slice's rows: by path in a tree, else so that there is work for every thread. */
+/* Groups the slice's rows so that there is work for every thread; those of a path are neighbours. */
 void dt_group_rows(forward *f)
 {
     const int32_t per_kv = f->segment->heads / f->segment->kv_heads;
@@ -175,13 +201,13 @@ void dt_group_rows(forward *f)
     const int32_t paths = f->step->paths ? f->step->paths : 1;
     int32_t placed = 0;
     f->group_count = 0;
+    group *open = NULL;
     for (int32_t path = 0; path < paths; path++) {
-        group *open = NULL;
         for (int32_t row = 0; row < f->rows; row++) {
             if (f->step->paths && f->step->row_path[f->start + row] != path) continue;
             if (!open || open->count == together) {
                 open = &f->groups[f->group_count++];
-                *open = (group){path, placed, 0};
+                *open = (group){placed, 0};
             }
             f->order[placed++] = row;
             open->count++;

@@ -1,4 +1,4 @@
-/* A tree of drafted tokens, level by level; engine/draft/standalone.py says the same in Python. */
+/* A tree of drafted tokens, level by level; engine/draft/growing.py says the same in Python. */
 #include "draft.h"
 #include "internal.h"
 #include "tree.h"
@@ -8,8 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-/* A node of the tree; 0 is the root. `staged` tells where its keys are: -1 for the root. */
-typedef struct { int32_t token, parent, index, staged; double score; } candidate;
+/* A node of the tree; 0 is the root. `staged` tells where its keys are: -1 for the root; `row` which one it
+ * was of the forward that computed it. */
+typedef struct { int32_t token, parent, index, staged, row; double score; } candidate;
 
 typedef struct {
     dt_pool *pool;
@@ -17,13 +18,15 @@ typedef struct {
     dt_cache *cache;
     const dt_sampling *sampling;
     dt_drafting *to;
-    int32_t start, width, vocab; /* start: first staged slot, which is also the position drafted first */
+    int32_t start, width, vocab; /* start: first staged slot */
+    int32_t position;            /* drafted first */
     int32_t count, beam_count;
     candidate *nodes;        /* [1 + width + (depth - 1) * width^2], in the order of drafting */
     int32_t *place;          /* as many: where each node is in the tree */
     int32_t *beams;          /* [width] nodes whose children come next, the best first */
     dt_candidate *likeliest; /* [width * width] */
     float *logits, *hidden;  /* [width, vocab], [max(pending, width), hidden] */
+    float *own;              /* [width, hidden]: of a feature head, what it drafts on from; else nothing */
     int32_t *positions, *all_rows;
 } draft;
 
@@ -43,6 +46,7 @@ static int64_t lay_out(draft *d, uint8_t *base)
     d->all_rows = dt_lay(base, &used, width, sizeof *d->all_rows);
     d->hidden = dt_lay(base, &used, rows * d->segment->hidden, sizeof *d->hidden);
     d->logits = dt_lay(base, &used, width * d->vocab, sizeof *d->logits);
+    if (d->segment->fusion) d->own = dt_lay(base, &used, width * d->segment->hidden, sizeof *d->own);
     return used;
 }
 
@@ -63,6 +67,7 @@ static int32_t catch_up(draft *d)
     const dt_step step = {
         .rows = rows, .first_slot = d->to->committed, .logit_count = 1, .tokens = d->to->tokens,
         .positions = d->positions, .logit_rows = &last, .hidden_out = d->hidden, .logits = d->logits,
+        .hidden_in = d->to->features,
     };
     return dt_forward(d->pool, d->segment, d->cache, &step);
 }
@@ -71,10 +76,15 @@ static int32_t catch_up(draft *d)
 static int32_t stage(draft *d)
 {
     dt_drafting *to = d->to;
-    const int32_t first = to->staged, rows = d->beam_count;
+    const int32_t first = to->staged, rows = d->beam_count, hidden = d->segment->hidden;
+    for (int32_t row = 0; d->own && row < rows; row++) {
+        const candidate *parent = &d->nodes[d->nodes[d->beams[row]].parent];
+        memcpy(d->own + (int64_t)row * hidden, d->hidden + (int64_t)parent->row * hidden,
+               sizeof *d->own * (size_t)hidden);
+    }
     for (int32_t row = 0; row < rows; row++) {
         candidate *node = &d->nodes[d->beams[row]];
-        node->staged = to->staged++;
+        node->staged = to->staged++, node->row = row;
         to->staged_tokens[node->staged] = node->token;
         to->staged_parents[node->staged] = d->nodes[node->parent].staged;
         d->all_rows[row] = row;
@@ -82,6 +92,7 @@ static int32_t stage(draft *d)
     const dt_step step = {
         .rows = rows, .logit_count = rows, .tokens = to->staged_tokens + first,
         .logit_rows = d->all_rows, .hidden_out = d->hidden, .logits = d->logits,
+        .hidden_in = d->own, .own = d->own != NULL,
     };
     return dt_forward_tree(d->pool, d->segment, d->cache, &step, d->start, first, to->staged_parents);
 }
@@ -103,8 +114,9 @@ static int32_t keep_best(const draft *d, int32_t *best, int32_t kept, int32_t no
 /* Adds the likeliest children of every beam; the best of them are the next beams. */
 static int32_t widen(draft *d, int32_t level)
 {
-    const int32_t result = dt_rank(d->pool, d->sampling, d->logits, d->beam_count, d->vocab,
-                                   d->start + level, d->width, d->likeliest);
+    const int32_t *ids = d->segment->fusion ? d->segment->fusion->ids : NULL;
+    const int32_t result = dt_rank(d->pool, d->sampling, d->logits, d->beam_count, d->vocab, ids,
+                                   d->position + level, d->width, d->likeliest);
     int32_t best[DT_MOST_WIDTH], kept = 0;
     for (int32_t row = 0; row < d->beam_count && result == DT_OK; row++) {
         const double above = d->nodes[d->beams[row]].score;
@@ -115,7 +127,7 @@ static int32_t widen(draft *d, int32_t level)
             if (child->token < 0) break;
             const double score = above + (double)child->weight;
             d->nodes[d->count] = (candidate){
-                child->token, d->beams[row], d->count, -1, score < above ? score : above};
+                child->token, d->beams[row], d->count, -1, 0, score < above ? score : above};
             kept = keep_best(d, best, kept, d->count++);
         }
     }
@@ -176,16 +188,18 @@ int32_t dt_draft(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
     const dt_drafting *to = drafting;
     if (to->pending < 1 || to->depth < 1 || to->width < 1 || to->width > DT_MOST_WIDTH || to->nodes < 0)
         return DT_BAD_ARGUMENT;
+    if (segment->fusion && !to->features) return DT_BAD_ARGUMENT;
     if (!segment->head.data || !segment->embedding.data || to->committed + to->pending > to->slots)
         return DT_BAD_ARGUMENT;
     draft d = {
         .pool = pool, .segment = segment, .cache = cache, .sampling = sampling, .to = drafting,
-        .start = to->committed + to->pending, .width = to->width, .vocab = segment->head.rows,
-        .count = 1, .beam_count = 1,
+        .start = to->committed + to->pending,
+        .position = to->committed + to->pending + (segment->fusion != NULL),
+        .width = to->width, .vocab = segment->head.rows, .count = 1, .beam_count = 1,
     };
     lay_out(&d, scratch);
     drafting->staged = 0;
-    d.nodes[0] = (candidate){to->tokens[to->pending - 1], -1, 0, -1, 0};
+    d.nodes[0] = (candidate){to->tokens[to->pending - 1], -1, 0, -1, to->pending - 1, 0};
     d.beams[0] = 0;
     const int32_t result = grow(&d);
     if (result == DT_OK) hand_over(&d);

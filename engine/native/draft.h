@@ -9,6 +9,7 @@ typedef struct {
     int32_t committed;              /* tokens whose keys the cache holds */
     int32_t pending;                /* committed tokens behind those, at least one, ... */
     const int32_t *tokens;          /* ... [pending] */
+    const float *features;          /* of a feature head: [pending, width], of the tokens before those */
     int32_t slots;                  /* of the cache, that may be used */
     int32_t nodes, depth, width;    /* most nodes; levels; nodes expanded per level and children of each */
     double floor;                   /* no level below paths that are less likely than this together */
@@ -27,6 +28,8 @@ DT_API int64_t dt_draft_bytes(const dt_segment *segment, const dt_drafting *draf
 /* Process the pending tokens, then draft level by level with a model that is one segment: the
  * likeliest tokens as dt_rank has them, and below the best of each level their own. The staged
  * node i has its keys in slot committed + pending + i, and a staged node or -1 as its parent.
+ * A feature head drafts on from what it puts out itself; its tokens stand one position further on in
+ * the sequence than in its cache, which noise goes by.
  * `scratch` is at a 64-byte border. Returns DT_OK, DT_NO_MEMORY or DT_BAD_ARGUMENT. */
 DT_API int32_t dt_draft(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
                         const dt_sampling *sampling, uint8_t *scratch, dt_drafting *drafting);

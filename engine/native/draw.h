@@ -33,6 +33,7 @@ typedef struct {
     float peak;
     double temperature;
     const dt_noise *noise; /* NULL: none */
+    const int32_t *ids;    /* see dt_rank; what is found is named by them */
     dt_cut cut;
     int32_t width, weigh;    /* tokens wanted; whether to sum up the weights */
     _Atomic(double) promise; /* the last of the best `width` scores at least this much */

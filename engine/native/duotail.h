@@ -60,7 +60,7 @@ typedef struct {
 typedef struct {
     dt_matrix qkv[3], out;
     const float *qkv_bias, *out_bias;
-    const float *input_norm, *post_norm;    /* of what attention and feed-forward get */
+    const float *input_norm, *post_norm;    /* of what attention and feed-forward get; NULL: as it is */
     const float *attention_norm, *mlp_norm; /* of what they add */
     const float *query_norm, *key_norm;     /* of each head, [head_dim] */
     const float *sinks;                     /* [heads] logits that take part in the softmax and add nothing */
@@ -69,6 +69,18 @@ typedef struct {
     dt_experts experts;                     /* instead of mlp, unless count is 0 */
 } dt_block;
 
+/* How a feature head begins; engine.model.config.Fusion has the equations. */
+enum { DT_DGF = 1, DT_LINEAR = 2, DT_EAGLE3 = 3 };
+
+typedef struct {
+    int32_t kind, width;            /* width: numbers of a token's features */
+    int32_t residual_normed;        /* DT_EAGLE3: the first block adds to norm(x) */
+    dt_matrix feature, token, gate; /* W1, W2 and Wz; DT_LINEAR and DT_EAGLE3 have the first alone */
+    const float *norm;              /* DT_DGF: of the embedding; DT_EAGLE3: of x */
+    const float *bias;              /* DT_LINEAR: of it, or NULL */
+    const int32_t *ids;             /* the token of each row of the head; see dt_rank */
+} dt_fusion;
+
 /* How the first `dim` numbers of each head are rotated: [positions, dim / 2]. */
 typedef struct {
     const float *cosine, *sine;
@@ -76,7 +88,9 @@ typedef struct {
 } dt_rope;
 
 /* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them. Softcaps
- * are 0 where there are none. */
+ * are 0 where there are none. A feature head has all of its blocks, both ends, and a fusion; what comes out
+ * of it is not normed, its logits are of final_norm of it if that is not NULL, and where the fusion is
+ * DT_EAGLE3 the first block's queries, keys and values see [input_norm(embedding); norm(x)]. */
 typedef struct {
     int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, activation;
     float norm_eps, attention_scale, attention_softcap, logit_softcap, embedding_scale;
@@ -84,6 +98,7 @@ typedef struct {
     dt_matrix embedding, head;
     const float *final_norm;
     const dt_rope *rope;
+    const dt_fusion *fusion; /* NULL but for a feature head */
     uint8_t *scratch; /* for forwards, one at a time: dt_scratch_bytes of their rows, at a 64-byte border */
     int64_t scratch_bytes;
 } dt_segment;
@@ -91,8 +106,9 @@ typedef struct {
 /* One forward over n rows; see engine.backend.segment.Step. paths == 0 means a chain. */
 typedef struct {
     int32_t rows, first_slot, paths, path_base, path_width, logit_count, tap_count;
+    int32_t own; /* a feature head: hidden_in is what it put out itself, [rows, hidden] */
     const int32_t *tokens, *positions, *path_slots, *row_path, *logit_rows, *taps;
-    const float *hidden_in; /* [rows, hidden] or NULL for the first segment */
+    const float *hidden_in; /* [rows, hidden], NULL for the first segment; [rows, width] for a head */
     float *hidden_out;      /* [rows, hidden] */
     float *logits;          /* [logit_count, vocab] or NULL */
     float *tap_out;         /* [tap_count, rows, hidden] */

@@ -63,10 +63,12 @@ static void run_block(forward *f, int32_t index)
 {
     const dt_block *block = &f->segment->block[index];
     f->block_index = index;
-    norm(f, block->input_norm);
-    dt_prepare(f, block->qkv, 3, f->normed, f->rows, f->hidden, 0);
-    dt_project(f, block->qkv, 3, f->normed, f->rows, f->hidden,
-               (dt_output){f->qkv, block->qkv_bias, f->qkv_cols, 0});
+    const int wide = index == 0 && dt_attends_wide(f->segment);
+    float *in = wide ? f->wide : block->input_norm ? f->normed : f->x;
+    const int32_t cols = wide ? f->wide_cols : f->hidden;
+    if (in == f->normed) norm(f, block->input_norm);
+    dt_prepare(f, block->qkv, 3, in, f->rows, cols, 0);
+    dt_project(f, block->qkv, 3, in, f->rows, cols, (dt_output){f->qkv, block->qkv_bias, f->qkv_cols, 0});
     dt_attend(f);
     dt_prepare(f, &block->out, 1, f->mixed, f->rows, f->mixed_cols, 0);
     dt_project(f, &block->out, 1, f->mixed, f->rows, f->mixed_cols,
@@ -115,12 +117,13 @@ static void cap_piece(void *context, int32_t index)
     job->f->kernels->softcap(job->logits + from, left < CAPPED ? left : CAPPED, job->f->segment->logit_softcap);
 }
 
-/* Final norm, and the logits of the rows asked for; `done` of them came from earlier slices. */
+/* Final norm, which is the logits' own in a feature head, and the logits of the rows asked for; `done` of
+ * them came from earlier slices. */
 static int32_t finish(forward *f, int32_t done)
 {
     const dt_segment *s = f->segment;
     const dt_step *step = f->step;
-    for (int32_t row = 0; row < f->rows; row++) {
+    for (int32_t row = 0; row < f->rows && !s->fusion; row++) {
         float *x = f->x + (int64_t)row * f->hidden;
         f->kernels->rms_norm(x, s->final_norm, s->hidden, f->hidden, s->norm_eps, x);
     }
@@ -128,7 +131,8 @@ static int32_t finish(forward *f, int32_t done)
     while (done + wanted < step->logit_count && step->logit_rows[done + wanted] < f->start + f->rows) {
         const float *x = f->x + (int64_t)(step->logit_rows[done + wanted] - f->start) * f->hidden;
         float *to = f->normed + (int64_t)wanted * f->hidden;
-        memcpy(to, x, sizeof(float) * (size_t)f->hidden);
+        if (s->fusion && s->final_norm) f->kernels->rms_norm(x, s->final_norm, s->hidden, f->hidden, s->norm_eps, to);
+        else memcpy(to, x, sizeof(float) * (size_t)f->hidden);
         wanted++;
     }
     if (wanted) {
@@ -144,13 +148,19 @@ static int32_t finish(forward *f, int32_t done)
 static int64_t lay_out(forward *f, int32_t rows, uint8_t *base)
 {
     const int32_t most = f->inner > f->hidden ? f->inner : f->hidden;
-    const int32_t cols = most > f->mixed_cols ? most : f->mixed_cols;
+    int32_t cols = most > f->mixed_cols ? most : f->mixed_cols;
+    cols = cols > f->wide_cols ? cols : f->wide_cols;
+    cols = cols > f->feature_cols ? cols : f->feature_cols;
     const int64_t floats[] = {f->hidden, f->hidden, f->qkv_cols, (int64_t)f->segment->heads * f->dim,
                               f->mixed_cols, 2 * f->inner, f->inner};
     float **place[] = {&f->x, &f->normed, &f->qkv, &f->query, &f->mixed, &f->gate_up, &f->act};
     const int64_t groups = dt_round_up(rows, DT_TILE_ROWS) / DT_TILE_ROWS;
     int64_t used = 0;
     for (int i = 0; i < 7; i++) *place[i] = dt_lay(base, &used, floats[i] * rows, sizeof(float));
+    if (f->segment->fusion) {
+        f->features = dt_lay(base, &used, (int64_t)f->feature_cols * rows, sizeof(float));
+        f->wide = dt_lay(base, &used, (int64_t)f->wide_cols * rows, sizeof(float));
+    }
     f->spread = dt_lay(base, &used, dt_spread_bytes(cols), 1);
     f->quantised = dt_lay(base, &used, groups * (cols / DT_BLOCK), sizeof(dt_quantised));
     return used + dt_lay_out_mixture(f, rows, base ? base + used : NULL);
@@ -159,7 +169,11 @@ static int64_t lay_out(forward *f, int32_t rows, uint8_t *base)
 /* A forward as far as its segment tells. */
 static forward of_segment(const dt_segment *segment)
 {
+    const dt_fusion *fusion = segment->fusion;
+    const int32_t beside = fusion && fusion->kind == DT_LINEAR ? fusion->width : segment->hidden;
     return (forward){
+        .feature_cols = fusion ? dt_round_up(fusion->width, DT_BLOCK) : 0,
+        .wide_cols = fusion ? dt_round_up(segment->hidden + beside, DT_BLOCK) : 0,
         .segment = segment,
         .hidden = dt_round_up(segment->hidden, DT_BLOCK),
         .mixed_cols = dt_round_up(segment->heads * segment->head_dim, DT_BLOCK),
@@ -179,7 +193,7 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
 {
     forward f = of_segment(segment);
     f.pool = pool, f.kernels = dt_active(), f.step = step, f.cache = cache;
-    if (f.dim > MOST_DIM) return DT_BAD_ARGUMENT;
+    if (f.dim > MOST_DIM || (segment->fusion && !step->hidden_in)) return DT_BAD_ARGUMENT;
     if (!segment->blocks) f.mixed_cols = f.inner = f.qkv_cols = 0; /* an embedding alone, or a head */
     const int32_t most = step->rows < SLICE ? step->rows : SLICE;
     const int64_t bytes = lay_out(&f, most, NULL);
@@ -190,7 +204,8 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
     int32_t done = 0;
     for (f.start = 0; f.start < step->rows; f.start += SLICE) {
         f.rows = step->rows - f.start < SLICE ? step->rows - f.start : SLICE;
-        enter(&f);
+        if (segment->fusion) dt_fuse(&f);
+        else enter(&f);
         dt_group_rows(&f);
         for (int32_t block = 0; block < segment->blocks; block++) {
             run_block(&f, block);

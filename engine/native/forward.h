@@ -10,8 +10,8 @@ enum {
     MOST_PARTS = 3,       /* matrices with one output */
 };
 
-/* Rows of one slice that attend along the same path. */
-typedef struct { int32_t path, first, count; } group;
+/* Rows of one slice that attend together. */
+typedef struct { int32_t first, count; } group;
 
 /* Where rows of a slice go among experts. */
 typedef struct dt_mixture dt_mixture;
@@ -25,10 +25,12 @@ typedef struct {
     int32_t start, rows;                 /* the slice */
     int32_t hidden, mixed_cols, inner;   /* padded to DT_BLOCK */
     int32_t qkv_cols, dim, block_index;
+    int32_t feature_cols, wide_cols;     /* padded too; 0 but for feature heads */
     float *x, *normed, *qkv, *query, *mixed, *gate_up, *act; /* [SLICE][...] */
+    float *features, *wide; /* [SLICE][...]: a head's, and what its fusion has side by side */
     dt_quantised *quantised;
     int8_t *spread;
-    int32_t order[SLICE];                /* rows, grouped by path */
+    int32_t order[SLICE];                /* rows, path after path */
     group groups[SLICE];
     int32_t group_count;
     dt_mixture *mixture;                 /* NULL where no block has experts */
@@ -62,9 +64,20 @@ void dt_prepare(forward *f, const dt_matrix *matrices, int32_t count, float *x, 
 void dt_project(forward *f, const dt_matrix *matrices, int32_t count, const float *x, int32_t rows,
                 int32_t cols, dt_output out);
 
+/* ---- fusion.c ------------------------------------------------------------------------------- */
+
+/* Tokens and features of the slice to x. */
+void dt_fuse(forward *f);
+
+/* Whether block 0 attends over what lies in `wide`. */
+static inline int dt_attends_wide(const dt_segment *segment)
+{
+    return segment->fusion && segment->fusion->kind == DT_EAGLE3;
+}
+
 /* ---- attend.c ------------------------------------------------------------------------------- */
 
-/* Rows of the slice that share a path, together; once per slice. */
+/* Which rows of the slice attend together; once per slice. */
 void dt_group_rows(forward *f);
 
 /* Keys and values of the slice into the cache, then qkv to mixed. */

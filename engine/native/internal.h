@@ -55,6 +55,8 @@ typedef struct {
                      int32_t from, int32_t to);
     void (*rms_norm)(const float *x, const float *weight, int32_t cols, int32_t padded, float eps,
                      float *y);
+    void (*silu)(float *x, int32_t count);
+    void (*blend)(const float *gate, const float *a, const float *b, int32_t count, float *y);
     void (*gated[DT_ACTIVATIONS])(const float *gate, const float *up, int32_t count, float *y);
     void (*exponentials)(float *x, int32_t count);
     void (*softcap)(float *x, int32_t count, float cap);

@@ -30,6 +30,6 @@ enum { MOST_ROWS = 8 }; /* of activations, together; divides DT_TILE_ROWS */
 #include "attention.h"
 
 const dt_kernels DT_KERNELS = {
-    quantise, multiply, rms_norm, {gated_silu, gated_gelu_tanh, gated_swiglu_oai}, exponentials, softcap,
+    quantise, multiply, rms_norm, silu, blend, {gated_silu, gated_gelu_tanh, gated_swiglu_oai}, exponentials, softcap,
     to_half, attend_chunk,
 };

@@ -69,6 +69,41 @@ GATED(silu, DT_SILU)
 GATED(gelu_tanh, DT_GELU_TANH)
 GATED(swiglu_oai, DT_SWIGLU_OAI)
 
+ALWAYS_INLINE v16 v_sigmoid(v16 x)
+{
+    const v16 one = v_set1(1.0f);
+    return v_div(one, v_add(one, v_exp(v_sub(v_zero(), x))));
+}
+
+/* x = x * sigmoid(x) over any number of numbers. */
+static void silu(float *x, int32_t count)
+{
+    float last[16] = {0};
+    const int32_t whole = count / 16 * 16;
+    for (int32_t i = 0; i < whole; i += 16) v_store(x + i, v_mul(v_load(x + i), v_sigmoid(v_load(x + i))));
+    memcpy(last, x + whole, sizeof(float) * (size_t)(count - whole));
+    v_store(last, v_mul(v_load(last), v_sigmoid(v_load(last))));
+    memcpy(x + whole, last, sizeof(float) * (size_t)(count - whole));
+}
+
+ALWAYS_INLINE v16 v_blend(v16 gate, v16 a, v16 b)
+{
+    const v16 z = v_sigmoid(gate);
+    return v_add(v_mul(z, a), v_mul(v_sub(v_set1(1.0f), z), b));
+}
+
+/* y = z * a + (1 - z) * b with z = sigmoid(gate), over any number of numbers. */
+static void blend(const float *gate, const float *a, const float *b, int32_t count, float *y)
+{
+    float last[3][16] = {{0}};
+    const int32_t whole = count / 16 * 16;
+    const size_t left = sizeof(float) * (size_t)(count - whole);
+    for (int32_t i = 0; i < whole; i += 16) v_store(y + i, v_blend(v_load(gate + i), v_load(a + i), v_load(b + i)));
+    memcpy(last[0], gate + whole, left), memcpy(last[1], a + whole, left), memcpy(last[2], b + whole, left);
+    v_store(last[0], v_blend(v_load(last[0]), v_load(last[1]), v_load(last[2])));
+    memcpy(y + whole, last[0], left);
+}
+
 /* x = exp(x) over `count` (a multiple of 16) numbers. */
 static void exponentials(float *x, int32_t count)
 {

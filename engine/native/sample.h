@@ -32,11 +32,12 @@ typedef struct {
 /* The `width` likeliest tokens of each row of logits [rows, vocab], best first, as
  * log softmax(logits / temperature + the noise of `position`); without the noise where it is not
  * shared, and of the bare logits when greedy. A draft that equals the target ranks the target's
- * own draw first. out is [rows, width]; where a row has fewer numbers than that, token is -1 and
+ * own draw first. `ids` [vocab], padded to 64: the tokens that the logits are of, ascending; NULL: each
+ * of its own number. out is [rows, width]; where a row has fewer numbers than that, token is -1 and
  * weight -infinity. `pool` may be NULL: the calling thread alone. Takes no memory.
  * Returns DT_OK or DT_BAD_ARGUMENT. */
 DT_API int32_t dt_rank(dt_pool *pool, const dt_sampling *sampling, const float *logits, int32_t rows,
-                       int32_t vocab, int32_t position, int32_t width, dt_candidate *out);
+                       int32_t vocab, const int32_t *ids, int32_t position, int32_t width, dt_candidate *out);
 
 /* The target's draws in one answer: its parameters, the tokens that penalties count, scratch. */
 typedef struct dt_sampler dt_sampler;

@@ -117,12 +117,10 @@ static int32_t gather(const float *row, int32_t from, int32_t to, float low, flo
 
 /* ---- noise, and the tokens that are best with it ------------------------------------------- */
 
-/* The words of the 64 tokens from `first` on, a multiple of 64, in four registers. */
-static inline void noise_words(const dt_noise *noise, int32_t first, v16i word[4])
+/* Four words for each of 16 counters. */
+static inline void philox(const dt_noise *noise, v16i c0, v16i word[4])
 {
-    static const int32_t lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    v16i c0 = vi_add(vi_set1(first / 4), vi_load(lanes)), c1 = vi_set1((int32_t)noise->position);
-    v16i c2 = vi_set1(0), c3 = c2;
+    v16i c1 = vi_set1((int32_t)noise->position), c2 = vi_set1(0), c3 = c2;
     for (int r = 0; r < DT_ROUNDS; r++) {
         v16i high0, low0, high2, low2;
         vi_product(c0, vi_set1((int32_t)0xD2511F53u), &high0, &low0);
@@ -133,6 +131,34 @@ static inline void noise_words(const dt_noise *noise, int32_t first, v16i word[4
         c3 = low0;
     }
     word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
+}
+
+/* The words of the 64 tokens from `first` on, a multiple of 64, in four registers. */
+static inline void noise_words(const dt_noise *noise, int32_t first, v16i word[4])
+{
+    static const int32_t lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    philox(noise, vi_add(vi_set1(first / 4), vi_load(lanes)), word);
+}
+
+/* b where a bit of the tokens is 0, a where it is 1. */
+static inline v16i pick_by_bit(v16i tokens, int bit, v16i a, v16i b)
+{
+    const v16i one = vi_set1(1), set = vi_and(vi_shift_right(tokens, bit), one);
+    const v16i mask = vi_add(vi_xor(set, one), vi_set1(-1));
+    return vi_xor(b, vi_and(vi_xor(a, b), mask));
+}
+
+/* The words of any 64 tokens, each from a counter of its own: see dt_noise_word. */
+static inline void noise_words_of(const dt_noise *noise, const int32_t *tokens, v16i word[4])
+{
+    for (int j = 0; j < 4; j++) {
+        const v16i token = vi_load(tokens + 16 * j);
+        const v16i high = vi_and(vi_shift_right(token, 2), vi_set1(~15));
+        v16i four[4];
+        philox(noise, vi_or(high, vi_and(token, vi_set1(15))), four);
+        word[j] = pick_by_bit(token, 5, pick_by_bit(token, 4, four[3], four[2]),
+                              pick_by_bit(token, 4, four[1], four[0]));
+    }
 }
 
 /* At least the noise, at most about 0.1 more where it is large. With v = 1 - u the noise is
@@ -195,7 +221,7 @@ static void try_hits(dt_search *s, v_mask hits, int32_t first, v16 x, v16i word,
         if (logit[l] == s->cut.value && first + l > s->cut.token) continue;
         double score = ((double)logit[l] - (double)s->peak) / s->temperature;
         if (s->noise) score += dt_gumbel(bits[l]);
-        if (score > -INFINITY) dt_insert(found, s->width, score, first + l);
+        if (score > -INFINITY) dt_insert(found, s->width, score, s->ids ? s->ids[first + l] : first + l);
     }
 }
 
@@ -223,7 +249,8 @@ static inline void search_with(dt_search *s, int32_t from, int32_t to, dt_found 
         const int counts = weighs && v_above(top, v_set1(NO_MASS));
         const int wins = inside && v_above(top, v_set1(noisy ? limit - MOST_NOISE : limit));
         if (!counts && !wins) continue;
-        if (noisy) noise_words(s->noise, i, word);
+        if (noisy && s->ids) noise_words_of(s->noise, s->ids + i, word);
+        else if (noisy) noise_words(s->noise, i, word);
         for (int j = 0; j < 4; j++) {
             const v16 scaled = v_mul(below[j], scale);
             if (counts && v_above(scaled, v_set1(NO_MASS))) {

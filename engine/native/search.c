@@ -138,7 +138,7 @@ static void rank_rows(dt_pool *pool, const float *logits, int32_t rows, int32_t 
 }
 
 int32_t dt_rank(dt_pool *pool, const dt_sampling *sampling, const float *logits, int32_t rows,
-                int32_t vocab, int32_t position, int32_t width, dt_candidate *out)
+                int32_t vocab, const int32_t *ids, int32_t position, int32_t width, dt_candidate *out)
 {
     if (rows < 0 || vocab < 1 || vocab > DT_MOST_VOCAB || position < 0 || width < 1 ||
         width > DT_MOST_WIDTH)
@@ -148,6 +148,7 @@ int32_t dt_rank(dt_pool *pool, const dt_sampling *sampling, const float *logits,
     const dt_search plan = {
         .temperature = greedy ? 1 : fmin(fmax(sampling->temperature, 1e-4), 1e4),
         .noise = greedy || !sampling->share_noise ? NULL : &noise,
+        .ids = ids,
         .cut = {-INFINITY, INT32_MAX},
         .width = width,
         .weigh = 1,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +17,32 @@ from engine.backend.native.matrix import LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
 from engine.backend.segment import Floats, Readable, Weights
-from engine.backend.shared import Shared
+from engine.backend.shared import Lent, Shared
 from engine.model.config import Experts as ExpertsConfig
 from engine.model.config import ModelConfig, RopeConfig
 
 VECTOR = 32
 """Norms are padded with zeros to a multiple of this, as activations are."""
+TOGETHER = 64
+"""Tokens that ranking looks at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """Matrices of a feature head that are its target's.
+
+    Attributes:
+        lent: by the head's names.
+        packed: what of the target's lies on this device, as `Shared` has it.
+    """
+
+    lent: Mapping[str, Lent]
+    packed: Mapping[Hashable, Packed]
+
+    def find(self, names: Sequence[str], fmt: Format) -> Packed | None:
+        """The target's own, if these are one of them and it lies here."""
+        lent = self.lent.get(names[0])
+        return None if lent is None else self.packed.get((lent.name, fmt))
 
 
 class BlockPacker:
@@ -30,6 +52,7 @@ class BlockPacker:
         fmt: of all matrices but the routers; None leaves every matrix as it is stored.
         account: where they are entered.
         shared: matrices of the model that other segments have.
+        borrowed: those of another model.
 
     Attributes:
         packed, vectors, experts: the memory of everything that was handed out.
@@ -45,13 +68,15 @@ class BlockPacker:
         pool: ThreadPool,
         account: Account,
         shared: Shared[Packed],
+        borrowed: Borrowed | None = None,
     ) -> None:
+        self._lent = borrowed or Borrowed({}, {})
         self._arena, self._account = Arena(account), account
         self._config, self._weights, self._format, self._pool = config, weights, fmt, pool
         self._shared = shared.of(weights)
         self.packed: list[Packed] = []
         self.borrowed: list[Packed] = []
-        self.vectors: list[NDArray[np.float32]] = []
+        self.vectors: list[NDArray[Any]] = []
         self.experts: list[c.Array[Mlp]] = []
         self.ropes: list[RopeConfig] = []
 
@@ -68,16 +93,18 @@ class BlockPacker:
             rope=-1 if own.rope is None else self._rope(own.rope),
             window=own.window,
         )
-        self._norms(block, prefix)
+        self._norms(block, index)
         if own.experts is None:
             block.mlp = self._mlp(f"{prefix}mlp.")
         else:
             block.experts = self._mixture(f"{prefix}mlp.", own.experts)
         return block
 
-    def _norms(self, block: Block, prefix: str) -> None:
-        config = self._config
+    def _norms(self, block: Block, index: int) -> None:
+        config, prefix = self._config, f"model.layers.{index}."
         names = {"input_norm": "input_layernorm"}
+        if index == 0 and config.fusion is not None and config.fusion.kind != "eagle3":
+            names = {}
         if config.output_norms:
             names["attention_norm"] = "post_attention_layernorm"
             names["post_norm"] = "pre_feedforward_layernorm"
@@ -157,7 +184,7 @@ class BlockPacker:
 
     def _pack(self, names: Sequence[str], fmt: Format) -> Matrix:
         key = (*names, fmt)
-        packed = self._shared.get(key)
+        packed = self._shared.get(key) or self._lent.find(names, fmt)
         if packed is not None:
             self.borrowed.append(packed)
         else:
@@ -181,6 +208,8 @@ class BlockPacker:
         return parts
 
     def _format_of(self, name: str) -> Format:
+        if name in self._lent.lent:
+            return NATIVE_KINDS[self._lent.lent[name].kind]
         if self._format is not None:
             return self._format
         return NATIVE_KINDS[self._readable.kind(name)]
@@ -201,6 +230,14 @@ class BlockPacker:
         """Address of a norm's weights, or of sinks."""
         vector = self._weights.float32(name)
         return self._keep([vector, np.zeros(-len(vector) % VECTOR, dtype=np.float32)])
+
+    def token_ids(self, name: str) -> int:
+        """Address of whole numbers, padded so that they can be read 64 at a time."""
+        ids = self._weights.float32(name)
+        kept = self._arena.take((len(ids) + -len(ids) % TOGETHER) * 4).view(np.int32)
+        kept[: len(ids)] = ids
+        self.vectors.append(kept)
+        return kept.ctypes.data
 
     def _keep(self, parts: Sequence[Floats]) -> int:
         joined = np.concatenate(parts)

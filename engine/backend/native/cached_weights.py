@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import blake2b
@@ -39,6 +39,7 @@ class CachedWeights:
         fmt: the format that all matrices are asked for in.
         nbytes: what the packed matrices will take, about.
         skip: told the names of tensors that need not be read.
+        apart: tensors that lie in other files, and are not kept.
         cache: where packed matrices are kept.
     """
 
@@ -50,10 +51,11 @@ class CachedWeights:
         nbytes: int,
         *,
         skip: Callable[[Sequence[str]], None] = lambda _names: None,
+        apart: Collection[str] = (),
         cache: PackedCache | None = None,
     ) -> None:
         self._weights, self._files, self._format, self._nbytes = weights, files, fmt, nbytes
-        self._skip = skip
+        self._skip, self._apart = skip, frozenset(apart)
         self._cache = cache or PackedCache()
         self._pool = shared_pool()
         self._source: str | None = None
@@ -128,6 +130,8 @@ class CachedWeights:
         Which matrices are asked for depends on where the model lies: each load adds what no load
         before it needed.
         """
+        if not self._apart.isdisjoint(names):
+            return make()
         found = self._kept(names, fmt)
         if found is not None:
             self._skip(names)

@@ -14,7 +14,7 @@ from engine.backend.native.library import DraftingStruct, library, pointer, refu
 from engine.backend.native.memory import reserve
 from engine.backend.native.sampling import SamplingStruct
 from engine.backend.native.sizes import DEPTH, PENDING, WIDTH
-from engine.backend.segment import DraftedTree, Ranking, Script, TreeBudget
+from engine.backend.segment import DraftedTree, Floats, Ranking, Script, TreeBudget
 
 PATIENCE = 0.1
 """Seconds after which no further level is begun, so that the user's stop is obeyed."""
@@ -46,6 +46,7 @@ class DraftCall:
         pending: Sequence[int],
         ranking: Ranking,
         budget: TreeBudget,
+        features: Floats | None,
     ) -> DraftedTree:
         """See `engine.backend.segment.TreeDrafting`; `cache` is a handle."""
         count, nodes, depth, width = len(pending), budget.nodes, budget.depth, budget.width
@@ -58,9 +59,10 @@ class DraftCall:
         native.committed, native.pending, native.slots = committed, count, slots
         native.nodes, native.depth, native.width = nodes, depth, width
         native.floor, native.seconds = budget.floor, PATIENCE
+        native.features = pointer(features)
         self._tokens[:count] = list(pending)
         if ranking.script is not None:
-            self._learn(ranking.script, committed + count)
+            self._learn(ranking.script, committed + count + (features is not None))
         scratch = self._room_to_work()
         sampling = c.byref(self._sampling)
         if result := library().dt_draft(*self._before, cache, sampling, scratch, self._call):

@@ -47,6 +47,14 @@ class Activation(IntEnum):
     SWIGLU_OAI = 2
 
 
+class FusionKind(IntEnum):
+    """How a feature head begins, by `Fusion`'s names."""
+
+    DGF = 1
+    LINEAR = 2
+    EAGLE3 = 3
+
+
 class Isa(IntEnum):
     """Instruction sets, slowest first; all give the same bits."""
 
@@ -122,6 +130,16 @@ class Rope(c.Structure):
     _fields_ = (("cosine", c.c_void_p), ("sine", c.c_void_p), ("dim", c.c_int32))
 
 
+class FusionStruct(c.Structure):
+    """dt_fusion."""
+
+    _fields_ = (
+        *((name, c.c_int32) for name in ("kind", "width", "residual_normed")),
+        *((name, Matrix) for name in ("feature", "token", "gate")),
+        *((name, c.c_void_p) for name in ("norm", "bias", "ids")),
+    )
+
+
 class SegmentStruct(c.Structure):
     """dt_segment."""
 
@@ -153,6 +171,7 @@ class SegmentStruct(c.Structure):
         ("head", Matrix),
         ("final_norm", c.c_void_p),
         ("rope", c.POINTER(Rope)),
+        ("fusion", c.POINTER(FusionStruct)),
         ("scratch", c.c_void_p),
         ("scratch_bytes", c.c_int64),
     )
@@ -172,6 +191,7 @@ class StepStruct(c.Structure):
                 "path_width",
                 "logit_count",
                 "tap_count",
+                "own",
             )
         ),
         *(
@@ -199,6 +219,7 @@ class DraftingStruct(c.Structure):
         ("committed", c.c_int32),
         ("pending", c.c_int32),
         ("tokens", c.c_void_p),
+        ("features", c.c_void_p),
         *((name, c.c_int32) for name in ("slots", "nodes", "depth", "width")),
         ("floor", c.c_double),
         ("seconds", c.c_double),
@@ -275,7 +296,7 @@ def library() -> c.CDLL:
         "dt_sampler_commit": (None, (at, at, i32)),
         "dt_sampler_clear": (None, (at,)),
         "dt_verify": (i32, (at, at, at)),
-        "dt_rank": (i32, (at, at, at, i32, i32, i32, i32, at)),
+        "dt_rank": (i32, (at, at, at, i32, i32, at, i32, i32, at)),
         "dt_scratch_bytes": (i64, (c.POINTER(SegmentStruct), i32)),
         "dt_draft_bytes": (i64, (c.POINTER(SegmentStruct), at)),
         "dt_draft": (i32, (at, c.POINTER(SegmentStruct), at, at, at, at)),

@@ -70,8 +70,10 @@ def reserve(
     shape: Sequence[int],
     dtype: type[np.generic] = np.uint8,
     touched: Callable[[], int] | None = None,
+    *,
+    purpose: Purpose = Purpose.WORKSPACE,
 ) -> NDArray[Any]:
-    """Zeroed working memory at a page border, touched as far as it is used.
+    """Zeroed memory at a page border, touched as far as it is used.
 
     Raises:
         MemoryError: the system has none left.
@@ -89,7 +91,7 @@ def reserve(
         nbytes = touched()
         return min(nbytes + -nbytes % (_HUGE_PAGE if large else PAGE), size)
 
-    entry = account.take(Purpose.WORKSPACE, size, exists)
+    entry = account.take(purpose, size, exists)
     try:
         region = _from_system(size)
     except MemoryError:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ctypes as c
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
+import numpy as np
+
+from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Purpose, unlimited
-from engine.backend.native.blocks import BlockPacker
+from engine.backend.native.blocks import BlockPacker, Borrowed
 from engine.backend.native.drafting import DraftCall
+from engine.backend.native.fusion import pack_fusion
 from engine.backend.native.library import (
     Activation,
     Block,
@@ -36,10 +40,10 @@ from engine.backend.segment import (
     Verified,
     Weights,
 )
-from engine.backend.shared import Shared
+from engine.backend.shared import Loan, Shared
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
-from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, segment_tensors
 
 
 class NativeBackend:
@@ -49,6 +53,7 @@ class NativeBackend:
         fmt: of all matrices; None leaves every matrix as it is stored.
         pool: the threads that compute.
         account: where everything is entered that its segments and their caches hold.
+        loan: what a feature head has of its target.
     """
 
     def __init__(
@@ -56,17 +61,28 @@ class NativeBackend:
         fmt: Format | None,
         pool: ThreadPool | None = None,
         account: Account | None = None,
+        loan: Loan | None = None,
     ) -> None:
-        self._format = fmt
+        self._format, self._loan = fmt, loan or Loan({})
         self._pool = pool or shared_pool()
         self._account = account or unlimited()
         self._shared: Shared[Packed] = Shared()
+
+    @property
+    def kept(self) -> Mapping[Hashable, Packed]:
+        """The matrices of the model compiled last, by their names and format."""
+        return self._shared.kept
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> NativeSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
-        packer = BlockPacker(config, weights, self._format, self._pool, self._account, self._shared)
+        lender = self._loan.lender
+        packed = lender.kept if isinstance(lender, NativeBackend) else {}
+        borrowed = Borrowed(self._loan.lent, packed)
+        packer = BlockPacker(
+            config, weights, self._format, self._pool, self._account, self._shared, borrowed
+        )
         return NativeSegment(
             config, packer, blocks, self._pool, self._account, embed=embed, head=head
         )
@@ -127,6 +143,7 @@ class NativeSegment:
         embed: bool,
         head: bool,
     ) -> None:
+        check_head(config, blocks, embed=embed, head=head)
         self._config, self._range, self._pool, self._account = config, blocks, pool, account
         self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
         self._borrowed = packer.borrowed
@@ -152,10 +169,14 @@ class NativeSegment:
         )
         if head:
             self._struct.head = packer.matrix(EMBEDDING if config.tie_word_embeddings else HEAD)
-            self._struct.final_norm = packer.vector(FINAL_NORM)
+            if FINAL_NORM in segment_tensors(config, blocks, embed=embed, head=head):
+                self._struct.final_norm = packer.vector(FINAL_NORM)
         if embed:
             tied = head and config.tie_word_embeddings
             self._struct.embedding = self._struct.head if tied else packer.matrix(EMBEDDING)
+        if config.fusion is not None:
+            self._fusion = pack_fusion(config.fusion, packer)
+            self._struct.fusion = c.pointer(self._fusion)
         self._argument = c.byref(self._struct)
         self._scratch = Scratch(self._struct, account)
         self._arrays = self._new_arrays(PREFILL_ROWS, ROWS)
@@ -163,9 +184,13 @@ class NativeSegment:
         self._verify_call: VerifyCall | None = None
 
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
-        vocab = self._config.vocab_size if self._struct.head.data else None
-        width = self._config.hidden_size
-        return StepArrays(self._range, rows, width, logit_rows, vocab, self._account)
+        vocab = self._config.head_rows if self._struct.head.data else None
+        return StepArrays(self._config, self._range, rows, logit_rows, vocab, self._account)
+
+    @property
+    def config(self) -> ModelConfig:
+        """Of the model that it is a part of."""
+        return self._config
 
     @property
     def struct(self) -> SegmentStruct:
@@ -191,8 +216,9 @@ class NativeSegment:
     @property
     def weight_bytes(self) -> int:
         """Bytes of weights held, but for what an earlier segment holds already."""
-        arrays = [packed.data for packed in self._packed] + self._vectors
-        return sum(array.nbytes for array in arrays) - sum(one.nbytes for one in self._borrowed)
+        held = sum(packed.nbytes for packed in self._packed)
+        held += sum(vector.nbytes for vector in self._vectors)
+        return held - sum(packed.nbytes for packed in self._borrowed)
 
     @property
     def mapped_bytes(self) -> int:
@@ -213,14 +239,19 @@ class NativeSegment:
         pending: Sequence[int],
         ranking: Ranking,
         budget: TreeBudget,
+        features: Floats | None = None,
     ) -> DraftedTree:
         """See `engine.backend.segment.TreeDrafting`."""
         if not isinstance(cache, NativeCache):
             raise TypeError("the cache belongs to another backend")
+        if features_are_own(self._config, features, len(pending)):
+            raise ValueError("drafting begins with the target's features")
+        if features is not None:
+            features = np.ascontiguousarray(features, dtype=np.float32)
         if self._draft_call is None:
             self._draft_call = DraftCall(self._pool.handle, self._argument, self._account)
         self._scratch.use(max(len(pending), budget.width))
-        return self._draft_call(cache.handle, committed, slots, pending, ranking, budget)
+        return self._draft_call(cache.handle, committed, slots, pending, ranking, budget, features)
 
     def verify(
         self,
@@ -234,23 +265,27 @@ class NativeSegment:
         limit: int,
         stop_ids: Collection[int],
         hidden: Floats | None = None,
+        taps: tuple[int, ...] | None = None,
     ) -> Verified:
         """See `engine.backend.segment.TreeVerifying`."""
         if not isinstance(cache, NativeCache) or not isinstance(draws, NativeDraws):
             raise TypeError("the cache or the draws belong to another backend")
         if self._verify_call is None:
-            config = self._config
-            size = config.hidden_size, config.vocab_size
-            self._verify_call = VerifyCall(self._pool.handle, self._argument, *size, self._account)
+            call = VerifyCall(
+                self._pool.handle, self._argument, self._config, self._range, self._account
+            )
+            self._verify_call = call
         self._scratch.use(len(nodes))
         draws.ask(nodes, parents, tokens, limit=limit, stop_ids=stop_ids)
-        return self._verify_call(cache.handle, committed, draws, hidden)
+        return self._verify_call(cache.handle, committed, draws, hidden, taps)
 
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward, one native call."""
         if not isinstance(cache, NativeCache):
             raise TypeError("the cache belongs to another backend")
         rows = len(step.tokens)
+        if hidden is not None:
+            hidden = np.ascontiguousarray(hidden, dtype=np.float32)
         arrays = self._arrays
         wanted = rows if step.logit_rows is None else len(step.logit_rows)
         if rows > PREFILL_ROWS or wanted > ROWS:

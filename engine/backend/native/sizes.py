@@ -25,7 +25,7 @@ _LANES, _BLOCK, _CHUNK, _TILE_ROWS = 16, 32, 64, 16
 _FLOAT = 4
 _QUANTISED, _SPREAD = 768, 2048
 _MIXTURE, _VISIT, _PRODUCT = 136, 16, 72
-_CANDIDATE, _RANKED = 24, 8
+_CANDIDATE, _RANKED = 32, 8
 _SAMPLER, _GROUP, _BINS = 240, 256, 16 * 1024 * 8
 
 
@@ -35,19 +35,24 @@ def cache_bytes(config: ModelConfig, blocks: int, slots: int) -> int:
 
 
 def segment_bytes(
-    config: ModelConfig, blocks: Sequence[BlockConfig], *, head: bool, slots: int
+    config: ModelConfig, blocks: Sequence[BlockConfig], *, head: bool, slots: int, taps: int = 0
 ) -> int:
-    """Working memory of a segment whose longest sequence has so many slots."""
+    """Working memory of a segment whose longest sequence has so many slots.
+
+    `taps`: blocks of it whose outputs are wanted.
+    """
     results = rows_bytes(PREFILL_ROWS, config.hidden_size)
-    results += rows_bytes(ROWS, config.vocab_size) if head else 0
+    results += rows_bytes(ROWS, config.head_rows) if head else 0
+    results += rows_bytes(taps * PREFILL_ROWS, config.hidden_size) if taps else 0
     ropes = {block.rope for block in blocks if block.rope is not None}
     tables = sum(rows_bytes(2 * slots, rope.dim // 2) for rope in ropes)
     return _pages(scratch_bytes(config, blocks, ROWS)) + results + tables
 
 
-def verifying_bytes(config: ModelConfig, rows: int = VERIFIED_ROWS) -> int:
+def verifying_bytes(config: ModelConfig, rows: int = VERIFIED_ROWS, taps: int = 0) -> int:
     """What the verification of trees takes beside that."""
-    return rows_bytes(rows, config.hidden_size) + rows_bytes(rows, config.vocab_size)
+    results = rows_bytes(rows, config.hidden_size) + rows_bytes(rows, config.vocab_size)
+    return results + (rows_bytes(taps * rows, config.hidden_size) if taps else 0)
 
 
 def drafting_bytes(config: ModelConfig, depth: int, width: int) -> int:
@@ -63,7 +68,8 @@ def drafting_bytes(config: ModelConfig, depth: int, width: int) -> int:
             rows * 4,
             width * 4,
             rows * config.hidden_size * _FLOAT,
-            width * config.vocab_size * _FLOAT,
+            width * config.head_rows * _FLOAT,
+            *([width * config.hidden_size * _FLOAT] if config.fusion else []),
         )
     )
 
@@ -84,11 +90,21 @@ def scratch_bytes(config: ModelConfig, blocks: Sequence[BlockConfig], rows: int)
     hidden, inner = _up(config.hidden_size, _BLOCK), _up(config.intermediate_size, _BLOCK)
     queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     mixed, padded = _up(queries, _BLOCK), config.num_heads * _up(config.head_dim, _LANES)
-    cols = max(inner, hidden, mixed)
-    floats = (hidden, hidden, queries + 2 * keys, padded, mixed, 2 * inner, inner)
+    fused = _fused_cols(config)
+    cols = max(inner, hidden, mixed, *fused)
+    floats = (hidden, hidden, queries + 2 * keys, padded, mixed, 2 * inner, inner, *fused)
     quantised = -(-rows // _TILE_ROWS) * (cols // _BLOCK) * _QUANTISED
     own = _laid(*(each * rows * _FLOAT for each in floats), _spread(cols), quantised)
     return own + _mixture_bytes(hidden, blocks, rows)
+
+
+def _fused_cols(config: ModelConfig) -> tuple[int, ...]:
+    """Of a feature head: its features, and what its fusion has side by side."""
+    fusion = config.fusion
+    if fusion is None:
+        return ()
+    beside = fusion.width if fusion.kind == "linear" else config.hidden_size
+    return _up(fusion.width, _BLOCK), _up(config.hidden_size + beside, _BLOCK)
 
 
 def rows_bytes(rows: int, width: int) -> int:

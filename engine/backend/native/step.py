@@ -7,35 +7,40 @@ import ctypes as c
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.head_input import features_are_own
 from engine.backend.ledger import Account
 from engine.backend.native.library import StepStruct, pointer
-from engine.backend.native.memory import reserve, reserve_rows
+from engine.backend.native.memory import reserve_rows
+from engine.backend.native.taps import TapRows
 from engine.backend.segment import Floats, SegmentOutput
 from engine.backend.step import Step
+from engine.model.config import ModelConfig
 
 
 class StepArrays:
     """Arguments and results of a segment's forwards; memory is touched as far as it is used.
 
     Args:
+        config: of the model.
         blocks: the segment's blocks.
         rows: most rows of a forward.
-        width: hidden size.
         logit_rows: most rows whose logits are wanted.
-        vocab: vocabulary size; None for a segment without a head.
+        vocab: width of the logits; None for a segment without a head.
         account: where they are entered.
     """
 
     def __init__(
         self,
+        config: ModelConfig,
         blocks: range,
         rows: int,
-        width: int,
         logit_rows: int,
         vocab: int | None,
         account: Account,
     ) -> None:
-        self._blocks, self._width, self._account = blocks, width, account
+        width = config.hidden_size
+        self._config, self._rows = config, rows
+        self._taps = TapRows(blocks, width, account)
         ints: NDArray[np.int32] = np.zeros((3, rows), dtype=np.int32)
         self._tokens, self._some_rows, self._all_rows = ints
         self._all_rows[:] = range(rows)
@@ -44,7 +49,6 @@ class StepArrays:
         self._logits: Floats | None = None
         if vocab is not None:
             self._logits_rows, self._logits = reserve_rows(account, logit_rows, vocab)
-        self._local_taps = ints[0, :0]
         self._struct = StepStruct(
             tokens=pointer(self._tokens),
             hidden_out=pointer(self._hidden),
@@ -61,18 +65,22 @@ class StepArrays:
         """Put the arguments in place; what is returned is filled by the native call.
 
         `hidden` has to stay alive until then.
+
+        Raises:
+            ValueError: a feature head was not given the features of its rows.
         """
         rows, nodes, native = len(step.tokens), len(step.parents), self._struct
         if nodes > len(self._parents):
             self._reserve_parents(nodes)
         self._hidden_rows.extend(rows)
-        if hidden is None:
+        if self._config.fusion is not None:
+            native.own = features_are_own(self._config, hidden, rows)
+        if hidden is None or self._config.fusion is not None:
             self._tokens[:rows] = step.tokens
         self._parents[:nodes] = step.parents
         native.rows, native.hidden_in = rows, pointer(hidden)
         logits = None if self._logits is None else self._logits[: self._prepare_logits(step)]
-        taps = self._prepare_taps(step.taps, rows) if step.taps else {}
-        native.tap_count = len(taps)
+        taps = self._taps.prepare(native, step.taps, rows, self._rows)
         self.arguments = self._argument, step.committed, nodes - rows, self._parents_at
         """What dt_forward_tree takes after the cache."""
         return SegmentOutput(self._hidden[:rows], logits, taps)
@@ -87,10 +95,3 @@ class StepArrays:
         self._struct.logit_count = count
         self._logits_rows.extend(count)
         return count
-
-    def _prepare_taps(self, wanted: tuple[int, ...], rows: int) -> dict[int, Floats]:
-        taps = [tap for tap in wanted if tap in self._blocks]
-        self._local_taps = np.array([tap - self._blocks.start for tap in taps], dtype=np.int32)
-        out = reserve(self._account, (len(taps), rows, self._width), np.float32)
-        self._struct.taps, self._struct.tap_out = pointer(self._local_taps), pointer(out)
-        return dict(zip(taps, out, strict=True))

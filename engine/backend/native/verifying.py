@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from engine.backend.native.library import StepStruct, library, pointer
 from engine.backend.native.memory import reserve_rows
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.sizes import VERIFIED_ROWS
-from engine.backend.segment import Floats, Verified
+from engine.backend.native.taps import TapRows
+from engine.backend.segment import Floats, SegmentOutput, Verified
+from engine.model.config import ModelConfig
 
 
 class VerifyCall:
@@ -21,20 +24,33 @@ class VerifyCall:
     Args:
         pool: handle of the thread pool.
         segment: a reference to the segment's structure.
-        width: hidden size.
-        vocab: vocabulary size.
+        config: of the model.
+        blocks: the segment's.
         account: where its memory is entered.
     """
 
-    def __init__(self, pool: int, segment: Any, width: int, vocab: int, account: Account) -> None:  # noqa: ANN401 (ctypes has no name for it)
+    def __init__(
+        self,
+        pool: int,
+        segment: Any,  # noqa: ANN401 (ctypes has no name for it)
+        config: ModelConfig,
+        blocks: range,
+        account: Account,
+    ) -> None:
         self._before, self._account = (pool, segment), account
-        self._width, self._vocab = width, vocab
+        self._width, self._vocab = config.hidden_size, config.vocab_size
         self._step = StepStruct()
         self._argument = c.byref(self._step)
+        self._taps = TapRows(blocks, config.hidden_size, account)
         self._reserve(VERIFIED_ROWS)
 
     def __call__(
-        self, cache: int, committed: int, draws: NativeDraws, hidden: Floats | None
+        self,
+        cache: int,
+        committed: int,
+        draws: NativeDraws,
+        hidden: Floats | None,
+        taps: tuple[int, ...] | None,
     ) -> Verified:
         """Verify the tree that `draws` was asked about.
 
@@ -43,6 +59,7 @@ class VerifyCall:
             committed: tokens of it whose keys the cache holds.
             draws: the target's, and the tree.
             hidden: what the segment before made of the tree; None where there is none.
+            taps: blocks whose outputs are wanted beside the hidden states; None: nothing is.
         """
         asked, step = draws.asked, self._step
         count = asked.nodes
@@ -53,8 +70,12 @@ class VerifyCall:
         step.rows = step.logit_count = count
         step.hidden_in = pointer(hidden)
         step.tokens, asked.logits = asked.tokens, self._logits_at
+        tapped = self._taps.prepare(step, taps or (), count, self._rows)
         after = cache, self._argument, committed, draws.handle, draws.argument
-        return draws.answer(library().dt_verify_tree(*self._before, *after))
+        verified = draws.answer(library().dt_verify_tree(*self._before, *after))
+        if taps is None:
+            return verified
+        return replace(verified, output=SegmentOutput(self._hidden[:count], None, tapped))
 
     def _reserve(self, rows: int) -> None:
         """Room for trees of so many nodes; memory is touched as far as it is used."""

@@ -8,6 +8,7 @@ from engine.backend.cpu import NATIVE_FORMATS, native_is_built
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.native.pool import ThreadPool, default_threads
 from engine.backend.native.segment import NativeBackend
+from engine.backend.shared import Loan
 from engine.backend.simulated.processor import Processor
 from engine.backend.simulated.segment import SimulatedBackend
 from engine.backend.simulated.spec import (
@@ -55,7 +56,9 @@ class SimulatedDevice:
         facts = simulated_accelerator(self.spec.memory)
         return replace(facts, memory_free=max(self.spec.memory - self._others, 0))
 
-    def backend(self, weights: WeightFormat, owner: str) -> SimulatedBackend:
+    def backend(
+        self, weights: WeightFormat, owner: str, loan: Loan | None = None
+    ) -> SimulatedBackend:
         """Compiles segments whose allocations are entered for `owner`.
 
         Raises:
@@ -67,7 +70,9 @@ class SimulatedDevice:
                 tr("Choose another format than f32; a C compiler builds the backend."),
             )
         account = Account(self.ledger, owner)
-        native = NativeBackend(NATIVE_FORMATS.get(weights), ThreadPool(1), account)
+        if loan is not None and isinstance(loan.lender, SimulatedBackend):
+            loan = replace(loan, lender=loan.lender.native)
+        native = NativeBackend(NATIVE_FORMATS.get(weights), ThreadPool(1), account, loan)
         return SimulatedBackend(native, self.processor)
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from engine.backend.head_input import features_are_own
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
 from engine.backend.segment import (
     DraftedTree,
@@ -33,17 +34,20 @@ class SimulatedBackend:
     Args:
         backend: compiles the native ones inside.
         processor: what computes.
+
+    Attributes:
+        native: the backend inside.
     """
 
     def __init__(self, backend: NativeBackend, processor: Processor) -> None:
-        self._backend, self._processor = backend, processor
+        self.native, self._processor = backend, processor
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
     ) -> SimulatedSegment:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
         self._processor.check()
-        native = self._backend.compile(config, weights, blocks, embed=embed, head=head)
+        native = self.native.compile(config, weights, blocks, embed=embed, head=head)
         return SimulatedSegment(native, self._processor)
 
 
@@ -88,7 +92,7 @@ class SimulatedSegment:
     def __init__(self, native: NativeSegment, processor: Processor) -> None:
         self._native, self._processor = native, processor
         self._work = work_of(native.struct)
-        self._products: dict[tuple[int, int], float] = {}
+        self._products: dict[tuple[int, int, bool], float] = {}
 
     @property
     def blocks(self) -> range:
@@ -121,17 +125,24 @@ class SimulatedSegment:
         return SimulatedCache(self._native.new_cache(slots), self._work, self._processor)
 
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
-        """One forward; tokens or hidden states go in, hidden states or logits and taps come out."""
-        rows = len(step.tokens)
+        """One forward; tokens or hidden states go in, hidden states or logits and taps come out.
+
+        A feature head gets both, and gives both where logits are wanted.
+        """
+        rows, native = len(step.tokens), self._native
+        own = features_are_own(native.config, hidden, rows)
         with self._processor as device:
-            device.receives(_TOKEN * rows if hidden is None else hidden.nbytes)
-            output = self._native.run(step, _cache(cache), hidden)
-            logits = output.logits
-            self._computes(rows, 0 if logits is None else len(logits), step.first_slot + rows)
-            results = output.hidden if logits is None else logits
-            for nbytes in (results.nbytes, *(tap.nbytes for tap in output.taps.values())):
-                if nbytes:
-                    device.sends(nbytes)
+            device.receives(self._given(rows, hidden))
+            output = native.run(step, _cache(cache), hidden)
+            logits, head = output.logits, native.config.fusion is not None
+            count = 0 if logits is None else len(logits)
+            self._computes(rows, count, step.first_slot + rows, own=own)
+            wants_hidden = logits is None or step.feeds or (head and count)
+            results = [output.hidden] if wants_hidden else []
+            results += [] if logits is None else [logits]
+            for result in (*results, *output.taps.values()):
+                if result.nbytes:
+                    device.sends(result.nbytes)
         return output
 
     def draft(
@@ -142,16 +153,20 @@ class SimulatedSegment:
         pending: Sequence[int],
         ranking: Ranking,
         budget: TreeBudget,
+        features: Floats | None = None,
     ) -> DraftedTree:
         """One call: only the tree comes back."""
+        rows = len(pending)
         with self._processor as device:
-            device.receives(_TOKEN * len(pending))
-            tree = self._native.draft(_cache(cache), committed, slots, pending, ranking, budget)
-            tokens = committed + len(pending)
-            self._computes(len(pending), 1, tokens)
-            for rows in _levels(tree.staged_parents):
-                tokens += rows
-                self._computes(rows, rows, tokens)
+            device.receives(self._given(rows, features))
+            tree = self._native.draft(
+                _cache(cache), committed, slots, pending, ranking, budget, features
+            )
+            tokens = committed + rows
+            self._computes(rows, 1, tokens)
+            for level in _levels(tree.staged_parents):
+                tokens += level
+                self._computes(level, level, tokens, own=features is not None)
             device.sends(_NODE * len(tree.tokens))
         return tree
 
@@ -167,25 +182,36 @@ class SimulatedSegment:
         limit: int,
         stop_ids: Collection[int],
         hidden: Floats | None = None,
+        taps: tuple[int, ...] | None = None,
     ) -> Verified:
-        """One call: only the path and the draws come back."""
+        """One call: the path and the draws come back, and what a head needs of all nodes."""
         native, rows = self._native, len(nodes)
         with self._processor as device:
             device.receives(_TOKEN * rows if hidden is None else hidden.nbytes)
             verified = native.verify(
                 _cache(cache), committed, nodes, parents, draws, tokens,
-                limit=limit, stop_ids=stop_ids, hidden=hidden,
+                limit=limit, stop_ids=stop_ids, hidden=hidden, taps=taps,
             )  # fmt: skip
             self._computes(rows, rows, committed + rows)
             device.sends(_TOKEN * (len(verified.path) + len(verified.tokens)))
+            if (output := verified.output) is not None:
+                for result in output.taps.values() if taps else (output.hidden,):
+                    device.sends(result.nbytes)
         return verified
 
-    def _computes(self, rows: int, logit_rows: int, tokens: int) -> None:
+    def _given(self, rows: int, hidden: Floats | None) -> int:
+        """Bytes that a forward gets."""
+        tokens = _TOKEN * rows
+        if hidden is None:
+            return tokens
+        return hidden.nbytes + (tokens if self._native.config.fusion else 0)
+
+    def _computes(self, rows: int, logit_rows: int, tokens: int, *, own: bool = False) -> None:
         device, work = self._processor, self._work
-        products = self._products.get((rows, logit_rows))
+        products = self._products.get((rows, logit_rows, own))
         if products is None:
-            products = work.products(rows, logit_rows, device.speeds)
-            self._products[rows, logit_rows] = products
+            products = work.products(rows, logit_rows, device.speeds, own=own)
+            self._products[rows, logit_rows, own] = products
         device.computes(products + work.attention(rows, tokens, device.speeds))
 
 

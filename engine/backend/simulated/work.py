@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.backend.native.library import Block, Format, Matrix, Mlp, SegmentStruct, library
+from engine.backend.native.library import (
+    Block,
+    Format,
+    FusionKind,
+    Matrix,
+    Mlp,
+    SegmentStruct,
+    library,
+)
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.plan.speeds import DeviceSpeeds
 
@@ -36,22 +44,29 @@ class Work:
     Attributes:
         blocks: weights of all blocks.
         head: weights of the head.
+        features: of a feature head, those that only its target's features go through.
         kv: bytes of a token's keys and values by the tokens that are seen of them; 0: all.
     """
 
     blocks: tuple[Reads, ...]
     head: tuple[Reads, ...]
     kv: tuple[tuple[int, int], ...]
+    features: tuple[Reads, ...] = ()
 
-    def products(self, rows: int, logit_rows: int, speeds: DeviceSpeeds) -> float:
+    def products(
+        self, rows: int, logit_rows: int, speeds: DeviceSpeeds, *, own: bool = False
+    ) -> float:
         """Seconds of a forward's products.
 
         Args:
             rows: new tokens.
             logit_rows: those whose logits are wanted.
             speeds: of the device.
+            own: a feature head goes on from what it put out itself.
         """
         seconds = sum(read.seconds(rows, speeds) for read in self.blocks)
+        if not own:
+            seconds += sum(read.seconds(rows, speeds) for read in self.features)
         if logit_rows:
             seconds += sum(read.seconds(logit_rows, speeds) for read in self.head)
         return seconds
@@ -70,14 +85,19 @@ class Work:
 def work_of(segment: SegmentStruct) -> Work:
     """What a native segment reads."""
     blocks = [segment.block[index] for index in range(segment.blocks)]
+    fused = list(_fusion(segment))
+    features: list[Reads] = []
+    if fused and segment.fusion.contents.kind == FusionKind.EAGLE3:
+        fused, features = [], fused
     per_token = 2 * _KV_NUMBER * segment.kv_heads * segment.head_dim
     return Work(
-        blocks=_summed([read for block in blocks for read in _block(block)]),
+        blocks=_summed([*fused, *(read for block in blocks for read in _block(block))]),
         head=_summed([*_matrices([segment.head])]),
         kv=tuple(
             (per_token * count, window)
             for window, count in Counter(block.window for block in blocks).items()
         ),
+        features=_summed(features),
     )
 
 
@@ -86,6 +106,12 @@ def _block(block: Block) -> Iterator[Reads]:
     yield from _matrices([*block.qkv, block.out, *_mlp(block.mlp), experts.router])
     for index in range(experts.count):
         yield from _matrices(_mlp(experts.expert[index]), experts.used / experts.count)
+
+
+def _fusion(segment: SegmentStruct) -> Iterator[Reads]:
+    if segment.fusion:
+        fusion = segment.fusion.contents
+        yield from _matrices([fusion.feature, fusion.token, fusion.gate])
 
 
 def _mlp(mlp: Mlp) -> list[Matrix]:

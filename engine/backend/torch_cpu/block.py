@@ -20,7 +20,9 @@ class Block:
             return vector(weights, f"model.layers.{index}.{name}.weight")
 
         self._eps = config.rms_norm_eps
-        self._before_attention = norm("input_layernorm")
+        self._before_attention: torch.Tensor | None = None
+        if index or config.fusion is None:  # what a head begins with is normed there, or not at all
+            self._before_attention = norm("input_layernorm")
         self._after_attention: torch.Tensor | None = None
         self._after_feed_forward: torch.Tensor | None = None
         if config.output_norms:
@@ -46,10 +48,21 @@ class Block:
     def _linears(self) -> list[Linear]:
         return [*self._attention.linears, *self._feed_forward.linears]
 
-    def run(self, x: torch.Tensor, tile: TileContext, cache: TorchCache, index: int) -> None:
-        """Advance the hidden states x [R, d] in place; `index` is the block's cache entry."""
-        normed = rms_norm(x, self._before_attention, self._eps)
-        added = self._attention.run(normed, tile, cache, index)
+    def run(
+        self,
+        x: torch.Tensor,
+        tile: TileContext,
+        cache: TorchCache,
+        index: int,
+        seen: torch.Tensor | None = None,
+    ) -> None:
+        """Advance the hidden states x [R, d] in place; `index` is the block's cache entry.
+
+        `seen`: what attention gets instead of x, as it is.
+        """
+        if seen is None:
+            seen = self._normed(x, self._before_attention)
+        added = self._attention.run(seen, tile, cache, index)
         x.add_(self._normed(added, self._after_attention))
         normed = rms_norm(x, self._before_feed_forward, self._eps)
         added = self._feed_forward.run(normed, tile.rows)

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 import torch
 
+from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Entry, Purpose, Reach, unlimited
 from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Weights
 from engine.backend.shared import Shared
@@ -14,11 +15,12 @@ from engine.backend.step import CHUNK, Step
 from engine.backend.torch_cpu.attention import TileContext
 from engine.backend.torch_cpu.block import Block
 from engine.backend.torch_cpu.cache import TorchCache, cache_rows
+from engine.backend.torch_cpu.fusion import Entered, fuser
 from engine.backend.torch_cpu.linear import Linear, rms_norm, vector
 from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
 from engine.model.config import ModelConfig, RopeConfig
 from engine.model.rope import rotations
-from engine.model.tensors import EMBEDDING, segment_tensors
+from engine.model.tensors import EMBEDDING, FINAL_NORM, FUSION_IDS, segment_tensors
 
 ROWS = 64
 """Rows of results that are accounted for; a longer prefill has few logits."""
@@ -60,11 +62,13 @@ class TorchSegment:
         embed: bool,
         head: bool,
     ) -> None:
+        check_head(config, blocks, embed=embed, head=head)
         self._config, self._account = config, account
         self._range = blocks
         needed = segment_tensors(config, blocks, embed=embed, head=head)
         if config.tie_word_embeddings:
             needed.pop(EMBEDDING, None)
+        needed.pop(FUSION_IDS, None)  # logits have as many numbers as rows
         own = sum(map(prod, needed.values())) * _FLOAT
         account.take(Purpose.WEIGHTS, own).lasts_as_long_as(self)
         self._blocks = [Block(config, weights, index) for index in blocks]
@@ -77,7 +81,9 @@ class TorchSegment:
             self._tied = self._take_tied(weights, shared)
         if head:
             self._head = self._tied or Linear(weights, ("lm_head",), bias=False)
-            self._norm = vector(weights, "model.norm.weight")
+            if FINAL_NORM in needed:
+                self._norm = vector(weights, FINAL_NORM)
+        self._fuser = fuser(config, config.fusion, weights) if config.fusion else None
         if embed and self._tied is not None:
             self._embedding = self._tied.matrix.t()
         elif embed:
@@ -88,7 +94,7 @@ class TorchSegment:
         self._turns: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
         self._rotations: Entry | None = None
         self._reach(CHUNK)
-        width = config.hidden_size + (config.vocab_size if head else 0)
+        width = config.hidden_size + (config.head_rows if head else 0)
         self._results = Reach(lambda rows: rows * width * _FLOAT)
         entry = account.take(Purpose.WORKSPACE, ROWS * width * _FLOAT, self._results)
         entry.lasts_as_long_as(self)
@@ -114,6 +120,8 @@ class TorchSegment:
         products = set().union(*(block.products for block in self._blocks))
         if self._head is not None:
             products.add(self._head.product)
+        if self._fuser is not None:
+            products |= {linear.product for linear in self._fuser.linears}
         group = self._config.num_heads // self._config.num_kv_heads
         return tile_rows(products, group, self._config.head_dim)
 
@@ -151,7 +159,8 @@ class TorchSegment:
         held = sum(block.weight_bytes for block in self._blocks)
         head = None if self._head is None else self._head.matrix
         own = {t.data_ptr(): t.nbytes for t in (self._embedding, head) if t is not None}
-        return held + sum(own.values()) - self._borrowed
+        fused = sum(linear.nbytes for linear in self._fuser.linears) if self._fuser else 0
+        return held + fused + sum(own.values()) - self._borrowed
 
     @property
     def mapped_bytes(self) -> int:
@@ -172,38 +181,49 @@ class TorchSegment:
             raise TypeError("the cache belongs to another backend")
         pin_to_one_thread()
         rows, width = len(step.tokens), self._config.hidden_size
+        own = features_are_own(self._config, hidden, rows)
         self._results.extend(min(rows, ROWS))
         result = torch.empty(rows, width)
         taps = {tap: torch.empty(rows, width) for tap in step.taps if tap in self._range}
         logits: list[torch.Tensor] = []
         for start in range(0, rows, self._rows):
             stop = min(start + self._rows, rows)
-            x = self._enter(step, hidden, start, stop)
+            x, seen = self._enter(step, hidden, start, stop, own=own)
             tile = self._tile(step, start, stop)
             for index, block in enumerate(self._blocks):
-                block.run(x, tile, cache, index)
+                block.run(x, tile, cache, index, None if index else seen)
                 if (tap := self._range[index]) in taps:
                     taps[tap][start:stop] = x[: stop - start]
-            if self._norm is not None and self._head is not None:
-                x = rms_norm(x, self._norm, self._config.rms_norm_eps)
+            if self._head is not None:
+                last = x
+                if self._norm is not None:
+                    last = rms_norm(x, self._norm, self._config.rms_norm_eps)
+                if self._fuser is None:
+                    x = last  # what a head puts out, its next feature, is not normed
                 every = range(rows) if step.logit_rows is None else step.logit_rows
                 wanted = [row - start for row in every if start <= row < stop]
                 if wanted:
-                    logits.append(self._logits(x, self._head)[torch.tensor(wanted)])
+                    logits.append(self._logits(last, self._head)[torch.tensor(wanted)])
             result[start:stop] = x[: stop - start]
         joined = None if self._head is None else self._join(logits)
         return SegmentOutput(result.numpy(), joined, {k: v.numpy() for k, v in taps.items()})
 
-    def _enter(self, step: Step, hidden: Floats | None, start: int, stop: int) -> torch.Tensor:
+    def _enter(
+        self, step: Step, hidden: Floats | None, start: int, stop: int, *, own: bool
+    ) -> Entered:
         x = torch.zeros(self._rows, self._config.hidden_size)
-        if hidden is not None:
+        if hidden is not None and self._fuser is None:
             x[: stop - start] = torch.from_numpy(hidden[start:stop])
         elif self._embedding is not None:
             embedded = self._embedding[torch.tensor(step.tokens[start:stop])]
             x[: stop - start] = embedded * self._config.embedding_scale
         else:
             raise ValueError("this segment has no embedding and was given no hidden states")
-        return x
+        if hidden is None or self._fuser is None:
+            return x, None
+        features = torch.zeros(self._rows, hidden.shape[1])
+        features[: stop - start] = torch.from_numpy(hidden[start:stop])
+        return self._fuser.enter(x, features, own=own)
 
     def _logits(self, x: torch.Tensor, head: Linear) -> torch.Tensor:
         logits, cap = head(x), self._config.logit_softcap
@@ -212,7 +232,7 @@ class TorchSegment:
     def _join(self, logits: list[torch.Tensor]) -> Floats:
         if len(logits) == 1:
             return logits[0].numpy()
-        empty = torch.empty(0, self._config.vocab_size)
+        empty = torch.empty(0, self._config.head_rows)
         return torch.cat(logits).numpy() if logits else empty.numpy()
 
     def _tile(self, step: Step, start: int, stop: int) -> TileContext:

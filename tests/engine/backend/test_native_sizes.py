@@ -7,8 +7,10 @@ import gc
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from math import prod
 
 import pytest
+from head_models import HEADS, random_features
 
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.native.library import DraftingStruct, library
@@ -27,6 +29,7 @@ from engine.backend.native.sizes import (
     verifying_bytes,
 )
 from engine.backend.segment import Ranking
+from engine.backend.step import Step
 from engine.bench.shapes import shape
 from engine.decode.sampler import Sampler
 from engine.draft.drafter import Budget
@@ -50,6 +53,7 @@ def configs() -> Iterator[ModelConfig]:
     blocks["both"] = (blocks["dense"][0], blocks["mixture"][0])
     for each in blocks.values():
         yield replace(SMALL, blocks=each)
+    yield from HEADS.values()
 
 
 def compiled(config: ModelConfig, *, head: bool = True) -> tuple[NativeSegment, Ledger]:
@@ -84,17 +88,53 @@ def test_segments_and_caches(head: bool, slots: int) -> None:
     assert held(ledger, Purpose.KV) == 0
 
 
-@pytest.mark.parametrize(("depth", "width"), [(1, 1), (4, 1), (3, 8), (7, 10)])
-def test_drafts(depth: int, width: int) -> None:
+@pytest.mark.parametrize("config", HEADS.values(), ids=HEADS)
+def test_heads(config: ModelConfig) -> None:
+    """Working memory, keys, weights: everything that a head holds."""
+    segment, ledger = compiled(config)
+    cache = segment.new_cache(300)
+    work = segment_bytes(config, config.blocks, head=True, slots=300)
+    assert held(ledger, Purpose.WORKSPACE) == work
+    assert held(ledger, Purpose.KV) == cache_bytes(config, config.num_layers, 300) == cache.nbytes
+    stored = sum(prod(shape) for shape in expected_tensors(config).values()) * 2
+    assert stored <= segment.weight_bytes <= held(ledger, Purpose.WEIGHTS) < 1.5 * stored
+
+
+@pytest.mark.parametrize("taps", [(), (0,), (0, 1)], ids=str)
+def test_taps(taps: tuple[int, ...]) -> None:
+    """They take memory once, in forwards and in verifications."""
     config = replace(SMALL, blocks=SMALL.blocks[:2])
     segment, ledger = compiled(config)
+    cache = segment.new_cache(700)
+    for rows in (5, 300, 2):
+        step = Step(range(rows), [*range(-1, rows - 1)], 0, (), taps)
+        assert set(segment.run(step, cache, None).taps) == set(taps)
+    work = segment_bytes(config, config.blocks, head=True, slots=700, taps=len(taps))
+    assert held(ledger, Purpose.WORKSPACE) == work
+    draws = Sampler(SamplingParams(temperature=0)).native(config.vocab_size)
+    assert draws is not None
+    for nodes in (1, 9):
+        tree = [*range(nodes)], [*range(-1, nodes - 1)]
+        segment.verify(cache, 0, *tree, draws, [1], limit=2, stop_ids=(), taps=taps)
+    wanted = work + verifying_bytes(config, taps=len(taps))
+    assert held(ledger, Purpose.WORKSPACE) == wanted
+
+
+DRAFTS = {"model": replace(SMALL, blocks=SMALL.blocks[:2]), **HEADS}
+
+
+@pytest.mark.parametrize("config", DRAFTS.values(), ids=DRAFTS)
+@pytest.mark.parametrize(("depth", "width"), [(1, 1), (4, 1), (3, 8), (7, 10)])
+def test_drafts(config: ModelConfig, depth: int, width: int) -> None:
+    segment, ledger = compiled(config)
+    features = random_features(config, 3) if config.fusion else None
     struct = DraftingStruct(pending=PENDING, depth=depth, width=width)
     needed = library().dt_draft_bytes(segment.struct, c.byref(struct))
     assert 0 <= drafting_bytes(config, depth, width) - needed < 4096
     before, cache = held(ledger, Purpose.WORKSPACE), segment.new_cache(64)
     ranking, budget = Ranking(0.0, 0, True), Budget(8, depth, width)
     rotations = held(ledger, Purpose.WORKSPACE) - before
-    segment.draft(cache, 0, 64, [1, 2, 3], ranking, budget)
+    segment.draft(cache, 0, 64, [1, 2, 3], ranking, budget, features)
     grown = held(ledger, Purpose.WORKSPACE) - before - rotations
     assert grown == drafting_bytes(config, max(depth, DEPTH), max(width, WIDTH))
 
