@@ -79,9 +79,14 @@ class Attention:
             sinks = loader.vector(f"{prefix}sinks")
             self._sinks = sinks.view(self._kv_heads, 1, self._group)
 
-    def run(self, x: torch.Tensor, scene: Scene, cache: DeviceCache, index: int) -> torch.Tensor:
-        """x [n, d] -> [n, d]; the rows' keys and values go to the cache's entry `index`."""
-        qkv = self._qkv(x).view(len(x), -1, self._head_dim)
+    def run(
+        self, x: torch.Tensor, scene: Scene, cache: DeviceCache, index: int, *, large: bool = False
+    ) -> torch.Tensor:
+        """x [n, d] -> [n, d]; the rows' keys and values go to the cache's entry `index`.
+
+        `large`: x is not normed.
+        """
+        qkv = self._qkv(x, large=large).view(len(x), -1, self._head_dim)
         turning = self._heads + self._kv_heads
         placed = qkv[:, :turning]
         if self._norm is not None:

@@ -21,7 +21,9 @@ class Block:
             return loader.vector(f"model.layers.{index}.{name}.weight")
 
         self._eps = config.rms_norm_eps
-        self._before_attention = norm("input_layernorm")
+        self._before_attention: torch.Tensor | None = None
+        if config.fusion is None or index > 0:  # a head's first block sees what its fusion gives
+            self._before_attention = norm("input_layernorm")
         self._after_attention: torch.Tensor | None = None
         self._after_feed_forward: torch.Tensor | None = None
         if config.output_norms:
@@ -33,10 +35,27 @@ class Block:
         self._attention = Attention(config, loader, products, index)
         self._feed_forward = feed_forward(config, loader, index)
 
-    def run(self, x: torch.Tensor, rows: int, scene: Scene, cache: DeviceCache, index: int) -> None:
-        """Advance the hidden states x [n, d] in place; `index` is the block's cache entry."""
-        normed = rms_norm(x, self._before_attention, self._eps)
-        added = self._attention.run(normed, scene, cache, index)
+    def run(
+        self,
+        x: torch.Tensor,
+        rows: int,
+        scene: Scene,
+        cache: DeviceCache,
+        index: int,
+        seen: torch.Tensor | None = None,
+    ) -> None:
+        """Advance the hidden states x [n, d] in place.
+
+        Args:
+            x: fp32 [n, d].
+            rows: at most so many of them are valid.
+            scene: what they may look at.
+            cache: takes their keys and values.
+            index: the block's entry there.
+            seen: what queries, keys and values are of where that is not x, normed.
+        """
+        looked = seen if seen is not None else self._normed(x, self._before_attention)
+        added = self._attention.run(looked, scene, cache, index, large=seen is not None)
         x.add_(self._normed(added, self._after_attention))
         normed = rms_norm(x, self._before_feed_forward, self._eps)
         added = self._feed_forward.run(normed, rows)

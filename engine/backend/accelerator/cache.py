@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
+from engine.backend.accelerator.graphs import Recordings
 from engine.backend.accelerator.memory import DeviceMemory
 from engine.backend.ledger import Purpose
 from engine.backend.segment import SegmentCache
 from engine.backend.step import CHUNK
+
+NUMBER = torch.float16
+"""Of keys and values."""
 
 
 class DeviceCache:
@@ -20,6 +24,7 @@ class DeviceCache:
 
     Attributes:
         chunks: with slots of the sequence.
+        recordings: of forwards that work on it.
     """
 
     def __init__(
@@ -28,7 +33,8 @@ class DeviceCache:
         self._memory = memory  # whose entries in the ledger last as long as this
         self.chunks = -(-slots // CHUNK)
         shape = (blocks, 2, self.chunks + 1, kv_heads, CHUNK, head_dim)
-        self._data = memory.zeros(Purpose.KV, shape, torch.float16)
+        self._data = memory.zeros(Purpose.KV, shape, NUMBER)
+        self.recordings = Recordings()
 
     @property
     def nbytes(self) -> int:

@@ -6,6 +6,7 @@ import gc
 from dataclasses import dataclass
 
 from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.graphs import Graphs, recorder_for
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.runtime import RESERVE, runtime_bytes
 from engine.backend.accelerator.segment import AcceleratorBackend, Bench
@@ -14,6 +15,7 @@ from engine.backend.accelerator.troubles import in_words
 from engine.backend.accelerator.workspace import Workspace
 from engine.backend.ledger import Account, Entry, Ledger, Purpose
 from engine.backend.segment import Backend
+from engine.backend.shared import Loan
 from engine.commands import WeightFormat
 
 SHARED = "device"
@@ -68,23 +70,25 @@ class TorchDevice:
             self._entries.append(self._own.take(Purpose.WORKSPACE, shared_bytes()))
             self._products: Products | None = Products(self._driver, halves)
         self._workspace: Workspace | None = Workspace(self._own)
+        room = Workspace(self._own)
+        self._graphs: Graphs | None = Graphs(self._driver, room, recorder_for(self._driver))
 
     @property
     def name(self) -> str:
         """As plans name it."""
         return self.ledger.device
 
-    def backend(self, weights: WeightFormat, owner: str) -> Backend:
+    def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:
         """Compiles segments whose allocations are entered for `owner`.
 
         Raises:
             ValueError: the device is closed.
         """
-        if self._products is None or self._workspace is None:
+        if self._products is None or self._workspace is None or self._graphs is None:
             raise ValueError(f"{self.name} is closed")
         account = Account(self.ledger, owner)
-        bench = Bench(self._driver, self._products, self._workspace, account)
-        return AcceleratorBackend(weights, bench)
+        bench = Bench(self._driver, self._products, self._workspace, self._graphs, account)
+        return AcceleratorBackend(weights, bench, loan)
 
     def counters(self) -> Counters:
         """What torch holds on it, to compare with the ledger's entries other than RUNTIME."""
@@ -92,7 +96,7 @@ class TorchDevice:
 
     def close(self) -> None:
         """Give everything back; segments and caches have to be forgotten before."""
-        self._products = self._workspace = None
+        self._products = self._workspace = self._graphs = None
         gc.collect()
         while self._entries:
             self._entries.pop().release()

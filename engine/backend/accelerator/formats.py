@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 Planes = Sequence[torch.Tensor]
-"""Parts of some rows, uint8 [rows, blocks, bytes of the part], or fp16 [rows, blocks, 1]."""
+"""Parts of some rows, uint8 [rows, blocks, bytes of the part], or fp16 [rows, blocks, scales]."""
 
 _IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 _MXFP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
@@ -68,7 +68,7 @@ class Form:
     Attributes:
         kind: ggml's name.
         numbers: of a block.
-        parts: bytes of the block's parts in their order; a negative one is an fp16 scale's.
+        parts: bytes of the block's parts in their order; negative ones are of fp16 scales.
         widen: planes of some rows -> fp32 [rows, blocks, numbers].
     """
 
@@ -94,6 +94,7 @@ class Form:
 
 
 _F16 = -2
+_PAIR = -4  # a scale and a minimum: kernels read both at once
 
 
 def _room(buffer: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
@@ -201,25 +202,25 @@ def _q3_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
     _scaled(_codes(low, 2, 2, out, scratch, (high, 1, 1)), 4.0, scales, out)
 
 
-def _k_scales(packed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The eight scales and minima of 6 bits each that Q4_K and Q5_K keep in 12 bytes."""
+def _k_scales(both: torch.Tensor, packed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The eight scales and minima of 6 bits each that Q4_K and Q5_K keep in 12 bytes, scaled."""
     first, second, upper = packed[..., :4], packed[..., 4:8], packed[..., 8:]
     scales = torch.cat((first & 63, upper & 15 | first >> 2 & 48), dim=2)
-    return scales, torch.cat((second & 63, upper >> 4 | second >> 2 & 48), dim=2)
+    least = torch.cat((second & 63, upper >> 4 | second >> 2 & 48), dim=2)
+    scale = both.float()
+    return scale[..., :1] * scales, scale[..., 1:] * least
 
 
 def _q4_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
-    scale, least, packed, low = planes
-    scales, less = _k_scales(packed)
-    codes = _codes(low, 4, 4, out, scratch)
-    _affine(codes, scale.float() * scales, least.float() * less, out)
+    both, packed, low = planes
+    scales, less = _k_scales(both, packed)
+    _affine(_codes(low, 4, 4, out, scratch), scales, less, out)
 
 
 def _q5_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
-    scale, least, packed, high, low = planes
-    scales, less = _k_scales(packed)
-    codes = _codes(low, 4, 4, out, scratch, (high, 1, 1))
-    _affine(codes, scale.float() * scales, least.float() * less, out)
+    both, packed, high, low = planes
+    scales, less = _k_scales(both, packed)
+    _affine(_codes(low, 4, 4, out, scratch, (high, 1, 1)), scales, less, out)
 
 
 def _q6_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
@@ -259,8 +260,8 @@ QUANTISED = {
         Form("Q8_0", 32, (_F16, 32), _q8_0),
         Form("Q2_K", 256, (16, 64, _F16, _F16), _q2_k),
         Form("Q3_K", 256, (32, 64, 12, _F16), _q3_k),
-        Form("Q4_K", 256, (_F16, _F16, 12, 128), _q4_k),
-        Form("Q5_K", 256, (_F16, _F16, 12, 32, 128), _q5_k),
+        Form("Q4_K", 256, (_PAIR, 12, 128), _q4_k),
+        Form("Q5_K", 256, (_PAIR, 12, 32, 128), _q5_k),
         Form("Q6_K", 256, (128, 64, 16, _F16), _q6_k),
         Form("IQ4_NL", 32, (_F16, 16), _iq4_nl),
         Form("IQ4_XS", 256, (_F16, 2, 4, 128), _iq4_xs),

@@ -6,13 +6,24 @@ are numbers on the device. So a frame's forward can be recorded once and replaye
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.sizes import BUCKETS, TAIL, computed, frame_sizes
+from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.sizes import (
+    BUCKETS,
+    FEW_ROWS,
+    FEWEST_CHUNKS,
+    TAIL,
+    computed,
+    frame_bytes,
+    frame_sizes,
+)
+from engine.backend.accelerator.staging import Staged
+from engine.backend.ledger import Purpose
 from engine.backend.segment import Floats
 from engine.backend.step import CHUNK, Step
 
@@ -24,10 +35,12 @@ class FrameShape:
     Attributes:
         bucket: most real rows.
         tail: chunks of positions in which a row has a path of its own; 0 for a chain.
+        width: numbers of each row of hidden states, or of features.
     """
 
     bucket: int
     tail: int
+    width: int
 
     @property
     def rows(self) -> int:
@@ -35,10 +48,10 @@ class FrameShape:
         return computed(self.bucket)
 
     @classmethod
-    def of(cls, rows: int, tail: int) -> FrameShape:
+    def of(cls, rows: int, tail: int, width: int) -> FrameShape:
         """The smallest for so many rows and chunks."""
         bucket = next(bucket for bucket in BUCKETS if bucket >= rows)
-        return cls(bucket, doubled(tail, TAIL) if tail else 0)
+        return cls(bucket, doubled(tail, TAIL) if tail else 0, width)
 
 
 def doubled(count: int, least: int) -> int:
@@ -59,20 +72,15 @@ class Frame:
         hidden: fp32 [rows, width], what the blocks begin with.
     """
 
-    def __init__(self, driver: Driver, shape: FrameShape, width: int) -> None:
-        rows = shape.rows
-        sizes = frame_sizes(shape.bucket, shape.tail)
-        pinned, device = driver.computes_apart, driver.device
+    def __init__(self, driver: Driver, shape: FrameShape) -> None:
+        self._sizes = frame_sizes(shape.bucket, shape.tail)
         self.shape = shape
-        self._ints = torch.zeros(sum(sizes), dtype=torch.int32, pin_memory=pinned)
-        self._floats = torch.zeros(rows, width, pin_memory=pinned)
-        self._device_ints = torch.zeros(sum(sizes), dtype=torch.int32, device=device)
-        self.hidden = torch.zeros(rows, width, device=device)
-        self._host = [part.numpy() for part in torch.split(self._ints, sizes)]
-        parts = torch.split(self._device_ints, sizes)
+        self._ints = Staged(driver, [sum(self._sizes)], torch.int32)
+        self._floats = Staged(driver, [shape.rows, shape.width], torch.float32)
+        self.hidden = self._floats.device
+        parts = torch.split(self._ints.device, self._sizes)
         self.tokens, self.positions, self.slots, self.wanted, self.base = parts[:5]
-        self.tail = parts[5].view(rows, -1)
-        self._sent = driver.mark()
+        self.tail = parts[5].view(shape.rows, -1)
 
     def send(
         self, step: Step, rows: range, wanted: Sequence[int], padding: int, hidden: Floats | None
@@ -84,11 +92,11 @@ class Frame:
             rows: which of its rows.
             wanted: those of them whose logits are wanted, counted from the first.
             padding: slot from which on rows that are none write their keys.
-            hidden: all rows' hidden states.
+            hidden: all rows' hidden states, or features.
         """
-        self._sent.wait()
         count, here = len(rows), slice(rows.start, rows.stop)
-        tokens, positions, slots, chosen, base, tail = self._host
+        host = torch.split(self._ints.write(), self._sizes)
+        tokens, positions, slots, chosen, base, tail = (part.numpy() for part in host)
         first = step.first_slot + rows.start
         tokens[:count], tokens[count:] = step.tokens[here], 0
         positions[:count], positions[count:] = step.positions[here], 0
@@ -102,8 +110,50 @@ class Frame:
             found = step.tree.slots[step.tree.row_path[here]]
             paths[:] = 0
             paths[:count, : found.shape[1]] = found
-        self._device_ints.copy_(self._ints, non_blocking=True)
+        self._ints.send()
         if hidden is not None:
-            self._floats[:count] = torch.from_numpy(hidden[here])
-            self.hidden.copy_(self._floats, non_blocking=True)
-        self._sent.set()
+            self._floats.write()[:count] = torch.from_numpy(hidden[here])
+            self._floats.send()
+
+
+class Frames:
+    """The frames of a segment, made when they are needed.
+
+    Args:
+        driver: of the device.
+        memory: where larger ones than are planned for are entered.
+        width: numbers of a row that are planned for.
+    """
+
+    def __init__(self, driver: Driver, memory: DeviceMemory, width: int) -> None:
+        self._driver, self._memory, self._width = driver, memory, width
+        self._made: dict[FrameShape, Frame] = {}
+
+    def frame(self, step: Step, rows: int, width: int | None = None) -> Frame:
+        """For so many rows of a step; None: of the width that is planned for."""
+        tail = 0 if step.tree is None else step.tree.slots.shape[1] // CHUNK
+        shape = FrameShape.of(rows, tail, self._width if width is None else width)
+        frame = self._made.get(shape)
+        if frame is None:
+            if shape.tail > TAIL or shape.width != self._width:
+                needed = frame_bytes(shape.bucket, shape.tail, shape.width)
+                self._memory.enter(Purpose.WORKSPACE, needed)
+            frame = self._made[shape] = Frame(self._driver, shape)
+        return frame
+
+
+def passes(step: Step) -> Iterator[range]:
+    """Rows that are computed together; later ones see the keys of earlier ones."""
+    most = BUCKETS[-1] if step.tree is None else FEW_ROWS
+    rows = len(step.tokens)
+    for start in range(0, rows, most):
+        yield range(start, min(start + most, rows))
+
+
+def chunks_seen(step: Step, rows: range, chunks: int) -> int:
+    """Chunks of keys that rows look at where they lie in a cache of so many."""
+    if step.tree is None:
+        needed = (step.first_slot + rows.stop - 1) // CHUNK + 1
+    else:
+        needed = step.tree.base // CHUNK
+    return min(doubled(needed, FEWEST_CHUNKS), chunks)

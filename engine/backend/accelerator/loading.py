@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from engine.backend.accelerator.formats import FLOATS, QUANTISED
 from engine.backend.accelerator.linear import ExpertLinear, Linear
@@ -21,11 +24,26 @@ from engine.backend.native.matrix import LANES, NATIVE_KINDS, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import shared_pool
 from engine.backend.segment import Readable, Stretch, Weights
+from engine.backend.shared import Lent
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
 
 _STRETCH_BYTES = 16 << 20
+_PACKED = {kind: fmt for fmt, kind in TYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """Matrices of a feature head that are its target's.
+
+    Attributes:
+        lent: by the head's names.
+        matrices: what of the target's lies on this device alone, by its names.
+    """
+
+    lent: Mapping[str, Lent]
+    matrices: Mapping[Hashable, DeviceMatrix]
 
 
 class Loader:
@@ -36,9 +54,12 @@ class Loader:
 
     Args:
         fmt: of all matrices but the routers; STORED leaves every matrix as it is.
+        alone: where matrices are entered that a head may borrow.
+        borrowed: of a head, those of its target.
 
     Attributes:
         matrices: everything that was brought, for counting.
+        kinds: the types of everything that is computed with.
     """
 
     def __init__(
@@ -48,17 +69,30 @@ class Loader:
         fmt: WeightFormat,
         memory: DeviceMemory,
         products: Products,
+        alone: MutableMapping[Hashable, DeviceMatrix] | None = None,
+        borrowed: Borrowed | None = None,
     ) -> None:
+        self._alone = {} if alone is None else alone
+        self._borrowed = borrowed or Borrowed({}, {})
         self._weights, self._memory, self._products = weights, memory, products
         self._shapes = expected_tensors(config)
         self._native = NATIVE_FORMATS.get(fmt)
         self._stored = fmt is WeightFormat.STORED
         self.matrices: list[DeviceMatrix] = []
+        self.kinds: set[str] = set()
         self.vectors: list[torch.Tensor] = []
+
+    def has(self, name: str) -> bool:
+        """Whether the model has this tensor."""
+        return name in self._shapes
 
     def vector(self, name: str) -> torch.Tensor:
         """A norm's weights, or sinks."""
         return self._vector([name])
+
+    def whole_numbers(self, name: str) -> torch.Tensor:
+        """Such as the tokens of a head's rows, in int32."""
+        return self._kept(self._weights.float32(name).astype(np.int32))
 
     def linear(self, layers: Sequence[str], *, bias: bool) -> Linear:
         """Layers with one input, side by side."""
@@ -95,9 +129,19 @@ class Loader:
         return ExpertLinear(self._products, parts, joined, count)
 
     def matrix(self, name: str) -> DeviceMatrix:
-        """One matrix by itself: the embedding, the head."""
-        (matrix,) = self._side_by_side([name])
-        return matrix
+        """One matrix by itself: the embedding, the head; a target's own where it lies here."""
+        lent = self._borrowed.lent.get(name)
+        if lent is None:
+            (matrix,) = self._side_by_side([name])
+            self._alone[name] = matrix
+            return matrix
+        here = self._borrowed.matrices.get(lent.name)
+        if here is not None:
+            self.kinds.add(here.kind)
+            return here
+        kind = lent.kind if lent.kind in FLOATS or lent.kind in QUANTISED else "F32"
+        native = None if self._kind_of(name) == kind else _PACKED.get(kind)
+        return self._stacked(kind, [[name]], native)
 
     def _side_by_side(self, names: Sequence[str]) -> list[DeviceMatrix]:
         if self._native is not None:
@@ -132,6 +176,7 @@ class Loader:
                 matrix.fill(first, stretch, names[0])
                 first += len(stretch)
         self.matrices.append(matrix)
+        self.kinds.add(kind)
         return matrix
 
     def _stretches(
@@ -158,7 +203,9 @@ class Loader:
             yield rows if number is None else rows.view(number)[:, : struct.cols]
 
     def _vector(self, names: Sequence[str]) -> torch.Tensor:
-        joined = np.concatenate([self._weights.float32(name) for name in names])
-        kept = self._memory.keep(Purpose.WEIGHTS, torch.from_numpy(joined))
+        return self._kept(np.concatenate([self._weights.float32(name) for name in names]))
+
+    def _kept(self, numbers: NDArray[Any]) -> torch.Tensor:
+        kept = self._memory.keep(Purpose.WEIGHTS, torch.from_numpy(numbers))
         self.vectors.append(kept)
         return kept

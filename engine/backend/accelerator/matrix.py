@@ -14,7 +14,7 @@ from engine.backend.segment import Stretch
 from engine.model.weights.stored import not_finite
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class DeviceMatrix:
     """[rows, cols], stored as `kind`.
 
@@ -56,7 +56,7 @@ class DeviceMatrix:
         planes = [
             memory.zeros(
                 Purpose.WEIGHTS,
-                (rows, blocks, 1 if part < 0 else part),
+                (rows, blocks, -part // 2 if part < 0 else part),
                 torch.float16 if part < 0 else torch.uint8,
             )
             for part in form.parts

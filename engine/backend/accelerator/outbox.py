@@ -6,26 +6,29 @@ import torch
 
 from engine.backend.accelerator.sizes import FEW_ROWS
 
+_KEPT_BYTES = 16 << 20
+
 
 class Outbox:
-    """Arrays for results; those of a few rows are kept, as page-locked memory if asked.
+    """Arrays for results; smaller ones are kept, as page-locked memory if asked, and never move.
 
     What lies there is valid until the next forward.
     """
 
     def __init__(self, *, pinned: bool) -> None:
         self._pinned = pinned
-        self._kept: dict[str, torch.Tensor] = {}
+        self._kept: dict[tuple[str, int], torch.Tensor] = {}
 
     def room(self, name: str, rows: int, width: int) -> torch.Tensor:
-        """fp32 [rows, width]."""
-        if rows > FEW_ROWS:
+        """fp32 [rows, width]; at the same address for the same power of two of rows."""
+        if rows > FEW_ROWS and rows * width * 4 > _KEPT_BYTES:
             return torch.empty(rows, width)
-        kept = self._kept.get(name)
-        if kept is None or len(kept) < rows:
-            doubled = 1 << max(rows - 1, 0).bit_length()
-            kept = self._kept[name] = torch.empty(doubled, width, pin_memory=self._pinned)
-        return kept[:rows]
+        kept = 1 << max(rows - 1, 0).bit_length()
+        room = self._kept.get((name, kept))
+        if room is None:
+            room = torch.empty(kept, width, pin_memory=self._pinned)
+            self._kept[name, kept] = room
+        return room[:rows]
 
     def take(self, place: torch.Tensor, found: torch.Tensor) -> None:
         """Have the first rows of a result brought here; they are there after `Driver.wait`."""

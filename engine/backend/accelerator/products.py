@@ -1,8 +1,8 @@
 """A device's arithmetic: products of activations with stored weights, and of keys with queries.
 
-The weights of a product are widened piece by piece into fixed memory and multiplied there. A kernel
-that reads stored weights itself takes the place of `Products.multiply`, one for attention that of
-`attention.attend`.
+Products of few rows go through kernels that read stored weights as they are, where a device has
+them. Else the weights are widened piece by piece into fixed memory and multiplied there. A kernel
+for attention would take the place of `attention.attend`.
 
 Numbers are multiplied in fp16 and summed in fp32: of the two halves it has eight times bf16's
 precision, and what it lacks in range is nowhere needed here. The residual stream, norms, rotations
@@ -12,20 +12,38 @@ where they could be large. On torch's "cpu" device everything is fp32, which tes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import torch
 
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.formats import FLOATS, QUANTISED, Scratch
+from engine.backend.accelerator.kernels.choice import reason_against
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.sizes import FEW_ROWS, PIECE, TILE_ROWS
+from engine.language import tr
 
+if TYPE_CHECKING:
+    from engine.backend.accelerator.kernels.launch import StoredProducts
+
+_log = logging.getLogger(__name__)
 _LEAST_PEAK = 1e-30
+_TRIED_ROWS = (TILE_ROWS, 2 * TILE_ROWS)
+_FAR = 1e-2
+"""Of the norm of a product: what two orders of summing never come to."""
 
 
 class Products:
-    """The arithmetic of a device, with its fixed memory."""
+    """The arithmetic of a device, with its fixed memory.
+
+    Args:
+        halves: whether numbers are multiplied in fp16; None: but for torch's "cpu" device.
+
+    Attributes:
+        without_kernels: why none are used, in words; empty where they are.
+    """
 
     def __init__(self, driver: Driver, halves: bool | None = None) -> None:
         device = driver.device
@@ -37,6 +55,54 @@ class Products:
         if self._halves:
             self._operand = torch.empty(PIECE, dtype=self.compute, device=device)
         self._sums_wide = self._halves and _sums_wide(device)
+        self._stored: StoredProducts | None = None
+        self._tried: set[tuple[str, int, int]] = set()
+        self.without_kernels = reason_against(driver)
+        if self._halves and not self.without_kernels:
+            self._stored = _stored_products(self._numbers, self._operand)
+
+    @property
+    def with_kernels(self) -> bool:
+        """Whether products of few rows go through kernels, whose last bits are their own."""
+        return self._stored is not None
+
+    def warm(self, matrices: Iterable[DeviceMatrix]) -> None:
+        """Have kernels for these matrices compiled, and compare what they give.
+
+        Where one fails or is far from the widened product, none is used from then on.
+        """
+        for matrix in matrices:
+            shape = matrix.kind, matrix.rows, matrix.cols
+            if self._stored is None or shape in self._tried:
+                continue
+            self._tried.add(shape)
+            if all(self._stored.takes(matrix, rows) for rows in _TRIED_ROWS):
+                self.without_kernels = self._trouble(self._stored, matrix)
+            if self.without_kernels:
+                self._stored = None
+                _log.warning("no kernels: %s", self.without_kernels)
+
+    def _trouble(self, stored: StoredProducts, matrix: DeviceMatrix) -> str:
+        """What is wrong with the products of a matrix, in words."""
+        device = self._numbers.device
+        for rows in _TRIED_ROWS:
+            x = torch.linspace(-1.0, 1.0, rows * matrix.cols, device=device).view(rows, -1)
+            x = torch.frac(x * 7919.0)
+            got, expected = (torch.empty(rows, matrix.rows, device=device) for _ in range(2))
+            self._multiply_widened(x, matrix, expected, large=True, exact=False)
+            for large in (True, False):
+                try:
+                    stored.multiply(x, matrix, got, large=large)
+                    apart = float((got - expected).norm())
+                except Exception as error:  # noqa: BLE001  # a compiler's, a linker's, a driver's
+                    return tr("A kernel for {kind} cannot be started: {error}").format(
+                        kind=matrix.kind, error=error
+                    )
+                if not apart <= _FAR * float(expected.norm()):
+                    return tr("A kernel for {kind} gives wrong numbers on this device.").format(
+                        kind=matrix.kind
+                    )
+        return ""
 
     def multiply(
         self,
@@ -51,6 +117,16 @@ class Products:
 
         `large`: x may hold numbers beyond fp16's. `exact`: in fp32 throughout.
         """
+        if not exact:
+            self.warm((matrix,))
+        if self._stored is not None and not exact and self._stored.takes(matrix, len(x)):
+            self._stored.multiply(x, matrix, out, large=large)
+        else:
+            self._multiply_widened(x, matrix, out, large=large, exact=exact)
+
+    def _multiply_widened(
+        self, x: torch.Tensor, matrix: DeviceMatrix, out: torch.Tensor, *, large: bool, exact: bool
+    ) -> None:
         number = torch.float32 if exact or matrix.kind == "F32" else self.compute
         peak = None
         if large and number != torch.float32:
@@ -110,6 +186,12 @@ class Products:
             out.copy_(torch.mm(x, weights, out_dtype=torch.float32))
         else:
             out.copy_(x @ weights)
+
+
+def _stored_products(sums: torch.Tensor, ready: torch.Tensor) -> StoredProducts:
+    from engine.backend.accelerator.kernels.launch import StoredProducts  # imports Triton
+
+    return StoredProducts(sums, ready)
 
 
 def _pieces(matrix: DeviceMatrix, number: torch.dtype) -> Iterator[tuple[int, int]]:

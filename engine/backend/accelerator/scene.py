@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from engine.backend.accelerator.attention import Scene, Tile
+from engine.backend.accelerator.board import Rows
 from engine.backend.accelerator.frame import Frame
 from engine.backend.accelerator.sizes import TILE_ROWS
 from engine.backend.step import CHUNK
@@ -17,6 +18,9 @@ class SceneMaker:
 
     Args:
         blocks: those of the segment.
+
+    Attributes:
+        positions: for so many there are rotations; they move when there are more.
     """
 
     def __init__(self, config: ModelConfig, blocks: range, device: torch.device) -> None:
@@ -24,14 +28,14 @@ class SceneMaker:
         self._ropes = dict.fromkeys(block.rope for block in own if block.rope is not None)
         self._windows = {block.window for block in own}
         self._kv_heads, self._device = config.num_kv_heads, device
-        self._positions = 0
+        self.positions = 0
         self._tables: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def reach(self, positions: int) -> None:
         """Have rotations for so many positions, [positions, rotated / 2]; who asks enters them."""
-        if positions <= self._positions:
+        if positions <= self.positions:
             return
-        self._positions = positions
+        self.positions = positions
         for rope in self._ropes:
             cos, sin = rotations(rope, positions)
             self._tables[rope] = (
@@ -46,6 +50,29 @@ class SceneMaker:
         ]
         turns = {rope: self._turns(rope, frame.positions) for rope in self._ropes}
         return Scene(turns, self._rows_of(frame.slots.view(-1, 1)), tiles)
+
+    def drafted(self, rows: Rows, chunks: int) -> Scene:
+        """What drafted nodes see, who look at the first `chunks` chunks of the cache.
+
+        Their own paths lie in it by slot, and are masked there: the order in which a draft sums up
+        its keys is nobody's concern, and nothing has to be gathered.
+        """
+        keys = torch.arange(chunks * CHUNK, dtype=torch.int64, device=rows.slots.device)
+        before = keys < rows.start
+        seen = before.expand(TILE_ROWS, -1).clone()
+        seen.scatter_(1, rows.paths.clamp(max=len(keys) - 1), True)
+        level = torch.div(keys - rows.start, rows.width, rounding_mode="floor")
+        places = torch.where(before, keys, rows.start + level)
+        own = rows.positions.unsqueeze(1)
+        masks = {}
+        for window in self._windows:
+            shown = seen & (places > own - window) if window else seen
+            apart = shown.view(TILE_ROWS, chunks, CHUNK).transpose(0, 1)
+            hidden = ~apart.reshape(chunks, 1, TILE_ROWS, 1, CHUNK)
+            mask = torch.zeros(hidden.shape, device=keys.device)
+            masks[window] = mask.masked_fill_(hidden, -torch.inf)
+        turns = {rope: self._turns(rope, rows.positions) for rope in self._ropes}
+        return Scene(turns, self._rows_of(rows.slots.view(-1, 1)), [Tile(chunks, masks, None)])
 
     def _turns(
         self, rope: RopeConfig, positions: torch.Tensor

@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
-from engine.backend.accelerator.block import Block
 from engine.backend.accelerator.cache import DeviceCache
+from engine.backend.accelerator.drafting import Drafting, Hands
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.frame import Frame, FrameShape, doubled
-from engine.backend.accelerator.linear import Linear, rms_norm
-from engine.backend.accelerator.loading import Loader
+from engine.backend.accelerator.frame import Frame, Frames, chunks_seen, doubled, passes
+from engine.backend.accelerator.graphs import Graphs
+from engine.backend.accelerator.loading import Borrowed, Loader
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.network import Network
 from engine.backend.accelerator.outbox import Outbox
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.scene import SceneMaker
 from engine.backend.accelerator.sizes import (
-    BUCKETS,
     FEW_ROWS,
-    FEWEST_CHUNKS,
-    TAIL,
+    RECORDED_ROWS,
     TILE_ROWS,
-    frame_bytes,
+    given_width,
+    recorded_bytes,
     segment_bytes,
     working_bytes,
 )
 from engine.backend.accelerator.troubles import in_words
 from engine.backend.accelerator.workspace import Workspace
-from engine.backend.ledger import Account, Purpose
+from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
-from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Weights
+from engine.backend.segment import (
+    DraftedTree,
+    Floats,
+    Ranking,
+    SegmentCache,
+    SegmentOutput,
+    TreeBudget,
+    Weights,
+)
+from engine.backend.shared import Loan, Shared
 from engine.backend.step import CHUNK, Step
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
-from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,7 @@ class Bench:
     driver: Driver
     products: Products
     workspace: Workspace
+    graphs: Graphs
     account: Account
 
 
@@ -55,10 +65,17 @@ class AcceleratorBackend:
     Args:
         fmt: of all matrices.
         bench: of the device, with the account where everything is entered.
+        loan: what a feature head has of its target.
     """
 
-    def __init__(self, fmt: WeightFormat, bench: Bench) -> None:
-        self._format, self._bench = fmt, bench
+    def __init__(self, fmt: WeightFormat, bench: Bench, loan: Loan | None = None) -> None:
+        self._format, self._bench, self._loan = fmt, bench, loan or Loan({})
+        self._shared: Shared[DeviceMatrix] = Shared()
+
+    @property
+    def kept(self) -> Mapping[Hashable, DeviceMatrix]:
+        """Embedding and output matrix of the model compiled last, by their names."""
+        return self._shared.kept
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
@@ -70,9 +87,28 @@ class AcceleratorBackend:
         """
         bench = self._bench
         memory = DeviceMemory(bench.driver, bench.account)
-        loader = Loader(config, weights, self._format, memory, bench.products)
+        lender = self._loan.lender
+        here = lender.kept if isinstance(lender, AcceleratorBackend) else {}
+        lent = Borrowed(self._loan.lent, here)
+        alone = self._shared.of(weights)
+        loader = Loader(config, weights, self._format, memory, bench.products, alone, lent)
         with in_words(bench.driver, bench.account.ledger):
             return AcceleratorSegment(config, loader, memory, blocks, bench, embed=embed, head=head)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rooms:
+    """Where a pass's results arrive on the host: fp32 [rows, d], [logits, head rows], [rows, d]."""
+
+    hidden: torch.Tensor
+    logits: torch.Tensor
+    taps: dict[int, torch.Tensor]
+
+    def part(self, rows: range, first: int, logits: int) -> _Rooms:
+        """Those of some rows, with so many logits from the first on."""
+        here = slice(rows.start, rows.stop)
+        taps = {tap: room[here] for tap, room in self.taps.items()}
+        return _Rooms(self.hidden[here], self.logits[first : first + logits], taps)
 
 
 class AcceleratorSegment:
@@ -89,27 +125,16 @@ class AcceleratorSegment:
         embed: bool,
         head: bool,
     ) -> None:
-        self._config, self._range, self._bench, self._memory = config, blocks, bench, memory
+        self._config, self._range, self._bench = config, blocks, bench
         self._ends = head
         self._kept = Workspace(bench.account)
         self._scenes = SceneMaker(config, blocks, bench.driver.device)
         self._reach(CHUNK)
-        self._blocks = [Block(config, loader, bench.products, index) for index in blocks]
-        self._head: Linear | None = None
-        self._norm: torch.Tensor | None = None
-        self._embedding: DeviceMatrix | None = None
-        if head:
-            matrix = loader.matrix(EMBEDDING if config.tie_word_embeddings else HEAD)
-            self._head = Linear(bench.products, [matrix], None)
-            self._norm = loader.vector(FINAL_NORM)
-            self._embedding = matrix if embed and config.tie_word_embeddings else None
-        if embed and self._embedding is None:
-            self._embedding = loader.matrix(EMBEDDING)
-        self._kinds = {matrix.kind for matrix in loader.matrices}
-        held = [matrix.nbytes for matrix in loader.matrices] + [v.nbytes for v in loader.vectors]
-        self._weight_bytes = sum(held)
-        self._frames: dict[FrameShape, Frame] = {}
+        self._network = Network(config, loader, bench.products, blocks, embed=embed, head=head)
+        self._frames = Frames(bench.driver, memory, given_width(config))
         self._outbox = Outbox(pinned=bench.driver.computes_apart)
+        self._memory = memory
+        self._drafting: Drafting | None = None
 
     @property
     def blocks(self) -> range:
@@ -124,14 +149,15 @@ class AcceleratorSegment:
     @property
     def signature(self) -> str:
         """What the arithmetic depends on."""
-        formats = sorted(NATIVE_KINDS[kind] for kind in self._kinds)
+        formats = sorted(NATIVE_KINDS[kind] for kind in self._network.kinds)
         names = "+".join(fmt.name.lower() for fmt in formats)
-        return f"{self._bench.driver.kind}:{names}/kv-f16"
+        own = "-triton" if self._bench.products.with_kernels else ""
+        return f"{self._bench.driver.kind}{own}:{names}/kv-f16"
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of weights held."""
-        return self._weight_bytes
+        return self._network.weight_bytes
 
     @property
     def mapped_bytes(self) -> int:
@@ -147,115 +173,114 @@ class AcceleratorSegment:
         config, bench = self._config, self._bench
         heads, dim = config.num_kv_heads, config.head_dim
         memory = DeviceMemory(bench.driver, bench.account)
-        cache = DeviceCache(memory, len(self._blocks), slots, heads, dim)
+        cache = DeviceCache(memory, len(self._range), slots, heads, dim)
         with in_words(bench.driver, bench.account.ledger):
             self._reach(slots)
         return cache
 
     def _reach(self, slots: int) -> None:
         """Be able to compute sequences with so many slots."""
-        working = working_bytes(self._config, self._range, slots, head=self._ends)
-        self._kept.reserve(segment_bytes(self._config, self._range, slots))
-        self._bench.workspace.reserve(working)
+        config, blocks = self._config, self._range
+        self._kept.reserve(segment_bytes(config, blocks, slots))
+        self._bench.workspace.reserve(working_bytes(config, blocks, slots, head=self._ends))
+        self._bench.graphs.reserve(recorded_bytes(config, blocks, slots, head=self._ends))
         self._scenes.reach(slots)
+
+    @torch.inference_mode()
+    def draft(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: TreeBudget,
+        features: Floats | None = None,
+    ) -> DraftedTree:
+        """See `engine.backend.segment.TreeDrafting`."""
+        if not isinstance(cache, DeviceCache):
+            raise TypeError("the cache belongs to another backend")
+        bench = self._bench
+        if self._drafting is None:
+            hands = Hands(
+                self._config, bench.driver, self._memory, self._network,
+                self._scenes, self._frames, bench.graphs,
+            )  # fmt: skip
+            self._drafting = Drafting(hands)
+        with in_words(bench.driver, bench.account.ledger):
+            return self._drafting.draft(cache, committed, slots, pending, ranking, budget, features)
 
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward: up to 256 rows of a chain, or 64 of a tree, at a time."""
         if not isinstance(cache, DeviceCache):
             raise TypeError("the cache belongs to another backend")
-        if hidden is None and self._embedding is None:
-            raise ValueError("this segment has no embedding and was given no hidden states")
-        rows, outbox = len(step.tokens), self._outbox
+        network, rows = self._network, len(step.tokens)
         asked = range(rows) if step.logit_rows is None else step.logit_rows
-        wanted = list(asked) if self._head is not None else []
-        out = outbox.room("hidden", rows, self._config.hidden_size)
-        logits = outbox.room("logits", len(wanted), self._config.vocab_size)
-        taps = {
-            tap: outbox.room(f"tap {tap}", rows, self._config.hidden_size)
-            for tap in step.taps
-            if tap in self._range
-        }
+        wanted = list(asked) if network.heads else []
+        taps = [tap for tap in step.taps if tap in self._range]
+        recorded = rows <= RECORDED_ROWS
+        rooms = self._rooms(rows, len(wanted), taps, whole=recorded)
         done = 0
         with in_words(self._bench.driver, self._bench.account.ledger):
-            for some in _passes(step):
+            for some in passes(step):
                 chosen = [row - some.start for row in wanted if row in some]
-                frame = self._frame(step, len(some))
+                width = None if hidden is None else int(hidden.shape[1])
+                frame = self._frames.frame(step, len(some), width)
                 frame.send(step, some, chosen, cache.chunks * CHUNK, hidden)
-                x = self._enter(frame, embed=hidden is None)
-                tapped = {tap: place[some.start : some.stop] for tap, place in taps.items()}
-                self._advance(x, frame, _chunks(step, some, cache), cache, tapped)
-                if self._norm is not None:
-                    x = rms_norm(x, self._norm, self._config.rms_norm_eps)
-                outbox.take(out[some.start : some.stop], x)
-                for start in range(0, len(chosen), FEW_ROWS):
-                    stop = min(start + FEW_ROWS, len(chosen))
-                    found = self._logits(x, frame, start, stop)
-                    outbox.take(logits[done + start : done + stop], found)
+                part = rooms if recorded else rooms.part(some, done, len(chosen))
+                chunks = chunks_seen(step, some, cache.chunks)
+                given = None if hidden is None else frame.hidden
+                work = partial(self._pass, frame, given, chunks, cache, part)
+                if recorded:
+                    wants = len(rooms.logits), tuple(taps), hidden is None
+                    key = frame.shape, chunks, wants, self._scenes.positions
+                    self._bench.graphs.run(cache.recordings, key, work)
+                else:
+                    work()
                 done += len(chosen)
             self._bench.driver.wait()
-        arrays = {tap: tensor.numpy() for tap, tensor in taps.items()}
-        return SegmentOutput(out.numpy(), None if self._head is None else logits.numpy(), arrays)
+        logits = rooms.logits[: len(wanted)].numpy() if network.heads else None
+        arrays = {tap: room[:rows].numpy() for tap, room in rooms.taps.items()}
+        return SegmentOutput(rooms.hidden[:rows].numpy(), logits, arrays)
 
-    def _frame(self, step: Step, rows: int) -> Frame:
-        """Fixed memory for a forward of this shape."""
-        tail = 0 if step.tree is None else step.tree.slots.shape[1] // CHUNK
-        shape = FrameShape.of(rows, tail)
-        frame = self._frames.get(shape)
-        if frame is None:
-            width = self._config.hidden_size
-            if shape.tail > TAIL:
-                self._memory.enter(Purpose.WORKSPACE, frame_bytes(shape.bucket, shape.tail, width))
-            frame = self._frames[shape] = Frame(self._bench.driver, shape, width)
-        return frame
+    def _rooms(self, rows: int, logits: int, taps: list[int], *, whole: bool) -> _Rooms:
+        """For a forward's results; `whole`: for those of all forwards that are recorded as one."""
+        outbox, width = self._outbox, self._config.hidden_size
+        if whole:
+            rows = doubled(rows, 1)
+            logits = rows if logits > 1 else logits
+        return _Rooms(
+            outbox.room("hidden", rows, width),
+            outbox.room("logits", logits, self._config.head_rows),
+            {tap: outbox.room(f"tap {tap}", rows, width) for tap in taps},
+        )
 
-    def _enter(self, frame: Frame, *, embed: bool) -> torch.Tensor:
-        """What the blocks begin with, fp32 [rows, d]."""
-        x = torch.empty_like(frame.hidden)
-        if not embed or self._embedding is None:
-            return x.copy_(frame.hidden)
-        self._bench.products.look_up(self._embedding, frame.tokens, x)
-        return x.mul_(self._config.embedding_scale)
-
-    def _advance(
+    def _pass(
         self,
-        x: torch.Tensor,
         frame: Frame,
+        given: torch.Tensor | None,
         chunks: int,
         cache: DeviceCache,
-        taps: dict[int, torch.Tensor],
+        rooms: _Rooms,
     ) -> None:
-        """Through all blocks; what is tapped is brought to the host."""
-        if not self._blocks:
-            return
-        scene = self._scenes.scene(frame, chunks)
-        for index, block in enumerate(self._blocks):
-            block.run(x, frame.shape.bucket, scene, cache, index)
-            if (tap := self._range[index]) in taps:
-                self._outbox.take(taps[tap], x)
+        """From a frame to the host; depends on numbers in fixed memory and on shapes alone."""
+        network, outbox = self._network, self._outbox
 
-    def _logits(self, x: torch.Tensor, frame: Frame, start: int, stop: int) -> torch.Tensor:
-        """Of the wanted rows start..stop-1 and some more, of which there are 16, 32 or 64."""
-        if self._head is None:
-            raise ValueError("this segment has no head")
-        count = doubled(stop - start, TILE_ROWS)
-        logits = self._head(x.index_select(0, frame.wanted[start : start + count]))
-        cap = self._config.logit_softcap
-        return logits.div_(cap).tanh_().mul_(cap) if cap else logits
+        def tap(block: int, x: torch.Tensor) -> None:
+            if block in rooms.taps:
+                outbox.take(rooms.taps[block], x)
 
-
-def _passes(step: Step) -> Iterator[range]:
-    """Rows that are computed together; later ones see the keys of earlier ones."""
-    most = BUCKETS[-1] if step.tree is None else FEW_ROWS
-    rows = len(step.tokens)
-    for start in range(0, rows, most):
-        yield range(start, min(start + most, rows))
-
-
-def _chunks(step: Step, rows: range, cache: DeviceCache) -> int:
-    """Chunks of keys that rows look at where they lie in the cache."""
-    if step.tree is None:
-        needed = (step.first_slot + rows.stop - 1) // CHUNK + 1
-    else:
-        needed = step.tree.base // CHUNK
-    return min(doubled(needed, FEWEST_CHUNKS), cache.chunks)
+        # A head that drafts on has its own outputs for features; they are narrower in "eagle3".
+        own = frame.shape.width != given_width(self._config)
+        x, seen = network.enter(frame.tokens, given, own=own)
+        if self._range:
+            scene = self._scenes.scene(frame, chunks)
+            network.advance(x, seen, frame.shape.bucket, scene, cache, tap)
+        x, last = network.end(x)
+        outbox.take(rooms.hidden, x)
+        for start in range(0, len(rooms.logits), FEW_ROWS):
+            stop = min(start + FEW_ROWS, len(rooms.logits))
+            count = doubled(stop - start, TILE_ROWS)
+            found = network.logits(last.index_select(0, frame.wanted[start : start + count]))
+            outbox.take(rooms.logits[start:stop], found)

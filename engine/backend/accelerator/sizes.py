@@ -12,6 +12,8 @@ TILE_ROWS = 16
 """Rows of every product of up to FEW_ROWS, so that what a row gives never hangs on its company."""
 FEW_ROWS = 64
 """Most rows of a forward over a tree."""
+RECORDED_ROWS = 32
+"""Most rows of a forward that is recorded and replayed, where a device can do that."""
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Rows of a forward. Up to 16 are computed alike, but for experts, which few rows choose few of."""
 PIECE = 1 << 22
@@ -20,6 +22,10 @@ FEWEST_CHUNKS = 4
 """Rows look at so many chunks of keys, or at twice, four times, ... as many."""
 TAIL = 2
 """Chunks of positions that trees of up to FEW_ROWS levels have paths of their own in."""
+DRAFT_LEVELS = 16
+"""Most levels of a tree that is drafted on the device; it has at most TILE_ROWS nodes across."""
+DRAFT_WIDTH = 10
+"""Nodes across that are planned for."""
 WORKING_BYTES = 64 << 20
 """Of scores and partial sums at a time: more is done by some heads after the other."""
 
@@ -41,9 +47,15 @@ def segment_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
     """What a segment keeps beside its weights: tables of rotations, what forwards read."""
     own = [config.blocks[index].rope for index in blocks]
     tables = sum(slots * rope.dim * _FLOAT for rope in set(own) if rope is not None)
-    frames = [frame_bytes(bucket, 0, config.hidden_size) for bucket in BUCKETS]
-    frames += [frame_bytes(n, TAIL, config.hidden_size) for n in BUCKETS if n <= FEW_ROWS]
+    width = given_width(config)
+    frames = [frame_bytes(bucket, 0, width) for bucket in BUCKETS]
+    frames += [frame_bytes(n, TAIL, width) for n in BUCKETS if n <= FEW_ROWS]
     return tables + sum(frames)
+
+
+def given_width(config: ModelConfig) -> int:
+    """Numbers that a row begins with: of a hidden state, or of a head's features."""
+    return config.hidden_size if config.fusion is None else config.fusion.width
 
 
 def frame_bytes(bucket: int, tail: int, width: int) -> int:
@@ -62,10 +74,20 @@ def computed(bucket: int) -> int:
     return max(bucket, TILE_ROWS)
 
 
-def working_bytes(config: ModelConfig, blocks: range, slots: int, *, head: bool) -> int:
-    """Most that a forward holds at once; segments on a device share it."""
-    rows, hidden = BUCKETS[-1], config.hidden_size
-    logits = (FEW_ROWS + TILE_ROWS) * config.vocab_size * _FLOAT if head else 0
+def recorded_bytes(config: ModelConfig, blocks: range, slots: int, *, head: bool) -> int:
+    """What recorded forwards keep beside it, also shared by all segments on a device."""
+    return working_bytes(config, blocks, slots, head=head, rows=RECORDED_ROWS)
+
+
+def working_bytes(
+    config: ModelConfig, blocks: range, slots: int, *, head: bool, rows: int = BUCKETS[-1]
+) -> int:
+    """Most that a forward of so many rows holds at once; segments on a device share it.
+
+    With its logits there is room for what a draft does with them: their ranking, or noise.
+    """
+    hidden = config.hidden_size
+    logits = (FEW_ROWS + TILE_ROWS) * config.head_rows * _FLOAT if head else 0
     if not blocks:
         return 3 * rows * hidden * _FLOAT + logits
     own = [config.blocks[index] for index in blocks]
@@ -80,7 +102,18 @@ def working_bytes(config: ModelConfig, blocks: range, slots: int, *, head: bool)
     heads = heads_at_once(chunks, config.num_kv_heads, group, dim)
     attention = rows * 4 * queries * _FLOAT + heads * head_bytes(chunks, group, dim)
     feed_forward = rows * inner * 18
-    return masks + 3 * rows * hidden * _FLOAT + max(attention, feed_forward, logits)
+    fusion = 0
+    if config.fusion is not None:  # features scaled, both paths, their gate, side by side
+        fusion = rows * (2 * config.fusion.width + 8 * hidden) * _FLOAT
+    return masks + 3 * rows * hidden * _FLOAT + max(attention, feed_forward, logits, fusion)
+
+
+def drafting_bytes(config: ModelConfig, width: int = DRAFT_WIDTH) -> int:
+    """What a model keeps that drafts trees so wide: the tree, and noise for all its levels."""
+    nodes = DRAFT_LEVELS * width * width
+    tree = 7 * nodes + 2 * DRAFT_LEVELS * width + (2 * DRAFT_LEVELS + 8) * TILE_ROWS
+    given = TILE_ROWS * config.hidden_size
+    return (tree + given + DRAFT_LEVELS * config.head_rows) * _FLOAT
 
 
 def heads_at_once(chunks: int, kv_heads: int, group: int, head_dim: int) -> int:

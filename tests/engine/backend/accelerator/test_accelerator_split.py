@@ -83,3 +83,23 @@ def test_an_embedding_alone(tmp_path: Path) -> None:
     assert one.new_state(64).caches[0].nbytes == 0
     got = one.forward(one.new_state(64), tokens).logits.copy()
     assert np.array_equal(got, other.forward(other.new_state(64), tokens).logits)
+
+
+@pytest.mark.parametrize("name", ["card first", "card between", "card last"])
+def test_taps_on_both_sides_of_a_border(tmp_path: Path, name: str) -> None:
+    """What feature heads are fed with: outputs of blocks here and there, in chains and trees."""
+    folder = write_model(tmp_path)
+    model, whole = split(folder, SHARES[name]), native_decoder(folder, Format.Q8)
+    tokens, taps = prompt(whole, 40), (0, 1, 2)
+    states = [model.new_state(640), whole.new_state(640)]
+    for given, parents in ((tokens, None), ([5, 6, 7], [-1, -1, 0])):
+        found, expected = (
+            decoder.forward(state, given, parents, taps=taps)
+            for decoder, state in zip((model, whole), states, strict=True)
+        )
+        assert set(found.taps) == set(taps)
+        for tap in taps:
+            assert apart(found.taps[tap], expected.taps[tap]) < 0.1
+        for state in states:
+            if parents is None:
+                state.commit(range(len(given)))

@@ -1,0 +1,243 @@
+"""Drafting a tree on a device: one round is a handful of launches and one wait.
+
+Recorded are the catch-up with the first level's ranking, by the number of pending tokens; one
+level, which serves them all because its number lies on the device; and the end. A recording of
+whole trees would save the launches between the levels, some ten microseconds each, but there would
+have to be one for every depth that the controller thinks of, and recording takes longer than a
+thousand launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from engine.backend.accelerator.board import (
+    FACTORS,
+    KEYS,
+    SCRIPT,
+    STARTS,
+    Board,
+    Manner,
+)
+from engine.backend.accelerator.cache import DeviceCache
+from engine.backend.accelerator.device_noise import round_keys
+from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.frame import Frame, Frames, chunks_seen, doubled, passes
+from engine.backend.accelerator.graphs import Graphs
+from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.network import Network
+from engine.backend.accelerator.scene import SceneMaker
+from engine.backend.accelerator.sizes import (
+    DRAFT_LEVELS,
+    FEWEST_CHUNKS,
+    RECORDED_ROWS,
+    TILE_ROWS,
+    drafting_bytes,
+)
+from engine.backend.ledger import Purpose
+from engine.backend.segment import DraftedTree, Floats, Ranking, TreeBudget
+from engine.backend.step import CHUNK, Step
+from engine.model.config import ModelConfig
+
+_COLDEST, _HOTTEST = 1e-4, 1e4
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What a segment lends for drafting."""
+
+    config: ModelConfig
+    driver: Driver
+    memory: DeviceMemory
+    network: Network
+    scenes: SceneMaker
+    frames: Frames
+    graphs: Graphs
+
+
+class _Table:
+    """A board with its place on the host."""
+
+    def __init__(self, hands: Hands, width: int) -> None:
+        config, driver = hands.config, hands.driver
+        hands.memory.enter(Purpose.WORKSPACE, drafting_bytes(config, width))
+        with hands.memory.in_words():
+            self.board = Board(driver, width, config.hidden_size)
+            length = len(self.board.result)
+            self.result = torch.zeros(length, dtype=torch.int32, pin_memory=driver.computes_apart)
+        self.arrived = driver.mark()
+
+
+class Drafting:
+    """See `engine.backend.segment.TreeDrafting`.
+
+    The levels' number is settled beforehand, by the budget and the room in the cache: with a dozen
+    levels of a small model at most, the user's stop does not wait long for them.
+    """
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self._tables: dict[int, _Table] = {}
+
+    def draft(
+        self,
+        cache: DeviceCache,
+        committed: int,
+        slots: int,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: TreeBudget,
+        features: Floats | None,
+    ) -> DraftedTree:
+        """See `engine.backend.segment.TreeDrafting.draft`."""
+        hands = self._hands
+        width = min(budget.width, TILE_ROWS, hands.config.head_rows)
+        start = committed + len(pending)
+        if not pending or width < 1 or budget.depth < 1 or start > slots:
+            raise ValueError("there is nothing to draft, or no room for it")
+        depth = min(budget.depth, DRAFT_LEVELS, 1 + (slots - start) // width)
+        table = self._table(width)
+        board = table.board
+        manner = Manner(
+            tempered=ranking.temperature != 0,
+            noisy=ranking.temperature != 0 and ranking.share_noise,
+            scripted=ranking.script is not None,
+        )
+        if manner.noisy:
+            board.take_noise(hands.driver, hands.config.head_rows)
+        self._tell(board, cache, start, ranking, budget)
+        self._catch_up(board, cache, committed, pending, features, manner)
+        chunks = min(
+            doubled(-(-(start + (depth - 1) * width) // CHUNK), FEWEST_CHUNKS), cache.chunks
+        )
+        known = width, manner, hands.scenes.positions
+        for _ in range(depth - 1):
+            work = partial(self._level, board, chunks, cache, manner)
+            hands.graphs.run(cache.recordings, ("level", chunks, known), work)
+        hands.graphs.run(cache.recordings, ("end", width), board.close)
+        table.result.copy_(board.result, non_blocking=True)
+        table.arrived.set()
+        table.arrived.wait()
+        return _read(table.result.numpy(), width, pending[-1], budget.nodes)
+
+    def _table(self, width: int) -> _Table:
+        table = self._tables.get(width)
+        if table is None:
+            table = self._tables[width] = _Table(self._hands, width)
+        return table
+
+    def _tell(
+        self, board: Board, cache: DeviceCache, start: int, ranking: Ranking, budget: TreeBudget
+    ) -> None:
+        """What the round begins with, to the device."""
+        host = board.given.write().numpy()
+        # A head's first token is the sequence's second.
+        position = start + (self._hands.config.fusion is not None)
+        host[:STARTS] = start, position, cache.chunks * CHUNK
+        host[SCRIPT:KEYS] = 0
+        weight = 0.0
+        if ranking.script is not None:
+            weight = ranking.script.weight
+            told = ranking.script.tokens[position : position + DRAFT_LEVELS]
+            host[SCRIPT : SCRIPT + len(told)] = told
+        keys = np.array(round_keys(ranking.seed), dtype=np.uint32)
+        host[KEYS:FACTORS] = keys.view(np.int32)
+        temperature = min(max(ranking.temperature, _COLDEST), _HOTTEST)
+        host[FACTORS:].view(np.float32)[:] = temperature, budget.floor, weight
+        board.given.send()
+
+    def _catch_up(
+        self,
+        board: Board,
+        cache: DeviceCache,
+        committed: int,
+        pending: Sequence[int],
+        features: Floats | None,
+        manner: Manner,
+    ) -> None:
+        """Through the pending tokens, and the first level's candidates."""
+        hands, count = self._hands, len(pending)
+        step = Step(pending, range(-1, count - 1), committed)
+        for some in passes(step):
+            last = some.stop == count
+            frame = hands.frames.frame(step, len(some))
+            wanted = [len(some) - 1] if last else []
+            frame.send(step, some, wanted, cache.chunks * CHUNK, features)
+            chunks = chunks_seen(step, some, cache.chunks)
+            given = None if features is None else frame.hidden
+            begun = (board, manner) if last else None
+            work = partial(self._begin, frame, given, chunks, cache, begun)
+            if last and count <= RECORDED_ROWS:
+                known = board.width, manner, hands.scenes.positions
+                key = "begin", frame.shape, chunks, features is None, known
+                hands.graphs.run(cache.recordings, key, work)
+            else:
+                work()
+
+    def _begin(
+        self,
+        frame: Frame,
+        given: torch.Tensor | None,
+        chunks: int,
+        cache: DeviceCache,
+        begun: tuple[Board, Manner] | None,
+    ) -> None:
+        network = self._hands.network
+        x, seen = network.enter(frame.tokens, given, own=False)
+        scene = self._hands.scenes.scene(frame, chunks)
+        network.advance(x, seen, frame.shape.bucket, scene, cache, _no_tap)
+        if begun is None:
+            return
+        board, manner = begun
+        x, last = network.end(x)
+        root = frame.wanted[:TILE_ROWS]
+        board.open(x.index_select(0, root))
+        if manner.noisy:
+            board.make_noise(network.ids, self._hands.config.vocab_size)
+        board.rank(network.logits(last.index_select(0, root)), network.ids, manner)
+
+    def _level(self, board: Board, chunks: int, cache: DeviceCache, manner: Manner) -> None:
+        network = self._hands.network
+        rows = board.stage()
+        scene = self._hands.scenes.drafted(rows, chunks)
+        given = None if self._hands.config.fusion is None else rows.hidden
+        x, seen = network.enter(rows.tokens, given, own=True)
+        network.advance(x, seen, board.width, scene, cache, _no_tap)
+        x, last = network.end(x)
+        board.hidden.copy_(x)
+        board.rank(network.logits(last), network.ids, manner)
+
+
+def _no_tap(block: int, x: torch.Tensor) -> None:
+    """What comes out of a block is of no interest."""
+    del block, x
+
+
+def _read(result: NDArray[Any], width: int, root: int, most: int) -> DraftedTree:
+    """The tree from a board's result."""
+    staged = result[: 2 * DRAFT_LEVELS * width].reshape(2, -1)
+    missing = np.flatnonzero(staged[0] < 0)
+    count = int(missing[0]) if len(missing) else staged.shape[1]
+    ranked = result[2 * DRAFT_LEVELS * width :].reshape(-1, 4)[: max(most, 0)]
+    likely = ranked[:, 3].copy().view(np.float32)
+    ranked = ranked[likely > -np.inf]
+    tokens, parents, scores, place = [root], [-1], [0.0], {0: 0}
+    for (node, token, parent, _), score in zip(ranked.tolist(), likely.tolist(), strict=False):
+        place[node] = len(tokens)
+        tokens.append(token)
+        parents.append(place[parent])
+        scores.append(score)
+    return DraftedTree(
+        tuple(tokens),
+        tuple(parents),
+        tuple(scores),
+        staged[0, :count].tolist(),
+        staged[1, :count].tolist(),
+    )

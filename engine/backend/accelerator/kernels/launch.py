@@ -1,0 +1,153 @@
+"""Starts the kernels of a product: nothing is allocated, and the host waits for nothing."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from engine.backend.accelerator.kernels import tiles
+from engine.backend.accelerator.kernels.multiply import add_stretches, make_ready, sum_stretches
+from engine.backend.accelerator.kernels.shapes import CUTS, order
+from engine.backend.accelerator.matrix import DeviceMatrix
+from engine.backend.accelerator.sizes import FEW_ROWS, TILE_ROWS
+
+_MAGIC = 0x64006400
+"""1024 in each half of a word: a code in its mantissa is added."""
+_ADDED_AT_ONCE = 256
+_MADE_AT_ONCE = 1024
+_MOST_AT_ONCE = 16384
+_ALIGNED = 16
+_KERNELS: dict[str, tuple[Any, Any]] = {
+    "Q4_0": (tiles.q4_0_raw, tiles.q4_0_part),
+    "Q8_0": (tiles.q8_0_raw, tiles.q8_0_part),
+    "Q4_K": (tiles.q4_k_raw, tiles.q4_k_part),
+    "Q5_K": (tiles.q5_k_raw, tiles.q5_k_part),
+    "Q6_K": (tiles.q6_k_raw, tiles.q6_k_part),
+    "F16": (tiles.half_raw, tiles.half_part),
+    "BF16": (tiles.half_raw, tiles.half_part),
+}
+
+
+class StoredProducts:
+    """Products of up to 64 rows with stored weights, which kernels read as they are.
+
+    What a row gives depends on the row and the matrix alone.
+
+    Args:
+        sums: fixed memory, fp32 of at least `sizes.PIECE` numbers.
+        ready: fixed memory for activations, fp16 of as many.
+    """
+
+    def __init__(self, sums: torch.Tensor, ready: torch.Tensor) -> None:
+        self._sums, self._ready = sums, ready
+        device = sums.device
+        self._peaks = torch.empty(FEW_ROWS, dtype=torch.float32, device=device)
+        modules: dict[str, Any] = {"cuda": torch.cuda, "xpu": torch.xpu}
+        module = modules.get(device.type)  # Triton starts kernels on the current device
+        self._here: AbstractContextManager[object] = (
+            nullcontext() if module is None else module.device(device)
+        )
+        self._orders = {kind: torch.from_numpy(order(kind)).to(device) for kind in CUTS}
+
+    def takes(self, matrix: DeviceMatrix, rows: int) -> bool:
+        """Whether there is a kernel for a product of so many rows with it."""
+        cut = CUTS.get(matrix.kind)
+        if cut is None or rows > FEW_ROWS or rows % TILE_ROWS:
+            return False
+        if rows * cut.steps(matrix.width) * cut.numbers > self._ready.numel():
+            return False
+        # Words and the copies ahead of the arithmetic are read at multiples of their size.
+        if matrix.kind == "Q6_K" and matrix.planes[-1].numel() % 2:
+            return False
+        if not matrix.blocked and matrix.cols * 2 % _ALIGNED:
+            return False
+        return all(
+            plane.is_contiguous() and plane.data_ptr() % _ALIGNED == 0 for plane in matrix.planes
+        )
+
+    def multiply(
+        self, x: torch.Tensor, matrix: DeviceMatrix, out: torch.Tensor, *, large: bool
+    ) -> None:
+        """See `Products.multiply`, for what `takes` allows."""
+        with self._here:
+            self._start(x, matrix, out, large=large)
+
+    def _start(
+        self, x: torch.Tensor, matrix: DeviceMatrix, out: torch.Tensor, *, large: bool
+    ) -> None:
+        x = x if x.stride(1) == 1 else x.contiguous()
+        count, cols = x.shape
+        cut, (raw, part) = CUTS[matrix.kind], _KERNELS[matrix.kind]
+        rows, steps = matrix.rows, cut.steps(matrix.width)
+        width = steps * cut.numbers
+        block = min(1 << (cols - 1).bit_length(), _MOST_AT_ONCE) if large else _MADE_AT_ONCE
+        make_ready[(count, 1 if large else -(-width // block))](
+            x,
+            self._orders[matrix.kind],
+            self._ready,
+            self._peaks,
+            cols,
+            x.stride(0),
+            width,
+            NUMBERS=cut.numbers,
+            LARGE=large,
+            BLOCK=block,
+            num_warps=8 if large else 4,
+        )
+        each, splits = cut.split(rows, matrix.width)
+        pair = count % (2 * TILE_ROWS) == 0
+        tiles_of_rows = count // (2 * TILE_ROWS if pair else TILE_ROWS)
+        sum_stretches[(-(-rows // cut.rows), splits, tiles_of_rows)](
+            *_planes(matrix),
+            self._ready,
+            out if splits == 1 else self._sums,
+            self._peaks,
+            rows,
+            matrix.planes[0].shape[1],
+            steps,
+            each,
+            out.stride(0),
+            _MAGIC,
+            RAW=raw,
+            PART=part,
+            PARTS=cut.parts,
+            ROWS=cut.rows,
+            EVEN=width == matrix.width,
+            PAIR=pair,
+            WHOLE=splits == 1,
+            STAGES=cut.stages,
+            num_warps=cut.warps,
+            num_stages=cut.stages,
+        )
+        if splits > 1:
+            add_stretches[(-(-rows // _ADDED_AT_ONCE), count)](
+                self._sums,
+                out,
+                self._peaks,
+                rows,
+                out.stride(0),
+                SPLITS=splits,
+                BLOCK=_ADDED_AT_ONCE,
+                num_warps=4,
+            )
+
+
+def _planes(matrix: DeviceMatrix) -> tuple[torch.Tensor, ...]:
+    """Codes, upper bits, packed scales and scales, as the kernels read them."""
+    planes = matrix.planes
+    if not matrix.blocked:
+        return (planes[0],) * 4
+    if matrix.kind in ("Q4_0", "Q8_0"):
+        codes = _words(planes[1])
+        return codes, codes, codes, planes[0]
+    if matrix.kind == "Q6_K":
+        low, high, packed, scales = map(_words, planes)
+        return low, high, packed, scales
+    words = [_words(plane) for plane in planes]
+    return words[-1], words[-2], words[1], words[0]
+
+
+def _words(plane: torch.Tensor) -> torch.Tensor:
+    return plane.view(-1).view(torch.int32)

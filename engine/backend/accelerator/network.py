@@ -1,0 +1,139 @@
+"""The weights of a segment on a device, and what a forward does with them.
+
+Nothing here asks the device for a number, so whatever is done here can be recorded once and
+replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from engine.backend.accelerator.attention import Scene
+from engine.backend.accelerator.block import Block
+from engine.backend.accelerator.cache import DeviceCache
+from engine.backend.accelerator.fusing import Fuser
+from engine.backend.accelerator.linear import Linear, rms_norm
+from engine.backend.accelerator.loading import Loader
+from engine.backend.accelerator.matrix import DeviceMatrix
+from engine.backend.accelerator.products import Products
+from engine.model.config import ModelConfig
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD
+
+Tap = Callable[[int, torch.Tensor], None]
+"""Is told the number of a block and what has come out of it, fp32 [n, d]."""
+
+
+class Network:
+    """Some blocks of a model, or a feature head.
+
+    Attributes:
+        kinds: how its matrices are stored.
+        weight_bytes: of all weights.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        loader: Loader,
+        products: Products,
+        blocks: range,
+        *,
+        embed: bool,
+        head: bool,
+    ) -> None:
+        self._config, self._products, self._range = config, products, blocks
+        self._blocks = [Block(config, loader, products, index) for index in blocks]
+        self._fuser = None if config.fusion is None else Fuser(config, config.fusion, loader)
+        self._head: Linear | None = None
+        self._norm: torch.Tensor | None = None
+        self._embedding: DeviceMatrix | None = None
+        if head:
+            matrix = loader.matrix(EMBEDDING if config.tie_word_embeddings else HEAD)
+            self._head = Linear(products, [matrix], None)
+            if loader.has(FINAL_NORM):
+                self._norm = loader.vector(FINAL_NORM)
+            self._embedding = matrix if embed and config.tie_word_embeddings else None
+        if embed and self._embedding is None:
+            self._embedding = loader.matrix(EMBEDDING)
+        products.warm(loader.matrices)
+        self.kinds = loader.kinds
+        held = [matrix.nbytes for matrix in loader.matrices] + [v.nbytes for v in loader.vectors]
+        self.weight_bytes = sum(held)
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it begins with tokens."""
+        return self._embedding is not None
+
+    @property
+    def heads(self) -> bool:
+        """Whether it ends with logits."""
+        return self._head is not None
+
+    @property
+    def ids(self) -> torch.Tensor | None:
+        """Of a feature head: the token of each logit, int32 [head rows]; None: its number."""
+        return None if self._fuser is None else self._fuser.ids
+
+    def enter(
+        self, tokens: torch.Tensor, given: torch.Tensor | None, *, own: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """What the blocks begin with, fp32 [n, d], and what the first one's attention sees instead.
+
+        Args:
+            tokens: int32 [n].
+            given: the previous segment's hidden states, or the features that a head goes by.
+            own: those are what the head itself has put out.
+        """
+        if self._fuser is None and given is not None:
+            return given.clone(), None
+        if self._embedding is None:
+            raise ValueError("this segment has no embedding and was given no hidden states")
+        width = self._config.hidden_size
+        x = torch.empty(len(tokens), width, dtype=torch.float32, device=tokens.device)
+        self._products.look_up(self._embedding, tokens, x)
+        x.mul_(self._config.embedding_scale)
+        if self._fuser is None:
+            return x, None
+        if given is None:
+            raise ValueError("a feature head was given no features")
+        return self._fuser.begin(x, given, own=own)
+
+    def advance(
+        self,
+        x: torch.Tensor,
+        seen: torch.Tensor | None,
+        rows: int,
+        scene: Scene,
+        cache: DeviceCache,
+        tap: Tap,
+    ) -> None:
+        """Through all blocks, in place.
+
+        Args:
+            x, seen: see `enter`.
+            rows: at most so many of them are valid.
+            scene: what they may look at.
+            cache: takes their keys and values.
+            tap: is told what comes out of every block.
+        """
+        for index, block in enumerate(self._blocks):
+            block.run(x, rows, scene, cache, index, seen if index == 0 else None)
+            tap(self._range[index], x)
+
+    def end(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What it puts out, and what its output matrix takes, both fp32 [n, d]."""
+        if self._norm is None:
+            return x, x
+        normed = rms_norm(x, self._norm, self._config.rms_norm_eps)
+        return normed if self._fuser is None else x, normed
+
+    def logits(self, rows: torch.Tensor) -> torch.Tensor:
+        """fp32 [n, head rows] of what `end` gave for the output matrix; n is a multiple of 16."""
+        if self._head is None:
+            raise ValueError("this segment has no head")
+        logits = self._head(rows, large=self._norm is None)
+        cap = self._config.logit_softcap
+        return logits.div_(cap).tanh_().mul_(cap) if cap else logits
