@@ -23,12 +23,16 @@ def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iter
 
     The first round is the target's alone, so that its first token never waits for the draft.
     """
+    controller.begin()
     if decoding.remaining and not decoding.cancelled():
-        yield decoding.verify(TokenTree.root(decoding.tokens[-1]))
-    context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
+        done = decoding.verify(TokenTree.root(decoding.tokens[-1]))
+        controller.observe(done, 0.0)
+        yield done
+    context = DraftContext(
+        decoding.tokens, decoding.sampler, decoding.cancelled, decoding.state.features
+    )
     begun = False
     price = drafter.begin_seconds(context)  # of the prompt, which is nearly all there is to pay
-    controller.begin()
     while decoding.remaining and not decoding.cancelled():
         draft, proposing, budget = None, 0.0, None
         if begun or controller.worth_beginning(price):

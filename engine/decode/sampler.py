@@ -106,9 +106,12 @@ class Sampler:
         Args:
             logits: fp32 [rows, vocab], the draft's.
             position: position of the drafted tokens.
+
+        A row in which no token is possible gives no numbers.
         """
         scores = logits.astype(np.float64)
-        scores -= scores.max(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):  # of rows in which nothing is possible
+            scores -= scores.max(axis=1, keepdims=True)
         if not self.params.greedy:
             scores /= min(max(self.params.temperature, 1e-4), 1e4)
             if self._share_noise:

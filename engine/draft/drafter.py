@@ -8,6 +8,7 @@ from typing import Protocol
 
 from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
+from engine.model.features import FeatureStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,13 @@ class DraftContext:
         tokens: all committed tokens, the root last. Live: it grows as rounds are committed.
         sampler: ranks candidates with the target's own noise.
         cancelled: whether the user has stopped the answer; long work asks in between.
+        features: the target's, of all tokens but the root, where it keeps them.
     """
 
     tokens: Sequence[int]
     sampler: Sampler
     cancelled: Callable[[], bool]
+    features: FeatureStore | None = None
 
 
 class Drafter(Protocol):

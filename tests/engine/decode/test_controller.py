@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from simulated_pairs import round_of
 
 from engine.decode.controller import Controller
 from engine.decode.decoding import Round
@@ -25,30 +26,27 @@ class Machine:
         tree, proposing = TokenTree.root(1), 0.0
         start = self.clock
         if budget is not None:
-            scores = np.log(self.chance) * np.arange(1, budget.depth + 1)
-            tree = controller.prune(chain(1, range(2, 2 + budget.depth), scores.tolist()))
-            proposing = self.level * budget.depth
+            levels = 1
+            while levels < budget.depth and self.chance**levels >= budget.floor:
+                levels += 1
+            scores = np.log(self.chance) * np.arange(1, levels + 1)
+            tree = controller.prune(chain(1, range(2, 2 + levels), scores.tolist()))
+            proposing = self.level * levels
         begin = start + proposing
         self.clock = begin + self.verify + self.per_row * tree.drafted
         accepted = 0
         while accepted < tree.drafted and self.rng.random() < self.chance:
             accepted += 1
         offered = min(accepted + 1, tree.drafted)
-        done = Round(
-            tokens=tuple(range(accepted + 1)),
-            accepted=accepted,
-            drafted=tree.drafted,
-            draft=Interval(start, begin) if budget else None,
-            verify=Interval(begin, self.clock),
-            offered_by_depth=(1,) * offered,
-            accepted_by_depth=tuple(int(depth < accepted) for depth in range(offered)),
-        )
+        draft, verify = Interval(start, begin) if budget else None, Interval(begin, self.clock)
+        done = round_of(tree, draft, verify, accepted=accepted, offered=offered)
         controller.observe(done, proposing)
         return done
 
 
 def play(machine: Machine, controller: Controller, rounds: int = 300) -> list[Round]:
     controller.begin()
+    machine.play(controller, None)  # the first token, which never waits for a draft
     return [machine.play(controller, controller.next_budget(20)) for _ in range(rounds)]
 
 
@@ -87,6 +85,19 @@ def test_drafting_that_does_not_pay_is_given_up_in_words_and_tried_again() -> No
     pauses = [later - earlier for earlier, later in pairwise(drafting) if later - earlier > 1]
     assert len(pauses) >= 2
     assert pauses == sorted(pauses), "the pauses should grow"
+
+
+def test_what_has_not_paid_for_long_is_tried_seldom_and_found_when_it_pays() -> None:
+    controller, machine = Controller(), Machine(level=0.6, verify=1.0, chance=0.2)
+    answers = [play(machine, controller, rounds=100) for _ in range(8)]
+    drafting = [sum(done.draft is not None for done in rounds) for rounds in answers]
+    assert drafting == sorted(drafting, reverse=True)
+    assert drafting[0] > drafting[3] > drafting[-1] == 0, "the pause outlasts an answer"
+    machine.level, machine.chance = 0.05, 0.9
+    assert sum(done.draft is not None for done in play(machine, controller, rounds=600)) > 300
+    assert controller.fallback_reason is None
+    again = play(machine, controller, rounds=100)
+    assert sum(done.draft is not None for done in again) > 80
 
 
 def test_forced_drafting_always_drafts() -> None:
