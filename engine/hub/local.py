@@ -15,25 +15,31 @@ from engine.model.config import ModelConfig
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import GgufFile, open_gguf
 from engine.model.gguf.source import GgufSource
+from engine.model.heads.description import HeadDescription
+from engine.model.heads.reading import is_head, read_head
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, is_other, read_other
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
+from engine.model.weights.head_weights import HeadWeights, open_own
 from engine.model.weights.model_weights import ModelWeights
-from engine.model.weights.safetensors_folder import SafetensorsFolder
+from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE, SafetensorsFolder
 
 BUNDLED_TARGET = "duotail-7m"
 SIDECAR = "duotail.json"
+_BLOCKS_OF_HEADS = 8
+"""Published ones have one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A usable model, its headers read and checked.
+    """A usable model or draft head, its headers read and checked.
 
     Attributes:
         path: what was chosen: a folder, or a GGUF file.
         name: for people.
-        config: what it looks like; an `OtherConfig` where transformers has to run it.
+        config: what it looks like; an `OtherConfig` where transformers has to run it, and a
+            `HeadDescription` of a feature head, which has neither tokenizer nor template.
         kind: the types of its weights in a word, such as "Q4_K_M" or "BF16".
         weight_bytes: of all its tensors, as stored.
         draft: the draft model that belongs to it.
@@ -42,7 +48,7 @@ class LocalModel:
 
     path: Path
     name: str
-    config: ModelConfig | OtherConfig
+    config: ModelConfig | OtherConfig | HeadDescription
     kind: str
     weight_bytes: int
     draft: Path | None
@@ -60,9 +66,11 @@ class LocalModel:
     @classmethod
     def _of_folder(cls, path: Path) -> LocalModel:
         source = JsonObject.read(path / "config.json")
+        sidecar = JsonObject.read_optional(path / SIDECAR)
+        if _is_head(source, path):
+            return cls._of_head(path, source, sidecar)
         config = read_other(source) if is_other(source) else ModelConfig.from_json(source.data)
         weights = _safetensors(config, path)
-        sidecar = JsonObject.read_optional(path / SIDECAR)
         return cls(
             path=path,
             name=_given_name(sidecar) or path.resolve().name[:200],
@@ -70,6 +78,20 @@ class LocalModel:
             kind=_commonest_kind(weights),
             weight_bytes=weights.nbytes,
             draft=_draft(path, sidecar),
+        )
+
+    @classmethod
+    def _of_head(cls, path: Path, source: JsonObject, sidecar: JsonObject) -> LocalModel:
+        folder = _head_folder(path)
+        config = read_head(source, folder.names())
+        own, _ = open_own(config.config, folder)
+        return cls(
+            path=path,
+            name=_given_name(sidecar) or path.resolve().name[:200],
+            config=config,
+            kind=_commonest_kind(own),
+            weight_bytes=own.nbytes,
+            draft=None,
         )
 
     @classmethod
@@ -93,6 +115,16 @@ class LocalModel:
         if self.gguf is None:
             return ModelWeights.of_folder(config, self.path)
         return ModelWeights.open(config, GgufSource(self.gguf, native), "gguf")
+
+    def head_weights(self, config: ModelConfig, target: ModelWeights, tied: bool) -> HeadWeights:
+        """A head's tensors and those that it borrows.
+
+        Args:
+            config: of the head with its target.
+            target: the weights it borrows from.
+            tied: whether the target's output matrix is its embedding.
+        """
+        return HeadWeights.open(config, _head_folder(self.path), target, target_tied=tied)
 
     def tokenizer(self) -> Tokenizer:
         """Its tokenizer, from the same files."""
@@ -167,6 +199,46 @@ def _safetensors(
     if isinstance(config, OtherConfig):
         return SafetensorsFolder.open(folder)
     return ModelWeights.of_folder(config, folder)
+
+
+def _head_folder(folder: Path) -> SafetensorsFolder:
+    """A head's tensors, or how to get to them."""
+    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    old = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt")))
+    if old and not names & {SINGLE_FILE, INDEX_FILE}:
+        raise UserFixable(
+            tr(
+                "The draft head's weights are in an old format (.bin or .pt) that can run hidden "
+                "code when read."
+            ),
+            tr(
+                "Choose a safetensors version, or convert it with torch: "
+                'save_file(torch.load("{file}", weights_only=True), "model.safetensors"), '
+                "with save_file from safetensors.torch."
+            ).format(file=old[0][:100]),
+            listed(old[:20]),
+        )
+    return SafetensorsFolder.open(folder)
+
+
+def _is_head(source: JsonObject, folder: Path) -> bool:
+    """EAGLE's first heads are known by their tensors only: config.json is that of a tiny Llama.
+
+    Most are published in an old format, whose tensors nobody looks at.
+    """
+    blocks = source.data.get("num_hidden_layers")
+    if is_head(source) or not isinstance(blocks, int) or blocks > _BLOCKS_OF_HEADS:
+        return is_head(source)
+    names = _stored_names(folder)
+    return is_head(source, names) or (blocks == 1 and not names)
+
+
+def _stored_names(folder: Path) -> tuple[str, ...]:
+    """Names of all tensors; none where the files are not there, or broken."""
+    try:
+        return SafetensorsFolder.open(folder).names()
+    except UserFixable:  # told by whoever reads them
+        return ()
 
 
 def _commonest_kind(weights: ModelWeights | SafetensorsFolder) -> str:

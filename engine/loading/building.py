@@ -9,7 +9,8 @@ from dataclasses import replace
 from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.ledger import Account
 from engine.backend.native.cached_weights import CachedWeights
-from engine.backend.segment import Readable, Weights
+from engine.backend.segment import Backend, Readable, Weights
+from engine.backend.shared import Loan
 from engine.commands import WeightFormat
 from engine.language import tr
 from engine.loading.checking import Checked
@@ -46,7 +47,8 @@ class DecoderBuilder:
     ) -> None:
         self._total = max(sum(model.weights.nbytes for model in models), 1)
         self._before = 0
-        self._vocabulary = models[0].model.config.vocab_size
+        self._vocabulary = models[0].config.vocab_size
+        self._backends: dict[str, Backend] = {}
         self._devices = devices
         self._progress, self._cancelled = progress, cancelled
 
@@ -74,16 +76,18 @@ class DecoderBuilder:
             self._progress(stage, min((before + done) / self._total, 1.0))
 
         reader = ProgressingWeights(checked.weights, report, self._cancelled)
-        if isinstance(model.config, OtherConfig):
+        if isinstance(checked.config, OtherConfig):
             self._progress(tr("Preparing the transformers library"), 0.0)
             account = Account(self._devices[CPU].ledger, owner)
-            return _other_decoder(checked, model.config, reader, account)
-        config = replace(model.config.for_context(context), vocab_size=self._vocabulary)
-        weights = SameVocabulary(reader, self._vocabulary)
-        names = dict.fromkeys(share.device for share in shares)
-        backends = {name: self._devices[name].backend(checked.format, owner) for name in names}
+            return _other_decoder(checked, checked.config, reader, account)
+        config = replace(checked.config.for_context(context), vocab_size=self._vocabulary)
+        weights = SameVocabulary(reader, self._vocabulary) if checked.fusion is None else reader
+        before_it, self._backends = self._backends, {}
+        for name in dict.fromkeys(share.device for share in shares):
+            loan = Loan(checked.lent, before_it.get(name)) if checked.lent else None
+            self._backends[name] = self._devices[name].backend(checked.format, owner, loan)
         with _cached(weights, checked, reader.skip) as cached:
-            return Decoder.placed(config, cached, shares, backends)
+            return Decoder.placed(config, cached, shares, self._backends)
 
 
 def _other_decoder(
@@ -108,4 +112,5 @@ def _cached(
     nbytes = checked.facts.footprint.weight_bytes
     if fmt is None or nbytes < WORTH_KEEPING:
         return nullcontext(weights)
-    return CachedWeights(weights, checked.weights.files, fmt, nbytes, skip=skip)
+    files, lent = checked.weights.files, checked.lent
+    return CachedWeights(weights, files, fmt, nbytes, skip=skip, apart=lent)

@@ -5,12 +5,14 @@ Nothing large is allocated, so an unusable model costs nothing and the one in me
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
 from engine.backend.cpu import choose_format
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.shared import Lent
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.draft.vocabulary import same_tokens
 from engine.errors import NotPossible, UserFixable
@@ -19,7 +21,8 @@ from engine.hub.local import LocalModel
 from engine.language import tr
 from engine.loading.planning import UNKNOWN, asked, summarise
 from engine.loading.reading import FilesState, StoredWeights
-from engine.model.config import ModelConfig
+from engine.model.config import Fusion, ModelConfig
+from engine.model.heads.description import HeadDescription, alone
 from engine.model.other_family import OtherConfig
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
@@ -27,6 +30,7 @@ from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 from engine.plan.facts import ModelFacts
 from engine.plan.footprint import (
+    KINDS,
     Footprint,
     footprint,
     other_footprint,
@@ -44,29 +48,42 @@ _SHARE_FOR_F32 = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A model whose files are known to be usable, nothing large in memory yet."""
+    """A model whose files are known to be usable, nothing large in memory yet.
+
+    Attributes:
+        config: what is built; of a head, what it comes to with its target.
+        format: how matrices are held, a head's own at least.
+        lent: what a head borrows -> the target's name of it, and how the target holds it.
+    """
 
     model: LocalModel
+    config: ModelConfig | OtherConfig
     weights: StoredWeights
     format: WeightFormat
+    lent: Mapping[str, Lent] = field(default_factory=dict)
+
+    @property
+    def fusion(self) -> Fusion | None:
+        """Of a head that drafts from what its target computes."""
+        return self.config.fusion if isinstance(self.config, ModelConfig) else None
 
     @property
     def facts(self) -> ModelFacts:
         """What the planner wants to know."""
-        config = self.model.config
+        config = self.config
         other = config.family if isinstance(config, OtherConfig) else ""
         return ModelFacts(self.model.name, self._footprint, config.max_positions, other)
 
     @property
     def _footprint(self) -> Footprint:
-        config, weights = self.model.config, self.weights
+        config, weights = self.config, self.weights
         if isinstance(config, OtherConfig):
             numbers = sum(prod(weights.shape(name)) for name in weights.names())
             return other_footprint(config, numbers, self.format)
         if self.format is WeightFormat.STORED:
             kinds = {name: weights.kind(name) for name in weights.names()}
             return stored_footprint(config, kinds, self.model.kind)
-        return footprint(config, self.format)
+        return footprint(config, self.format, {name: lent.kind for name, lent in self.lent.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +152,15 @@ def _check(command: Load, machine: Machine, speeds: Speeds, known: ModelText | N
     target = _check_model(command.model, command.weights, memory)
     text = _text(target.model, known)
     wish_draft = command.draft
-    other = isinstance(target.model.config, OtherConfig)
+    other = isinstance(target.config, OtherConfig)
+    if other and isinstance(wish_draft, Path) and command.mode is not Mode.PLAIN:
+        _refuse_head(target, wish_draft)
     if other or command.mode is Mode.PLAIN or wish_draft is DraftChoice.NONE:
         draft, lookup = None, False
     else:
         draft = _draft_of(target, wish_draft, memory)
         lookup = wish_draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
-    if draft is not None:
+    if draft is not None and draft.fusion is None:
         _check_vocabulary(target, text.tokenizer, draft)
     if other:
         machine = replace(machine, accelerators=())
@@ -176,9 +195,9 @@ def _text(model: LocalModel, known: ModelText | None) -> ModelText:
 def _check_model(path: Path, wish: WeightFormat, memory_available: int) -> Checked:
     model = LocalModel.inspect(path)
     if isinstance(model.config, OtherConfig):
-        return _check_other(model, wish, memory_available)
-    _, weights, fmt = own_model(model, wish)
-    return Checked(model, weights, fmt)
+        return _check_other(model, model.config, wish, memory_available)
+    config, weights, fmt = own_model(model, wish)
+    return Checked(model, config, weights, fmt)
 
 
 def own_model(
@@ -187,7 +206,7 @@ def own_model(
     """What Duotail's own decoder needs of a model, and the format that serves it.
 
     Raises:
-        NotPossible: the model runs through transformers.
+        NotPossible: the model runs through transformers, or is a head that drafts for another.
         Absent: the format needs the native backend, which is not built.
     """
     config = model.config
@@ -198,16 +217,20 @@ def own_model(
             ),
             tr("Choose a model of another family."),
         )
+    if isinstance(config, HeadDescription):
+        raise alone(model.name, config)
     quantised = model.gguf is not None or model.kind == "MXFP4"  # gpt-oss in safetensors
     fmt = choose_format(wish, weight_count(config), quantised=quantised)
     native = NATIVE_KINDS if fmt is WeightFormat.STORED else ()
     return config, model.own_weights(config, native), fmt
 
 
-def _check_other(model: LocalModel, wish: WeightFormat, memory_available: int) -> Checked:
+def _check_other(
+    model: LocalModel, config: OtherConfig, wish: WeightFormat, memory_available: int
+) -> Checked:
     """A model that transformers runs: all of it in floats."""
     if wish is WeightFormat.AUTO:
-        whole = Checked(model, SafetensorsFolder.open(model.path), WeightFormat.F32)
+        whole = Checked(model, config, SafetensorsFolder.open(model.path), WeightFormat.F32)
         fits = whole.facts.footprint.weight_bytes <= memory_available * _SHARE_FOR_F32
         return whole if fits else replace(whole, format=WeightFormat.BF16)
     if wish not in (WeightFormat.F32, WeightFormat.BF16):
@@ -217,23 +240,50 @@ def _check_other(model: LocalModel, wish: WeightFormat, memory_available: int) -
             ).format(model=model.name, wish=wish),
             tr("Choose the format auto, f32 or bf16."),
         )
-    return Checked(model, SafetensorsFolder.open(model.path), wish)
+    return Checked(model, config, SafetensorsFolder.open(model.path), wish)
 
 
 def _draft_of(target: Checked, choice: Path | DraftChoice, memory_available: int) -> Checked | None:
-    """The draft model that was chosen, or that belongs to the target."""
+    """The draft model or head that was chosen, or that belongs to the target."""
     path = choice if isinstance(choice, Path) else target.model.draft
     if path is None or choice is DraftChoice.LOOKUP:
         return None
+    model = LocalModel.inspect(path)
+    if isinstance(model.config, HeadDescription):
+        return _check_head(target, model, model.config)
     draft = _check_model(path, WeightFormat.AUTO, memory_available)
-    if isinstance(draft.model.config, OtherConfig):
+    if isinstance(draft.config, OtherConfig):
         raise NotPossible(
             tr(
                 "{draft} cannot draft: Duotail has no decoder of its own for “{family}” models."
-            ).format(draft=draft.model.name, family=draft.model.config.family),
+            ).format(draft=draft.model.name, family=draft.config.family),
             tr("Choose another draft, or the lookup draft."),
         )
     return draft
+
+
+def _refuse_head(target: Checked, path: Path) -> None:
+    """Other drafts are done without where nothing can be drafted; a head says what it misses."""
+    model = LocalModel.inspect(path)
+    if isinstance(model.config, HeadDescription):
+        model.config.for_target(target.config, model.name, target.model.name)
+
+
+def _check_head(target: Checked, model: LocalModel, head: HeadDescription) -> Checked:
+    """A feature head, which computes with some of the target's own matrices.
+
+    Raises:
+        NotPossible: it was made for another model.
+    """
+    config = head.for_target(target.config, model.name, target.model.name)
+    if not isinstance(target.config, ModelConfig) or not isinstance(target.weights, ModelWeights):
+        raise TypeError("heads draft for models with a decoder of our own")
+    tied = target.config.tie_word_embeddings
+    weights = model.head_weights(config, target.weights, tied)
+    held = KINDS.get(target.format)
+    lent = {name: Lent(its, held or target.weights.kind(its)) for name, its in weights.lent.items()}
+    own = sum(prod(weights.shape(name)) for name in weights.names() if name not in lent)
+    return Checked(model, config, weights, choose_format(WeightFormat.AUTO, own), lent)
 
 
 def _check_vocabulary(target: Checked, tokenizer: Tokenizer, draft: Checked) -> None:

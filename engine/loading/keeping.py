@@ -6,8 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from engine.backend.ledger import Ledger, Purpose
+from engine.backend.segment import Floats
 from engine.loading.placing import Devices
+from engine.model.config import ModelConfig
 from engine.model.pool import StatePool
 from engine.plan.budgets import KV_SHARE
 from engine.plan.machine import CPU
@@ -28,10 +32,17 @@ class KeptStates:
     def warm_up(self) -> None:
         """One forward, so that the first answer does not pay for first touches."""
         state = self.pool.take([0])
-        self.pool.decoder.forward(state, [0])
+        self.pool.decoder.forward(state, [0], features=self._no_features())
         state.discard()
         for share, cache in zip(self.shares, state.caches, strict=True):
             self.sizes[share.device] += cache.nbytes
+        self.sizes[CPU] += state.features.nbytes if state.features else 0
+
+    def _no_features(self) -> Floats | None:
+        """What stands in for a target's features; None where the model takes none."""
+        config = self.pool.decoder.config
+        fusion = config.fusion if isinstance(config, ModelConfig) else None
+        return None if fusion is None else np.zeros((1, fusion.width), dtype=np.float32)
 
 
 def give_room(models: Sequence[KeptStates], devices: Devices, plan: Plan) -> None:

@@ -11,6 +11,7 @@ from engine.commands import Load
 from engine.decode.controller import Controller
 from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
+from engine.draft.feature_head import HeadDrafter
 from engine.draft.lookup import LookupDrafter
 from engine.draft.standalone import StandaloneDrafter
 from engine.events import PlanSummary
@@ -118,6 +119,9 @@ def _loaded(
     models = [checked.target, checked.draft] if checked.draft else [checked.target]
     build = DecoderBuilder(models, devices, progress, cancelled)
     target = build.decoder(checked.target, plan.context, plan.target, "target")
+    head = checked.draft.fusion if checked.draft else None
+    if head is not None:  # before there is a state, which has features or none
+        target.feed(head, Account(devices[CPU].ledger, "target"))
     keeping = [KeptStates(StatePool(target, plan.context), plan.target)]
     drafters: list[Drafter] = [LookupDrafter()] if checked.lookup else []
     if checked.draft is not None:
@@ -126,7 +130,8 @@ def _loaded(
         shares = whole(len(described.footprint.blocks), plan.draft_device or CPU)
         model = build.decoder(checked.draft, context, shares, "draft")
         keeping.append(KeptStates(StatePool(model, context), shares))
-        drafters.append(StandaloneDrafter(described.name, model, keeping[-1].pool))
+        kind = StandaloneDrafter if head is None else HeadDrafter
+        drafters.append(kind(described.name, model, keeping[-1].pool))
     progress(tr("Warming up"), 1.0)
     for kept in keeping:
         kept.warm_up()
@@ -138,7 +143,7 @@ def _loaded(
         text=checked.text,
         states=keeping[0].pool,
         drafter=CombinedDrafter(drafters) if drafters else None,
-        controller=Controller(forced=checked.forced),
+        controller=Controller(plan.expected, forced=checked.forced),
         plan=replace(checked.plan, signature=target.signature),
         placing=plan,
         devices=devices,

@@ -8,7 +8,8 @@ from engine.commands import ALL_LAYERS, Load, Mode
 from engine.errors import Absent
 from engine.events import PlanSummary
 from engine.language import later, tr
-from engine.plan.facts import DraftFacts, ModelFacts, Wish
+from engine.plan.acceptance import usual_draft
+from engine.plan.facts import ModelFacts, Wish
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
@@ -16,10 +17,6 @@ from engine.plan.reasons import caveat
 from engine.plan.speeds import Speeds
 
 UNKNOWN = Speeds({})
-
-USUAL_ACCEPTANCE = 0.7
-"""Of a draft that nobody has measured: a small model of the target's family."""
-
 
 TO_COME = later(
     "This version drafts and verifies in turns; the mode “duo”, which does both at the same time, "
@@ -46,7 +43,7 @@ def asked(
     *,
     lookup: bool,
     forced: bool,
-    acceptance: float = USUAL_ACCEPTANCE,
+    acceptance: float | None = None,
 ) -> Planning:
     """The planner's question, from which plans for any ceiling come.
 
@@ -63,7 +60,7 @@ def asked(
         layers_on_gpu=len(target.footprint.blocks) if layers == ALL_LAYERS else layers,
         parallel=command.mode is Mode.DUO,  # which can be planned, see `check_loop`
     )
-    candidates = [DraftFacts(draft, acceptance) for draft in drafts]
+    candidates = [usual_draft(draft, acceptance) for draft in drafts]
     return Planning(machine, speeds, target, candidates, wish)
 
 
@@ -87,6 +84,7 @@ def summarise(
         kv_bytes=sum(memory.kv for memory in plan.memory),
         context_limit=target.max_positions,
         caveat=caveat(target),
+        draft_is_head=draft is not None and draft.footprint.fusion is not None,
         layers=len(target.footprint.blocks),
         layers_on_gpu=plan.layers_on_gpu,
         tokens_per_s=plan.tokens_per_s,

@@ -100,7 +100,8 @@ def context_for(
     held = [target.footprint, *(draft.model.footprint for draft in drafts[:1])]
     weights = sum(each.weight_bytes for each in held)
     per_token = sum(each.kv_bytes_per_token for each in held)
-    tokens = _tokens((host_budget - weights) * KV_SHARE, per_token)
+    features = sum(each.feature_bytes_per_token for each in held)
+    tokens = _tokens((host_budget - weights) * KV_SHARE, per_token + features)
     if accelerator is not None:
         size = accelerator.memory_total or 0
         if tokens < COMFORTABLE_CONTEXT and not (accelerator.unified or accelerator.simulated):

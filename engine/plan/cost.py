@@ -16,12 +16,13 @@ from engine.plan.footprint import Footprint, Numbers, Part
 from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed
 
 DEEPEST = 10
-"""Most tokens of a drafted chain."""
-ROWS = range(1, DEEPEST + 2)
+"""Most levels of drafting."""
+ROWS = range(1, 17)
 """Rows of the forwards that are weighed."""
 DRAW_S = 0.5e-9
 """Seconds to draw a token, per token of the vocabulary."""
 
+_TREE_BYTES = 16.0 * len(ROWS)
 _TOGETHER = 8
 """Queries that a thread of the CPU lets meet keys in one pass."""
 _USUAL_KEY_HEADS = 8
@@ -88,6 +89,20 @@ class Forwards:
         logits = lane.from_device(ids * held.vocab if lane.returns_logits else ids)
         last = there[:, -1] + entry + device.seconds(held.head) + logits + draws
         return np.column_stack((cuts, last))
+
+    def level(self, width: int) -> float:
+        """Seconds of a drafted level with so many nodes, in a call that drafts the whole tree."""
+        held, speeds = self._held, self._lane.speeds if self._lane else self._cpu
+        products = _Products(speeds, (width,))
+        seconds = self._upto(products)[0, -1] + products.seconds(held.head)[0]
+        return float(seconds + speeds.forward_s + width * held.vocab * DRAW_S)
+
+    def call(self, features: int) -> float:
+        """Seconds of copies for a tree that is drafted from features of so many tokens."""
+        if self._lane is None or self._held.fusion is None:
+            return 0.0
+        sent = np.array(4.0 * features * self._held.fusion.width)
+        return float(self._lane.to_device(sent) + self._lane.from_device(np.array(_TREE_BYTES)))
 
     def _upto(self, products: _Products) -> Numbers:
         """[counts, blocks + 1]: the first 0, 1, ... blocks on a device."""

@@ -28,11 +28,19 @@ class ModelFacts:
 class DraftFacts:
     """A model that could draft.
 
-    `acceptance`: chance that a drafted token is accepted once all before it were.
+    Attributes:
+        acceptance: chance that its likeliest token is accepted once all before it were.
+        width: nodes of a level of its trees; 1: it is taken to draft chains.
     """
 
     model: ModelFacts
     acceptance: float
+    width: int = 1
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it drafts from the target's hidden states."""
+        return self.model.footprint.fusion is not None
 
 
 @dataclass(frozen=True, slots=True)

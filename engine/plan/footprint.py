@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.accelerator.sizes import cache_bytes
+from engine.backend.ledger import PAGE
 from engine.commands import WeightFormat
 from engine.language import later, tr
-from engine.model.config import ModelConfig
+from engine.model.config import Fusion, ModelConfig
 from engine.model.decoder import MAX_TREE
+from engine.model.features import NUMBER
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, Shape, expected_tensors
@@ -79,7 +81,7 @@ class Footprint:
     """Memory of one model; one is another than any other, so that what it comes to can be kept.
 
     Attributes:
-        blocks: as many as there are; alike ones are equal.
+        blocks: as many as there are; alike ones are equal. A head's fusion lies in its first.
         head: with the final norm, and with the output matrix also where that is `embedding`.
         tied: embedding and head share one matrix, held once where both lie on one device.
         kv_bytes_per_block: keys and values of one token in one block.
@@ -115,8 +117,18 @@ class Footprint:
 
     @property
     def vocab(self) -> int:
-        """Tokens that there are."""
-        return self.config.vocab_size if self.config else 0
+        """Tokens that there are logits for."""
+        return self.config.head_rows if self.config else 0
+
+    @property
+    def fusion(self) -> Fusion | None:
+        """Of a feature head."""
+        return self.config.fusion if self.config else None
+
+    @property
+    def feature_bytes_per_token(self) -> int:
+        """What its target's sequence keeps for a feature head, on the host."""
+        return self.fusion.width * NUMBER if self.fusion else 0
 
     @property
     def queries_per_key(self) -> int:
@@ -153,6 +165,10 @@ class Footprint:
         """Keys and values of one sequence in so many blocks, with room for a tree behind it."""
         return self.kv_bytes_per_block * blocks * _up(context + MAX_TREE, _CHUNK)
 
+    def feature_bytes(self, context: int) -> int:
+        """What one sequence of the target keeps for a feature head, in whole pages."""
+        return _up((context + MAX_TREE) * self.feature_bytes_per_token, PAGE)
+
     def device_kv_bytes(self, context: int, blocks: int) -> int:
         """The same on an accelerator."""
         if self.config is None:
@@ -165,11 +181,16 @@ def weight_count(config: ModelConfig) -> int:
     return sum(prod(shape) for shape in expected_tensors(config).values())
 
 
-def footprint(config: ModelConfig, weights: WeightFormat) -> Footprint:
-    """What is held of this shape; keys and values are fp16, on the F32 path fp32."""
+def footprint(
+    config: ModelConfig, weights: WeightFormat, lent: Mapping[str, str] | None = None
+) -> Footprint:
+    """What is held of this shape; keys and values are fp16, on the F32 path fp32.
+
+    `lent`: the type of what a feature head computes with and its target holds.
+    """
     kind = KINDS[weights]
     names = (name for name in expected_tensors(config) if not name.endswith("router.weight"))
-    return _footprint(config, weights, dict.fromkeys(names, kind))
+    return _footprint(config, weights, dict.fromkeys(names, kind) | dict(lent or {}))
 
 
 def stored_footprint(config: ModelConfig, kinds: Mapping[str, str], kind: str) -> Footprint:
@@ -208,7 +229,7 @@ def _footprint(
             stored, shape, padded=not portable
         )
     if config.tie_word_embeddings:
-        parts[HEAD] = parts[HEAD] + parts[EMBEDDING]
+        parts[HEAD] = parts.get(HEAD, Counter()) + parts[EMBEDDING]
     shares = [own.experts.used / own.experts.count if own.experts else 0 for own in config.blocks]
     dim = config.head_dim if portable else _up(config.head_dim, _LANES)
     return Footprint(
@@ -227,6 +248,8 @@ def _place(name: str) -> str:
     """The part that a tensor belongs to: a block's number, EMBEDDING or HEAD."""
     if name in (FINAL_NORM, HEAD):
         return HEAD
+    if name.startswith("fusion."):
+        return "0"
     return EMBEDDING if name == EMBEDDING else name.split(".")[2]
 
 

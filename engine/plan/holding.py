@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.commands import WeightFormat
 from engine.model.decoder import MAX_TREE
 from engine.plan.footprint import Footprint
 from engine.plan.machine import Accelerator
 from engine.plan.workspace import (
     NO_ROOM,
     DeviceRoom,
+    device_draft_room,
     device_room,
     native_draft_room,
     native_room,
+    native_tap_room,
 )
 
 Bytes = NDArray[np.int64]
+Taps = tuple[Bytes, Bytes]
 
 _KEPT = 64
 """Answers that are remembered: a slider asks for the same models again and again."""
@@ -28,7 +32,7 @@ _KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Bytes on one device for every cut (see `engine.plan.cost`).
+    """Bytes on one device for every cut (see `engine.plan.cost`), or the same for all.
 
     Attributes:
         shared: working memory of which all models on a device need only the largest.
@@ -56,7 +60,7 @@ class Holding:
     def at(self, cut: int) -> Holding:
         """The same for one cut alone."""
         every = self.weights, self.kv, self.workspace, self.shared
-        return Holding(*(each[[cut]] for each in every))
+        return Holding(*(each[[cut if len(each) > 1 else 0]] for each in every))
 
 
 NOTHING = Holding.of(np.zeros(1, dtype=np.int64), [0], [0])
@@ -111,12 +115,53 @@ def draft_on_cpu(held: Footprint, context: int) -> Holding:
 
 @lru_cache(maxsize=_KEPT)
 def draft_on_accelerator(held: Footprint, context: int, found: Accelerator) -> Holding:
-    """What a draft holds on an accelerator; its embedding stays on the CPU where it is not tied."""
+    """What a draft holds on an accelerator, its embedding included: it drafts trees there."""
     whole = on_accelerator(held, context, found).at(-1)
-    if not found.simulated or held.config is None:
-        return whole
+    weights = np.array([held.weight_bytes], dtype=np.int64)
+    if held.config is None:
+        return replace(whole, weights=weights)
+    if not found.simulated:
+        work = whole.workspace + device_draft_room(held.config)
+        return replace(whole, weights=weights, workspace=work)
     room = native_draft_room(held.config, context + MAX_TREE)
-    return Holding.of(whole.weights, [int(whole.kv[0])], [room])
+    return Holding.of(weights, [int(whole.kv[0])], [room])
+
+
+def lent_to_head(target: Footprint, head: Footprint, cuts: int, *, on_host: bool) -> Bytes:
+    """[cuts]: of a head on a device, what it has of a target's matrices there, held once.
+
+    On the host the target's embedding lies always, but where it is tied and all is elsewhere; its
+    output matrix is on an accelerator with the last cut only.
+    """
+    fusion = head.fusion
+    saved = np.zeros(cuts, dtype=np.int64)
+    if fusion is None or target.format is WeightFormat.F32:  # a path of its own, without loans
+        return saved
+    embedding = 0 if fusion.own_embedding else head.embedding.nbytes
+    output = 0 if fusion.own_head or head.tied else max(count for _, count in head.head.dense)
+    elsewhere = len(target.blocks) + 1
+    with_head = (np.arange(cuts) == elsewhere) ^ on_host
+    with_embedding = with_head if target.tied else np.full(cuts, on_host)
+    saved += embedding * with_embedding + output * with_head
+    return saved
+
+
+def tap_rooms(target: Footprint, head: Footprint, cuts: int, found: Accelerator | None) -> Taps:
+    """Working memory for the outputs of blocks that a head's features are, host and accelerator.
+
+    Those of a real accelerator go through memory that all outputs share.
+    """
+    taps = np.array(head.fusion.taps if head.fusion else (), dtype=np.int64)
+    there = [int((taps < cut).sum()) for cut in range(cuts)]
+    here = [len(taps) - count for count in there]
+    if target.config is None or found is None or not found.simulated:
+        there = [0] * cuts
+    if target.config is None:
+        return NOTHING.own, NOTHING.own
+    on_host, on_device = (
+        [native_tap_room(target.config, count) for count in counts] for counts in (here, there)
+    )
+    return np.array(on_host, dtype=np.int64), np.array(on_device, dtype=np.int64)
 
 
 def _cumulated(held: Footprint) -> Bytes:

@@ -10,13 +10,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.backend.native.sizes import WIDTH
 from engine.commands import Mode
 from engine.plan.cost import ROWS, Forwards, Lane, slower
+from engine.plan.expectation import (
+    BUCKETS,
+    DEPTH,
+    DEPTH_OF_FEW_CORES,
+    FEW_CORES,
+    NODES,
+    NODES_OF_FEW_CORES,
+    WIDTHS,
+    Expectation,
+)
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Numbers
 from engine.plan.machine import CPU, Accelerator, Host
-from engine.plan.speculation import Pace, parallel, plain, serial
+from engine.plan.speculation import Pace, in_trees, parallel, plain, serial
 from engine.plan.speeds import DeviceSpeeds
+from engine.plan.workspace import HEAD_WIDTH
 
 LOOKUP_ACCEPTANCE = 0.1
 """Of tokens that the conversation itself proposes, over all kinds of answers."""
@@ -24,6 +36,8 @@ LOOKUP_S = 5e-6
 CHEAP_BYTES = 64 << 20
 """A draft of so many bytes is loaded anyway: what it brings is measured sooner than predicted."""
 _PREFERRED = 1 + 1e-9
+_NEW_FEATURES = 5
+"""Tokens of a usual round, whose features a head gets in the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,7 @@ class Paced:
     Attributes:
         pace: with drafts in every round.
         rate: rounds without drafts where these are faster, unless drafting is forced.
-        draft_s: seconds of a drafted token.
+        draft_s: seconds of a drafted token, or of a level of them.
     """
 
     way: Way
@@ -83,11 +97,12 @@ class Paces:
         ways = [Way(None, CPU if wish.lookup else None)]
         if wish.forced and self._drafts:
             ways = []
-        for index in range(len(self._drafts)):
+        for index, draft in enumerate(self._drafts):
             ways.append(Way(index, CPU))
             if found is not None and wish.mode is not Mode.CPU:
                 ways.append(Way(index, found.device))
-            if found is not None and wish.parallel and wish.mode in (Mode.AUTO, Mode.DUO):
+            both = wish.parallel and not draft.is_head  # whose features come from verifying
+            if found is not None and both and wish.mode in (Mode.AUTO, Mode.DUO):
                 ways.append(Way(index, CPU, parallel=True))
         return ways
 
@@ -106,17 +121,47 @@ class Paces:
             return plain(self._verify)
         if way.draft is None:
             return serial(self._verify, draft_s, LOOKUP_ACCEPTANCE)
+        draft = self._drafts[way.draft]
+        if draft.width > 1 and not way.parallel:
+            begin = self._forwards(way, draft).call(_NEW_FEATURES)
+            return in_trees(self._verify, draft_s, begin, draft.acceptance, draft.width)
         loop = parallel if way.parallel else serial
-        return loop(self._verify, draft_s, self._drafts[way.draft].acceptance)
+        return loop(self._verify, draft_s, draft.acceptance)
 
     def _draft_seconds(self, way: Way) -> float:
         if way.draft is None:
             return LOOKUP_S
-        held = self._drafts[way.draft].model.footprint
+        draft = self._drafts[way.draft]
+        forwards = self._forwards(way, draft)
+        at_once = self._lane is not None and self._lane.returns_logits
+        if draft.is_head or draft.width > 1 or (at_once and way.draft_device != CPU):
+            return forwards.level(draft.width)  # nothing comes to the host in between
+        return float(forwards.seconds([1])[0, -1])
+
+    def expected(self, way: Way, cut: int) -> Expectation | None:
+        """What decoding may expect of a way at a cut; None where nothing drafts."""
+        if way.draft_device is None:
+            return None
+        rows, most = self._verify[:, cut], len(self._verify)
+        row = (rows[-1] - rows[most // 2 - 1]) / (most - most // 2)  # of many
+        verify = [
+            float(rows[min(bucket, most) - 1] + max(bucket - most, 0) * row) for bucket in BUCKETS
+        ]
+        cpu_verifies = self._lane is None or cut < self._verify.shape[1] - 1
+        few = cpu_verifies and self._host.cores <= FEW_CORES
+        first = (NODES_OF_FEW_CORES, DEPTH_OF_FEW_CORES) if few else (NODES, DEPTH)
+        if way.draft is None:
+            return Expectation(tuple(verify), (LOOKUP_S,) * len(WIDTHS), LOOKUP_ACCEPTANCE, *first)
+        draft = self._drafts[way.draft]
+        forwards, widest = self._forwards(way, draft), HEAD_WIDTH if draft.is_head else WIDTH
+        levels = tuple(forwards.level(width) for width in WIDTHS if width <= widest)
+        return Expectation(tuple(verify), levels, draft.acceptance, *first)
+
+    def _forwards(self, way: Way, draft: DraftFacts) -> Forwards:
         lane, cpu = None if way.draft_device == CPU else self._lane, self._cpu
         if way.parallel and self._accelerator is not None and self._accelerator.simulated:
             cpu = _without_a_core(self._host, cpu)
-        return float(Forwards(held, cpu, lane, self._tokens).seconds([1])[0, -1])
+        return Forwards(draft.model.footprint, cpu, lane, self._tokens)
 
 
 def _without_a_core(host: Host, cpu: DeviceSpeeds) -> DeviceSpeeds:

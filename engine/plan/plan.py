@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.commands import Mode
+from engine.plan.expectation import Expectation
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class DeviceMemory:
 
     Attributes:
         kv: keys and values of one sequence at the planned context, target and draft.
+        features: what one sequence keeps of the target's hidden states for a head that drafts.
         workspace: activations, logits, scratch.
         runtime: what the device's own software takes before anything is loaded.
     """
@@ -37,11 +39,13 @@ class DeviceMemory:
     kv: int = 0
     workspace: int = 0
     runtime: int = 0
+    features: int = 0
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.target + self.draft + self.kv + self.workspace + self.runtime
+        weights = self.target + self.draft
+        return weights + self.kv + self.features + self.workspace + self.runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class Plan:
         knee: the smallest ceiling, in bytes of VRAM, from which on the speed is about the best;
             None without an accelerator.
         threads: of the CPU's share; None: by its size.
+        expected: what decoding goes by until it has measured; None where nothing drafts.
     """
 
     mode: Mode
@@ -79,6 +84,7 @@ class Plan:
     reasons: tuple[str, ...]
     knee: int | None = None
     threads: int | None = None
+    expected: Expectation | None = None
 
     @property
     def accelerator(self) -> str | None:

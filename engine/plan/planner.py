@@ -157,6 +157,7 @@ class Planning:
             reasons=(),
             knee=None if survey.accelerator is None else survey.knee,
             threads=self._threads(choice),
+            expected=survey.expected(choice),
         )
         told = Told(self._machine, survey, self._target, self._drafts, wish, choice, made)
         return replace(made, reasons=reasons(told))
@@ -176,17 +177,21 @@ class Planning:
 
     def _memory(self, choice: Choice) -> tuple[DeviceMemory, ...]:
         survey, host, way = self._survey, self._machine.host, choice.way
-        draft, on_host = survey.draft_holding(way), way.draft_device == CPU
+        held, on_host = survey.draft_holding(way), way.draft_device == CPU
+        draft = None if held is None else held.at(choice.cut)
         budget = host.memory_available - host_reserve(host)
         cpu = _held(CPU, budget, survey.cpu_holding.at(choice.cut), draft if on_host else None)
-        cpu = replace(cpu, draft=cpu.draft + survey.left_behind(way))
+        here, there = (int(room[choice.cut % len(room)]) for room in survey.tap_rooms(way))
+        features = survey.feature_bytes(way)
+        cpu = replace(cpu, features=features, workspace=cpu.workspace + here)
         found, wished = survey.accelerator, self._wish.vram
         if not choice.vram or found is None:
             return (cpu,)
         budget = survey.limit if wished is None else min(wished, survey.limit)
         target = survey.device_holding.at(choice.cut)
-        there = _held(found.device, budget, target, None if on_host else draft)
-        return cpu, replace(there, runtime=runtime_bytes(found))
+        held_there = _held(found.device, budget, target, None if on_host else draft)
+        work = held_there.workspace + there
+        return cpu, replace(held_there, workspace=work, runtime=runtime_bytes(found))
 
     def _threads(self, choice: Choice) -> int | None:
         """A simulated accelerator that computes at the same time has a core of its own."""

@@ -13,6 +13,7 @@ from engine.plan.holding import together
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
 from engine.plan.survey import Choice, Survey
+from engine.units import memory
 
 GIB = 2**30
 _WORTH_TELLING = 1.02
@@ -64,6 +65,7 @@ def _reasons(told: Told) -> Iterator[str]:
     if target.footprint.format is WeightFormat.F32 and not target.other_family:
         yield tr("Without Duotail's native backend (a C compiler builds it) this is slow.")
     yield _who_drafts(told)
+    yield from _head(told)
     yield from _loop(told)
     if plan.draft_device is not None and not told.wish.forced:
         yield tr("If drafting does not pay, the target decodes alone for a while.")
@@ -174,6 +176,19 @@ def _who_drafts(told: Told) -> str:
     else:
         said = tr("{draft} proposes tokens.")
     return said.format(**names)
+
+
+def _head(told: Told) -> Iterator[str]:
+    """What a feature head is, and what it takes of the host's memory."""
+    plan = told.plan
+    if plan.draft is None or not told.drafts[plan.draft].is_head:
+        return
+    said = tr(
+        "{draft} is a feature head: it drafts from what {model} has computed, of which {size} are "
+        "kept in memory."
+    )
+    names = {"draft": told.drafts[plan.draft].model.name, "model": told.target.name}
+    yield said.format(size=memory(plan.on(CPU).features), **names)
 
 
 def _loop(told: Told) -> Iterator[str]:

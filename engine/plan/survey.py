@@ -7,7 +7,7 @@ of memory only takes ways away, so more of it is never slower.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,19 @@ from engine.plan.budgets import (
     runtime_bytes,
     with_slack,
 )
+from engine.plan.expectation import Expectation
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import (
     NOTHING,
     Bytes,
     Holding,
+    Taps,
     draft_on_accelerator,
     draft_on_cpu,
+    lent_to_head,
     on_accelerator,
     on_cpu,
+    tap_rooms,
     together,
 )
 from engine.plan.machine import CPU, Accelerator, Host
@@ -95,7 +99,7 @@ class Survey:
         context: int,
     ) -> None:
         self._host, self.accelerator, self._paces = host, accelerator, paces
-        self._drafts, self._wish = drafts, wish
+        self._target, self._drafts, self._wish = target.footprint, drafts, wish
         self.context = context
         self.cpu_holding = on_cpu(target.footprint, context, alone=accelerator is None)
         self.device_holding = NOTHING
@@ -161,29 +165,46 @@ class Survey:
         found = next(each for each in self._paces.found if each.way == choice.way)
         return found.draft_s * choice.plain_rate
 
+    def expected(self, choice: Choice) -> Expectation | None:
+        """What decoding may expect of a choice."""
+        return self._paces.expected(choice.way, choice.cut)
+
     def draft_holding(self, way: Way) -> Holding | None:
-        """What the way's draft holds, on its device."""
+        """What the way's draft holds, on its device, beside what is the target's."""
         if way.draft is None:
             return None
         model = self._drafts[way.draft].model
-        context = min(self.context, model.max_positions)
-        if way.draft_device == CPU or self.accelerator is None:
-            return draft_on_cpu(model.footprint, context)
-        return draft_on_accelerator(model.footprint, context, self.accelerator)
+        held, context = model.footprint, min(self.context, model.max_positions)
+        on_host = way.draft_device == CPU or self.accelerator is None
+        if on_host or self.accelerator is None:
+            whole = draft_on_cpu(held, context)
+        else:
+            whole = draft_on_accelerator(held, context, self.accelerator)
+        if held.fusion is None:
+            return whole
+        lent = lent_to_head(self._target, held, self.cuts, on_host=on_host)
+        return replace(whole, weights=whole.weights - lent)
 
     def _numbers(self, paced: Paced) -> _Numbers:
         way = paced.way
         held, on_host = self.draft_holding(way), way.draft_device == CPU
-        ram = together(self.cpu_holding, held if on_host else None) + self.left_behind(way)
-        vram = together(self.device_holding, None if on_host else held)
+        here, there = self.tap_rooms(way)
+        ram = together(self.cpu_holding, held if on_host else None) + self.feature_bytes(way) + here
+        vram = together(self.device_holding, None if on_host else held) + there
         return _Numbers(paced, *self._with_software(ram, vram))
 
-    def left_behind(self, way: Way) -> int:
-        """Of a draft on an accelerator, what stays on the CPU: an embedding that is not tied."""
-        if way.draft is None or way.draft_device == CPU:
+    def tap_rooms(self, way: Way) -> Taps:
+        """Working memory of the target for the features of a head, host and accelerator."""
+        if way.draft is None:
+            return NOTHING.own, NOTHING.own
+        head = self._drafts[way.draft].model.footprint
+        return tap_rooms(self._target, head, self.cuts, self.accelerator)
+
+    def feature_bytes(self, way: Way) -> int:
+        """What a sequence of the target keeps on the host for a head that drafts."""
+        if way.draft is None:
             return 0
-        held = self._drafts[way.draft].model.footprint
-        return 0 if held.tied else held.embedding.nbytes
+        return self._drafts[way.draft].model.footprint.feature_bytes(self.context)
 
     def _with_software(self, ram: Bytes, vram: Bytes) -> tuple[Bytes, Bytes]:
         found = self.accelerator

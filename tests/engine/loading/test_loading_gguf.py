@@ -157,8 +157,8 @@ def test_the_bundled_model_drafts_for_its_own_file(session: Session, tmp_path: P
     session.load(file, draft=bundled_target())
     finished = session.ask(QUESTION, max_tokens=48)
     stats = finished.stats
-    assert stats.acceptance_length is not None
-    assert stats.acceptance_length >= 2, finished
+    assert stats.accepted >= 3, finished
+    assert stats.accepted > 0.8 * stats.drafted, finished
 
 
 def test_published_mxfp4_experts_are_held_as_they_are_stored(tmp_path: Path) -> None:

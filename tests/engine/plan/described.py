@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from engine.bench.drafts import random_draft
+from engine.bench.random_model import RandomModel
 from engine.bench.recipes import tensor_kinds
 from engine.bench.shapes import SHAPES
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
+from engine.plan.acceptance import usual_draft
 from engine.plan.facts import DraftFacts, ModelFacts
 from engine.plan.footprint import footprint, stored_footprint
 from engine.plan.machine import Accelerator, Host, Machine, Vendor
@@ -146,9 +149,19 @@ TARGETS = [
     ("70B", "q4_k_m"), ("30B-A3B", "q4_k_m"), ("3B", "bf16"),
 ]  # fmt: skip
 
+
+@cache
+def head(name: str, target: str, wanted: str = "q4_0", own: str = "q4_0") -> DraftFacts:
+    """A feature head for a model of that size."""
+    lender = RandomModel("target", _CONFIGS[target](), wanted)
+    return usual_draft(random_draft(lender, name, own).facts)
+
+
 DRAFTS = {
     "none": [],
     "0.5B": [DraftFacts(model("0.5B", "q8_0"), 0.7)],
     "1B": [DraftFacts(model("1B", "q4_0"), 0.75)],
     "both": [DraftFacts(model("0.5B", "q8_0"), 0.7), DraftFacts(model("1B", "q4_0"), 0.75)],
+    "head": [head("dgf-5", "8B")],
+    "head or 1B": [head("eagle3", "8B"), DraftFacts(model("1B", "q4_0"), 0.75)],
 }

@@ -11,11 +11,14 @@ from engine.backend.device import Device
 from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import DEVICE, SimulatedSpec, simulated_accelerator
+from engine.bench.drafts import RandomPair, random_draft
+from engine.bench.placement import build
 from engine.bench.random_model import RandomModel
 from engine.commands import Mode, WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.model.families import READERS
+from engine.plan.acceptance import usual_draft
 from engine.plan.facts import Wish
 from engine.plan.machine import CPU, Host, Machine
 from engine.plan.planner import plan
@@ -92,3 +95,31 @@ def test_every_family_is_told_from_its_shape_alone() -> None:
         assert whole.weight_bytes == apart - again
         untied = RandomModel("a model", replace(config, tie_word_embeddings=False), wanted)
         assert untied.facts.footprint.weight_bytes >= whole.weight_bytes
+
+
+@pytest.mark.parametrize("draft", ["dgf-2", "eagle", "eagle3"])
+@pytest.mark.parametrize("target", ["tied", "untied"])
+@pytest.mark.parametrize("layers", [None, 0, 3, 6])
+def test_heads_beside_their_targets(draft: str, target: str, layers: int | None) -> None:
+    """Borrowed matrices once on a device, features on the host; None: all on the CPU."""
+    lender = RandomModel(target, *MODELS[target])
+    pair = RandomPair(lender, random_draft(lender, draft))
+    mode = Mode.CPU if layers is None else Mode.DOVETAIL
+    accelerators = () if layers is None else (simulated_accelerator(256 * MIB),)
+    machine = Machine(Host(2, 8 * GIB, 8 * GIB), accelerators)
+    wish = Wish(mode, CONTEXT, lookup=False, forced=True, layers_on_gpu=layers)
+    made = plan(machine, Speeds({}), lender.facts, [usual_draft(pair.draft.facts)], wish)
+    assert made.layers_on_gpu == (layers or 0)
+    placed = build(made, machine, pair, threads=1)
+    assert placed.draft is not None
+    states = placed.target.new_state(CONTEXT), placed.draft.new_state(CONTEXT)
+    for key, device in placed.devices.items():
+        predicted, lines = made.on(key), device.ledger.lines()
+        weights = {line.owner: line.nbytes for line in lines if line.purpose is Purpose.WEIGHTS}
+        assert predicted.target == pytest.approx(weights.get("target", 0), rel=0.002)
+        assert predicted.draft == pytest.approx(weights.get("draft", 0), rel=0.002)
+        assert predicted.kv == held(device.ledger, Purpose.KV)
+        assert predicted.features == held(device.ledger, Purpose.FEATURES)
+        working = held(device.ledger, Purpose.WORKSPACE)
+        assert working <= predicted.workspace <= working + 3 * MIB
+    del states
