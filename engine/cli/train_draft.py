@@ -1,0 +1,292 @@
+"""`duotail train-draft`: a draft for a model, trained on conversations."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from engine.cli.exit_code import ExitCode
+from engine.cli.options import one_or_more
+from engine.commands import WeightFormat
+from engine.hub.local import resolve_model
+from engine.language import tr
+from engine.train.shapes import DraftKind
+from engine.units import duration
+
+if TYPE_CHECKING:
+    from engine.train.training import Report, Result, Settings
+
+_TOKENS = 2_000_000
+"""Trained on unless told."""
+_SUFFIXES = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-command."""
+    parser = commands.add_parser("train-draft", help=tr("train a draft for a model"))
+    parser.add_argument(
+        "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
+    )
+    parser.add_argument(
+        "--data", nargs="+", type=Path, required=True, metavar="PATH",
+        help=tr("conversations (.jsonl, .jsonl.zst), texts (.txt, .md), or folders with them"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help=tr("folder of the result")
+    )
+    parser.add_argument("--resume", action="store_true", help=tr("go on where it was stopped"))
+    _add_shape(parser)
+    _add_schedule(parser)
+    _add_machine(parser)
+    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.set_defaults(run=run)
+
+
+def _add_shape(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kind", default=DraftKind.DGF, choices=[str(kind) for kind in DraftKind],
+        help=tr("a feature head (Dovetail's, EAGLE's, EAGLE-3's), or a model of its own"),
+    )  # fmt: skip
+    parser.add_argument("--blocks", type=one_or_more, default=1, metavar="M", help=tr("its depth"))
+    parser.add_argument(
+        "--hidden", type=one_or_more, metavar="N", help=tr("width of a model of its own")
+    )
+    parser.add_argument(
+        "--heads", type=one_or_more, metavar="N", help=tr("attention heads of a model of its own")
+    )
+    parser.add_argument(
+        "--intermediate", type=one_or_more, metavar="N", help=tr("width of the feed-forwards")
+    )
+    parser.add_argument(
+        "--from", dest="begin", metavar="NAME|PATH", help=tr("begin with this draft's weights")
+    )
+
+
+def _add_schedule(parser: argparse.ArgumentParser) -> None:
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--tokens", type=_tokens, metavar="N", help=tr("train on so many tokens, such as 500k, 2M")
+    )
+    length.add_argument("--minutes", type=_positive, metavar="T", help=tr("train for so long"))
+    parser.add_argument(
+        "--rate", type=_positive, default=3e-5, metavar="R",
+        help=tr("highest learning rate; small models want more, up to 2e-3"),
+    )  # fmt: skip
+    parser.add_argument("--warm-up", type=one_or_more, default=2000, metavar="STEPS")
+    parser.add_argument("--clip", type=_not_negative, default=0.5, metavar="X")
+    parser.add_argument("--decay", type=_not_negative, default=0.0, metavar="X")
+    parser.add_argument("--noise", type=_not_negative, default=51.2, metavar="X")
+    parser.add_argument(
+        "--unroll", type=one_or_more, metavar="STEPS",
+        help=tr("steps of drafting on that a head learns from"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--batch", type=one_or_more, default=4096, metavar="N", help=tr("tokens of a step")
+    )
+    parser.add_argument(
+        "--max-length", type=one_or_more, metavar="N", help=tr("tokens after which texts are cut")
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="S")
+
+
+def _add_machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="auto", metavar="auto|cpu|cuda:0")
+    parser.add_argument(
+        "--precision", default="auto", choices=["auto", "fp32", "bf16"],
+        help=tr("of the products; bf16 is faster on processors that have it"),
+    )  # fmt: skip
+    parser.add_argument("--threads", type=one_or_more, metavar="N")
+    parser.add_argument(
+        "--format", default=WeightFormat.AUTO, choices=[str(weights) for weights in WeightFormat],
+        help=tr("how the target's weights are held"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--checkpoint-minutes", type=_positive, default=5.0, metavar="T",
+        help=tr("time between checkpoints"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--checkpoint-steps", type=one_or_more, metavar="N", help=tr("steps between checkpoints")
+    )
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Train, telling on stderr how it goes."""
+    from engine.train.training import Paused, train  # imports torch
+
+    settings = _settings(arguments)
+    with _interruptible() as stop:
+        try:
+            result = train(settings, _tell, lambda: bool(stop))
+        except Paused as paused:
+            sys.stderr.write(
+                tr("Stopped after {steps} steps. Go on with --resume.").format(
+                    steps=paused.progress.steps
+                )
+                + "\n"
+            )
+            if arguments.json:
+                answer = {"finished": False, "out": str(settings.out)}
+                answer |= {"steps": paused.progress.steps, "tokens": paused.progress.tokens}
+                sys.stdout.write(json.dumps(answer) + "\n")
+            return ExitCode.INTERRUPTED
+    if arguments.json:
+        sys.stdout.write(json.dumps(_row(result, settings)) + "\n")
+    else:
+        sys.stdout.write(_words(result) + "\n")
+    return ExitCode.DONE
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    from engine.train.trainer import Schedule
+    from engine.train.training import Settings, Shape
+
+    begin = None if arguments.begin is None else resolve_model(arguments.begin)
+    by_time = arguments.minutes is not None
+    return Settings(
+        model=resolve_model(arguments.model),
+        data=tuple(arguments.data),
+        out=arguments.out,
+        shape=Shape(
+            kind=DraftKind(arguments.kind),
+            blocks=arguments.blocks,
+            hidden=arguments.hidden,
+            heads=arguments.heads,
+            intermediate=arguments.intermediate,
+            begin=begin,
+        ),
+        schedule=Schedule(
+            tokens=None if by_time else arguments.tokens or _TOKENS,
+            seconds=60 * arguments.minutes if by_time else None,
+            rate=arguments.rate,
+            warm_up=arguments.warm_up,
+            clip=arguments.clip,
+            decay=arguments.decay,
+        ),
+        format=WeightFormat(arguments.format),
+        device=arguments.device,
+        halves={"fp32": False, "bf16": True}.get(arguments.precision),
+        threads=arguments.threads,
+        longest=arguments.max_length,
+        batch=arguments.batch,
+        noise=arguments.noise,
+        steps=arguments.unroll,
+        seed=arguments.seed,
+        resume=arguments.resume,
+        every=60 * arguments.checkpoint_minutes,
+        every_steps=arguments.checkpoint_steps,
+    )
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[bool]]:
+    """The first Ctrl-C asks for an orderly end: the list is no longer empty; the second ends."""
+    stop: list[bool] = []
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        stop.append(True)
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, asked)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _tell(report: Report) -> None:
+    progress = report.progress
+    words = tr(
+        "{done:4.0%}, step {steps}, {tokens} tokens, {pace:.0f} tokens/s, loss {loss:.4f}, "
+        "agreement {agreement:.1%}"
+    ).format(
+        done=report.done,
+        steps=progress.steps,
+        tokens=progress.tokens,
+        pace=report.tokens_per_s,
+        loss=progress.loss,
+        agreement=progress.agreement,
+    )
+    if report.acceptance_length is not None:
+        words += tr(", acceptance length about {length:.2f}").format(
+            length=report.acceptance_length
+        )
+    if report.seconds_left is not None:
+        words += tr(", {time} left").format(time=duration(report.seconds_left))
+    sys.stderr.write(words + "\n")
+    sys.stderr.flush()
+
+
+def _row(result: Result, settings: Settings) -> dict[str, object]:
+    progress = result.progress
+    return {
+        "finished": True,
+        "out": str(result.out),
+        "kind": str(settings.shape.kind),
+        "blocks": settings.shape.blocks,
+        "parameters": result.parameters,
+        "steps": progress.steps,
+        "tokens": progress.tokens,
+        "seconds": round(progress.seconds, 1),
+        "tokens_per_s": round(progress.tokens / max(progress.seconds, 1e-6), 1),
+        "loss": progress.loss,
+        "agreement": progress.agreement,
+        "acceptance_length": result.acceptance_length,
+        "lines_skipped": result.skipped,
+        "texts_cut": result.cut,
+    }
+
+
+def _words(result: Result) -> str:
+    words = tr(
+        "{out}: {numbers:.1f} M numbers, trained on {tokens} tokens; acceptance length about "
+        "{length:.2f} on texts held out."
+    ).format(
+        out=result.out,
+        numbers=result.parameters / 1e6,
+        tokens=result.progress.tokens,
+        length=result.acceptance_length,
+    )
+    if result.skipped:
+        words += " " + tr("{count} lines held no example.").format(count=result.skipped)
+    return words
+
+
+def _tokens(text: str) -> int:
+    """A number of tokens given as an option's value: 500000, 500k, 2M."""
+    factor = _SUFFIXES.get(text[-1:], 1)
+    try:
+        number = float(text[:-1] if factor > 1 else text) * factor
+    except ValueError:
+        number = 0
+    if not 1 <= number < inf:
+        raise argparse.ArgumentTypeError(
+            tr("{text!r} is no number of tokens, such as 500k or 2M").format(text=text)
+        )
+    return int(number)
+
+
+def _positive(text: str) -> float:
+    number = _not_negative(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError(tr("{text!r} is not above 0").format(text=text))
+    return number
+
+
+def _not_negative(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < inf:
+        raise argparse.ArgumentTypeError(
+            tr("{text!r} is not a number of 0 or more").format(text=text)
+        )
+    return number

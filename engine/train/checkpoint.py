@@ -1,0 +1,171 @@
+"""Checkpoints: one safetensors file with weights, optimiser state and, in its header, the rest.
+
+It is replaced as a whole, so that whatever stops the process leaves the last one intact.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from engine.errors import UserFixable
+from engine.language import tr
+from engine.train.batches import Place
+
+FILE = "training.safetensors"
+_VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a training is.
+
+    Attributes:
+        steps, tokens: done.
+        seconds: spent, in all sittings.
+        place: the next batch's.
+        loss, agreement: means that follow the last steps.
+    """
+
+    steps: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    place: Place = field(default_factory=Place)
+    loss: float = 0.0
+    agreement: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a training goes on from.
+
+    Attributes:
+        identity: what it is a training of; one of another identity cannot go on from it.
+        tensors: weights, "mean." and "square." + their names: AdamW's moments.
+    """
+
+    identity: str
+    progress: Progress
+    tensors: Mapping[str, Tensor]
+
+    def write(self, folder: Path) -> None:
+        """Replace the folder's checkpoint.
+
+        Raises:
+            UserFixable: the disk is full, or cannot be written to.
+        """
+        state = json.dumps(asdict(self.progress))
+        header = {"version": _VERSION, "identity": self.identity, "progress": state}
+        write_whole(folder / FILE, save(dict(self.tensors), header))
+
+    @classmethod
+    def read(cls, folder: Path) -> Checkpoint:
+        """The folder's checkpoint.
+
+        Raises:
+            UserFixable: there is none, or it is damaged.
+        """
+        file = folder / FILE
+        if not file.exists():
+            raise UserFixable(
+                tr("There is no unfinished training in {folder}.").format(folder=folder),
+                tr("Leave out --resume to begin one."),
+            )
+        try:
+            with safe_open(file, "pt") as stream:
+                header = stream.metadata() or {}
+                if header.get("version") != _VERSION:
+                    raise ValueError("another version")
+                state = json.loads(header["progress"])
+                progress = Progress(**{**state, "place": Place(**state["place"])})
+                tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+                return cls(header["identity"], progress, tensors)
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+            raise UserFixable(
+                tr("The checkpoint in {folder} cannot be read.").format(folder=folder),
+                tr("Delete the folder and begin anew."),
+                str(error)[:500],
+            ) from error
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or as it was before.
+
+    Raises:
+        UserFixable: the disk is full, or cannot be written to.
+    """
+    _writing(file, lambda: _replace(file, content))
+
+
+def _replace(file: Path, content: bytes) -> None:
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with new.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(file)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _writing(file: Path, write: Callable[[], None]) -> None:
+    try:
+        write()
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise UserFixable(
+            (tr("The disk is full: {file} was not written.") if full else
+             tr("{file} cannot be written.")).format(file=file),
+            tr("Make room, then go on with --resume.") if full else
+            tr("Choose a folder that you may write to."),
+            str(error),
+        ) from error  # fmt: skip
+
+
+def optimiser_tensors(
+    optimiser: torch.optim.Optimizer, named: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Weights and moments, copied to the CPU."""
+    tensors: dict[str, Tensor] = {}
+    for name, parameter in named.items():
+        tensors[name] = parameter.detach().to("cpu", copy=True).contiguous()
+        if state := optimiser.state.get(parameter):
+            tensors[f"mean.{name}"] = state["exp_avg"].to("cpu", copy=True)
+            tensors[f"square.{name}"] = state["exp_avg_sq"].to("cpu", copy=True)
+    return tensors
+
+
+def restore_optimiser(
+    optimiser: torch.optim.Optimizer,
+    named: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
+    steps: int,
+) -> None:
+    """The opposite of `optimiser_tensors`.
+
+    Raises:
+        ValueError: other weights than these were kept.
+    """
+    for name, parameter in named.items():
+        kept = tensors.get(name)
+        if kept is None or kept.shape != parameter.shape:
+            raise ValueError(name)
+        with torch.no_grad():
+            parameter.copy_(kept)
+        if f"mean.{name}" in tensors:
+            optimiser.state[parameter] = {
+                "step": torch.tensor(float(steps)),
+                "exp_avg": tensors[f"mean.{name}"].to(parameter.device, copy=True),
+                "exp_avg_sq": tensors[f"square.{name}"].to(parameter.device, copy=True),
+            }

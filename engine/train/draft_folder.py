@@ -1,0 +1,88 @@
+"""What a training leaves behind: a folder with a head, or with a model of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from engine.model.config import ModelConfig
+from engine.train.checkpoint import write_whole
+from engine.train.targets import Target
+
+TEXT_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "generation_config.json",
+    "vocab.json",
+    "merges.txt",
+    "added_tokens.json",
+)
+"""Of the target, what a model of its own needs to be chatted with."""
+
+
+def write_draft(
+    folder: Path, name: str, config: ModelConfig, tensors: Mapping[str, Tensor], target: Target
+) -> None:
+    """Write weights (bf16) and what describes them; config.json, by which it is known, last.
+
+    Raises:
+        UserFixable: the disk is full, or cannot be written to.
+    """
+    stored = {key: value.to(torch.bfloat16) for key, value in tensors.items()}
+    write_whole(folder / "model.safetensors", save(stored, {"format": "pt"}))
+    if config.fusion is None:
+        for file in TEXT_FILES:
+            if (target.path / file).is_file():
+                write_whole(folder / file, (target.path / file).read_bytes())
+    write_whole(folder / "duotail.json", _json({"name": name}))
+    write_whole(folder / "config.json", _json(_described(config, target)))
+
+
+def _described(config: ModelConfig, target: Target) -> dict[str, object]:
+    """As transformers writes a Llama's; a head says what it is beside."""
+    ends = list(config.eos_token_ids)
+    described: dict[str, object] = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "num_key_value_heads": config.num_kv_heads,
+        "head_dim": config.head_dim,
+        "vocab_size": config.vocab_size,
+        "max_position_embeddings": config.max_positions,
+        "rms_norm_eps": config.rms_norm_eps,
+        "rope_theta": config.rope.theta,
+        "hidden_act": "silu",
+        "tie_word_embeddings": config.tie_word_embeddings,
+        "attention_bias": config.qkv_bias,
+        "mlp_bias": config.mlp_bias,
+        "bos_token_id": config.bos_token_id,
+        "eos_token_id": ends[0] if len(ends) == 1 else ends,
+        "torch_dtype": "bfloat16",
+    }
+    if (fusion := config.fusion) is not None:
+        described["architectures"] = ["DuotailDraftHead"]
+        described["duotail_head"] = {
+            "fusion": fusion.kind,
+            "target_hidden_size": fusion.target_hidden,
+            "taps": list(fusion.taps),
+            "bias": fusion.bias,
+            "rows": fusion.rows,
+            "target": target.name,
+            "target_layers": target.config.num_layers,
+        }
+    return described
+
+
+def _json(data: Mapping[str, object]) -> bytes:
+    return (json.dumps(data, indent=1) + "\n").encode()

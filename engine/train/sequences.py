@@ -1,0 +1,111 @@
+"""Examples as token ids, with the answers marked: what the model itself would read and write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import UserFixable
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
+from engine.request import Message, Role
+from engine.train.conversations import Example
+
+SHORTEST = 4
+"""Tokens; less teaches nothing: the first pair tells the third token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One example.
+
+    Attributes:
+        tokens: int64 [n].
+        answers: bool [n]; the tokens that the model would have written, each answer's end included.
+        cut: whether there was more than fits.
+    """
+
+    tokens: NDArray[np.int64]
+    answers: NDArray[np.bool_]
+    cut: bool = False
+
+
+class Renderer:
+    """Renders examples as the target's chats are rendered.
+
+    Where an answer lies follows from the template alone: it begins where the prompt ends that the
+    template gives for the conversation before it, and its ids go in as they are.
+
+    Args:
+        longest: tokens after which an example is cut.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate, longest: int) -> None:
+        self._tokenizer, self._template, self._longest = tokenizer, template, longest
+        self._turn_end = self._find_turn_end()
+
+    def sequence(self, example: Example) -> Sequence | None:
+        """Token ids; None for an example without an answer, or one that the template refuses."""
+        if example.text:
+            return self._text(example.text)
+        try:
+            return self._conversation(example)
+        except UserFixable:
+            return None
+
+    def _text(self, text: str) -> Sequence | None:
+        ids = self._tokenizer.encode_text(text)
+        if self._tokenizer.bos_id is not None:
+            ids = [self._tokenizer.bos_id, *ids]
+        return self._finished(ids, [(1, len(ids))])
+
+    def _conversation(self, example: Example) -> Sequence | None:
+        messages = [self._with_ids(message) for message in example.messages]
+        while messages and messages[-1].role is not Role.ASSISTANT:
+            messages.pop()
+        ids: list[int] = []
+        spans: list[tuple[int, int]] = []
+        for index, message in enumerate(messages):
+            if message.role is not Role.ASSISTANT or not message.token_ids:
+                continue
+            prompt = self._prompt(messages[:index])
+            if prompt[: len(ids)] != ids:  # the template tells the past otherwise: begin anew
+                spans.clear()
+            ids = [*prompt, *message.token_ids]
+            spans.append((len(prompt), len(ids)))
+            if self._turn_end is not None:
+                ids.append(self._turn_end)
+                spans[-1] = (len(prompt), len(ids))
+        return self._finished(ids, spans)
+
+    def _prompt(self, messages: list[Message]) -> list[int]:
+        return self._template.prompt(messages, self._tokenizer, continue_answer=False).ids
+
+    def _with_ids(self, message: Message) -> Message:
+        if message.role is not Role.ASSISTANT:
+            return message
+        return replace(message, token_ids=tuple(self._tokenizer.encode_text(message.text)))
+
+    def _find_turn_end(self) -> int | None:
+        """The token that ends an answer in the middle of a conversation."""
+        answer = self._with_ids(Message(Role.ASSISTANT, "a"))
+        asked = [Message(Role.USER, "a")]
+        try:
+            before = self._prompt(asked)
+            after = self._prompt([*asked, answer, *asked])
+        except UserFixable:
+            return None
+        end = len(before) + len(answer.token_ids or ())
+        found = after[end] if after[: len(before)] == before and end < len(after) else None
+        return found if found in self._tokenizer.eos_ids else None
+
+    def _finished(self, ids: list[int], spans: list[tuple[int, int]]) -> Sequence | None:
+        tokens = np.array(ids[: self._longest], dtype=np.int64)
+        answers = np.zeros(len(tokens), dtype=np.bool_)
+        for start, stop in spans:
+            answers[start:stop] = True
+        if len(tokens) < SHORTEST or not answers[2:].any():
+            return None
+        return Sequence(tokens, answers, cut=len(ids) > self._longest)

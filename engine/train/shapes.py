@@ -1,0 +1,109 @@
+"""What a draft to be trained looks like: a feature head for a target, or a model of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+
+from engine.errors import NotPossible, UserFixable
+from engine.language import tr
+from engine.model.config import BlockConfig, Fusion, FusionKind, ModelConfig, RopeConfig
+
+
+class DraftKind(StrEnum):
+    """What can be trained: Dovetail's head, EAGLE's, EAGLE-3's, a stand-alone model."""
+
+    DGF = "dgf"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    MODEL = "model"
+
+
+_FUSIONS: dict[DraftKind, FusionKind] = {
+    DraftKind.DGF: "dgf",
+    DraftKind.EAGLE: "linear",
+    DraftKind.EAGLE3: "eagle3",
+}
+
+
+def head_config(
+    target: ModelConfig, kind: DraftKind, blocks: int = 1, intermediate: int | None = None
+) -> ModelConfig:
+    """A feature head of `blocks` blocks, each as wide as the target's, without biases.
+
+    EAGLE-3's three taps are those of its authors: a low, a middle and a high block.
+
+    Args:
+        target: what it drafts for.
+        kind: any but MODEL.
+        blocks: its depth m.
+        intermediate: width of its feed-forwards; None: as in the target.
+
+    Raises:
+        NotPossible: the target has too few blocks for the taps.
+    """
+    layers = target.num_layers
+    taps: tuple[int, ...] = ()
+    if kind is DraftKind.EAGLE3:
+        taps = (1, layers // 2 - 1, layers - 4) if layers >= 8 else (0, layers // 2, layers - 1)
+        if layers < 3:
+            raise NotPossible(
+                tr("The model has too few layers for an EAGLE-3 head."),
+                tr("Train a head of the kind dgf or eagle."),
+            )
+    fusion = Fusion(_FUSIONS[kind], target.hidden_size, taps, bias=kind is DraftKind.EAGLE)
+    return replace(
+        target,
+        family="llama",
+        intermediate_size=intermediate or target.intermediate_size,
+        blocks=(BlockConfig(_rope(target)),) * blocks,
+        attention_scale=target.head_dim**-0.5,
+        qkv_bias=False,
+        attention_out_bias=False,
+        mlp_bias=False,
+        activation="silu",
+        attention_softcap=0.0,
+        logit_softcap=0.0,
+        embedding_scale=1.0,
+        qk_norm=False,
+        output_norms=False,
+        sinks=False,
+        fusion=fusion,
+    )
+
+
+def _rope(target: ModelConfig) -> RopeConfig:
+    """Unstretched: what a head has learned of positions is what it was trained at."""
+    first = next((block.rope for block in target.blocks if block.rope is not None), None)
+    return RopeConfig(target.head_dim, first.theta if first else 10_000.0)
+
+
+def model_config(
+    target: ModelConfig, *, hidden: int, blocks: int, heads: int, intermediate: int
+) -> ModelConfig:
+    """A small Llama over the target's vocabulary, embedding and output matrix being one.
+
+    Raises:
+        UserFixable: the heads do not divide the hidden size into even parts.
+    """
+    if hidden % heads or hidden // heads % 2:
+        raise UserFixable(
+            tr("{hidden} numbers cannot be divided among {heads} attention heads.").format(
+                hidden=hidden, heads=heads
+            ),
+            tr("Choose a hidden size that is an even multiple of the number of heads."),
+        )
+    shape = head_config(target, DraftKind.DGF, blocks, intermediate)
+    dim = hidden // heads
+    return replace(
+        shape,
+        hidden_size=hidden,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_dim=dim,
+        blocks=(BlockConfig(RopeConfig(dim)),) * blocks,
+        attention_scale=dim**-0.5,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=True,
+        fusion=None,
+    )

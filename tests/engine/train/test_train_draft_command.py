@@ -1,0 +1,83 @@
+"""`duotail train-draft` from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from training_runs import write_data
+
+from engine.cli import main
+
+_SHORT = ["--tokens", "600", "--rate", "1e-3", "--batch", "128", "--max-length", "64"]
+_SHORT += ["--device", "cpu", "--threads", "1"]
+
+
+def _arguments(model: Path, data: Path, out: Path) -> list[str]:
+    names = ["--model", str(model), "--data", str(data), "--out", str(out)]
+    return ["train-draft", *names, *_SHORT]
+
+
+def test_one_object_tells_the_result(
+    chat_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_data(tmp_path / "data.jsonl")
+    code = main([*_arguments(chat_model, data, tmp_path / "head"), "--blocks", "2", "--json"])
+    told = capsys.readouterr()
+    assert code == 0, told.err
+    answer = json.loads(told.out)
+    assert answer["finished"]
+    assert answer["tokens"] >= 600
+    assert answer["blocks"] == 2
+    assert (tmp_path / "head" / "config.json").exists()
+    assert "tokens/s" in told.err
+
+
+def test_bad_input_is_told_in_words(
+    chat_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*_arguments(chat_model, tmp_path / "none.jsonl", tmp_path / "head"), "--json"])
+    told = capsys.readouterr()
+    assert code == 2
+    assert "none.jsonl" in json.loads(told.out)["error"]
+    assert not (tmp_path / "head").exists()
+
+
+def test_tokens_may_have_suffixes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    basic = ["train-draft", "--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit):
+        main([*basic, "--tokens", "many"])
+    assert "500k" in capsys.readouterr().err
+    assert main([*basic, "--tokens", "2M"]) == 2
+    assert "nothing to train on" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no Ctrl-C for a single process there")
+def test_ctrl_c_keeps_what_was_learned(chat_model: Path, tmp_path: Path) -> None:
+    data, out = write_data(tmp_path / "data.jsonl"), tmp_path / "head"
+    arguments = _arguments(chat_model, data, out)
+    arguments[arguments.index("600")] = "900M"
+    code = "import sys; from engine.cli import main; sys.exit(main(sys.argv[1:]))"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *arguments, "--json"],
+        cwd=Path(__file__).parents[3],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    ) as child:  # fmt: skip
+        assert child.stdout is not None
+        assert child.stderr is not None
+        for line in child.stderr:
+            if "tokens/s" in line:
+                break
+        child.send_signal(signal.SIGINT)
+        told, _ = child.communicate()
+    assert child.returncode == 130
+    answer = json.loads(told)
+    assert answer["steps"] >= 1
+    assert not answer["finished"]
+    assert [file.name for file in out.iterdir()] == ["training.safetensors"]

@@ -1,0 +1,236 @@
+"""Trainings to the end: the result, resuming, a kill in the middle, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from training_runs import run, settings, weights_of, write_data
+
+from engine.errors import UserFixable
+from engine.hub.local import LocalModel
+from engine.model.config import ModelConfig
+from engine.model.heads.description import HeadDescription
+from engine.model.tensors import borrowed_tensors, expected_tensors
+from engine.train import checkpoint
+from engine.train.checkpoint import FILE
+from engine.train.shapes import DraftKind, head_config
+from engine.train.trainer import Schedule
+from engine.train.training import Paused, Shape, train
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_data(tmp_path / "data.jsonl")
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("kind", [DraftKind.DGF, DraftKind.EAGLE, DraftKind.EAGLE3])
+def test_a_head_learns_and_is_written(
+    chat_model: Path, data: Path, tmp_path: Path, kind: DraftKind
+) -> None:
+    wanted = settings(
+        chat_model, data, tmp_path / "out", shape=Shape(kind, 2),
+        schedule=Schedule(tokens=6000, rate=2e-3, warm_up=3),
+    )  # fmt: skip
+    result, reports = run(wanted)
+    assert result.progress.loss < reports[0].progress.loss
+    assert result.progress.tokens >= 6000
+    config = head_config(ModelConfig.open(chat_model), kind, 2)
+    expected = expected_tensors(config)
+    for name in borrowed_tensors(config):
+        expected.pop(name, None)
+    weights = weights_of(result.out)
+    assert {name: tensor.shape for name, tensor in weights.items()} == expected
+    assert result.parameters == sum(tensor.size for tensor in weights.values())
+    described = json.loads((result.out / "config.json").read_text())
+    assert described["architectures"] == ["DuotailDraftHead"]
+    assert described["num_hidden_layers"] == 2
+    assert config.fusion is not None
+    assert described["duotail_head"]["fusion"] == config.fusion.kind
+    model = LocalModel.inspect(result.out)
+    assert isinstance(model.config, HeadDescription)
+    assert model.config.for_target(ModelConfig.open(chat_model), "head", "Babbler") == config
+    assert sorted(file.name for file in result.out.iterdir()) == [
+        "config.json", "duotail.json", "model.safetensors",
+    ]  # fmt: skip
+
+
+def test_a_distilled_model_is_a_model(chat_model: Path, data: Path, tmp_path: Path) -> None:
+    shape = Shape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
+    result, reports = run(settings(chat_model, data, tmp_path / "out", shape=shape))
+    assert result.progress.loss < reports[0].progress.loss
+    model = LocalModel.inspect(result.out)
+    assert isinstance(model.config, ModelConfig)
+    assert model.config.num_layers == 1
+    assert model.tokenizer().vocabulary == LocalModel.inspect(chat_model).tokenizer().vocabulary
+    begun = Shape(DraftKind.MODEL, 1, 32, 2, 48, begin=result.out)
+    again, _ = run(settings(chat_model, data, tmp_path / "again", shape=begun))
+    assert again.progress.loss < result.progress.loss
+
+
+def test_stopped_and_resumed_is_as_if_never_stopped(
+    chat_model: Path, data: Path, tmp_path: Path
+) -> None:
+    whole, _ = run(settings(chat_model, data, tmp_path / "whole"))
+    steps = 0
+
+    def after_five() -> bool:
+        nonlocal steps
+        steps += 1
+        return steps % 5 == 0
+
+    reached: list[int] = []
+    result = None
+    while result is None:
+        wanted = settings(chat_model, data, tmp_path / "parts", resume=bool(reached))
+        try:
+            result = train(wanted, lambda _: None, after_five)
+        except Paused as paused:
+            reached.append(paused.progress.steps)
+    assert reached == [5 * (sitting + 1) for sitting in range(len(reached))]
+    assert len(reached) > 1
+    assert result.progress.steps == whole.progress.steps
+    assert result.progress.loss == whole.progress.loss
+    _assert_same(result.out, whole.out)
+    assert not (result.out / FILE).exists()
+
+
+def _assert_same(one: Path, other: Path) -> None:
+    ours, theirs = weights_of(one), weights_of(other)
+    assert ours.keys() == theirs.keys()
+    for name, tensor in ours.items():
+        np.testing.assert_array_equal(tensor, theirs[name])
+
+
+_CHILD = """
+import sys
+from pathlib import Path
+sys.path[:0] = {paths!r}
+from training_runs import settings
+from engine.train.training import train
+wanted = settings(Path({model!r}), Path({data!r}), Path({out!r}), every_steps=4)
+def stopped():
+    global steps
+    steps += 1
+    print(steps, flush=True)
+    return False
+steps = 0
+train(wanted, lambda _: None, stopped)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="nothing kills like that here")
+def test_a_killed_training_goes_on_from_its_checkpoint(
+    chat_model: Path, data: Path, tmp_path: Path
+) -> None:
+    whole, _ = run(settings(chat_model, data, tmp_path / "whole"))
+    out = tmp_path / "killed"
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[3])]
+    code = _CHILD.format(paths=paths, model=str(chat_model), data=str(data), out=str(out))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
+    ) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if line.strip() == "7":
+                break
+        child.kill()
+    assert child.returncode == -signal.SIGKILL
+    assert not (out / "config.json").exists()
+    kept = checkpoint.Checkpoint.read(out).progress.steps
+    assert kept in (4, 8)
+    result, _ = run(settings(chat_model, data, out, resume=True))
+    assert result.progress.steps == whole.progress.steps > kept
+    _assert_same(result.out, whole.out)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(
+    chat_model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, synced = tmp_path / "out", 0
+
+    def full(_file: int) -> None:
+        nonlocal synced
+        synced += 1
+        if synced > 1:
+            raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.os, "fsync", full)
+        with pytest.raises(UserFixable, match="disk is full") as told:
+            run(settings(chat_model, data, out, every_steps=3))
+    assert "--resume" in told.value.remedy
+    assert [file.name for file in out.iterdir()] == [FILE]
+    assert checkpoint.Checkpoint.read(out).progress.steps == 3
+    result, _ = run(settings(chat_model, data, out, resume=True))
+    whole, _ = run(settings(chat_model, data, tmp_path / "whole"))
+    _assert_same(result.out, whole.out)
+
+
+def test_nothing_that_is_there_is_lost(chat_model: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(UserFixable, match="no unfinished training"):
+        run(settings(chat_model, data, out, resume=True))
+    with pytest.raises(Paused):
+        train(settings(chat_model, data, out), lambda _: None, lambda: True)
+    with pytest.raises(UserFixable, match="unfinished"):
+        run(settings(chat_model, data, out))
+    with pytest.raises(UserFixable, match="other data or settings"):
+        run(settings(chat_model, data, out, resume=True, seed=1))
+    (out / FILE).write_bytes(b"cut off")
+    with pytest.raises(UserFixable, match="cannot be read"):
+        run(settings(chat_model, data, out, resume=True))
+    (out / FILE).unlink()
+    result, _ = run(settings(chat_model, data, out))
+    with pytest.raises(UserFixable, match="holds a model already"):
+        run(settings(chat_model, data, result.out))
+
+
+def test_wishes_that_cannot_be_met_are_told(chat_model: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(UserFixable, match="context of 640"):
+        run(settings(chat_model, data, out, longest=641))
+    with pytest.raises(UserFixable, match="no device"):
+        run(settings(chat_model, data, out, device="cuda:7"))
+    odd = Shape(DraftKind.MODEL, hidden=30, heads=4)
+    with pytest.raises(UserFixable, match="attention heads"):
+        run(settings(chat_model, data, out, shape=odd))
+    begun = Shape(DraftKind.DGF, begin=chat_model)
+    with pytest.raises(UserFixable, match="another shape"):
+        run(settings(chat_model, data, out, shape=begun))
+    assert not out.exists()
+
+
+def test_an_error_of_the_target_ends_the_training(
+    chat_model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the thread meets is raised where the training was asked for."""
+    from engine.train.streaming import Features
+
+    asked = 0
+    whole = Features.of
+
+    def breaking(self: Features, batch: object) -> object:
+        nonlocal asked
+        asked += 1
+        if asked > 6:
+            raise RuntimeError("the target is gone")
+        return whole(self, batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Features, "of", breaking)
+    with pytest.raises(RuntimeError, match="the target is gone"):
+        run(settings(chat_model, data, tmp_path / "out"))
