@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import median
 
+from engine.backend.native.sizes import WIDTH
 from engine.bench.forward import CONTEXT, prompt
 from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
 from engine.commands import Mode
@@ -12,9 +13,15 @@ from engine.decode.controller import Controller
 from engine.decode.decoding import Decoding, Round
 from engine.decode.loops import autoregressive, serial
 from engine.decode.sampler import Sampler
+from engine.draft.drafter import Drafter
+from engine.draft.feature_head import HeadDrafter
 from engine.draft.standalone import StandaloneDrafter
+from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
+from engine.model.other_family import OtherConfig
 from engine.model.pool import StatePool
+from engine.plan.expectation import Expectation
+from engine.plan.workspace import HEAD_WIDTH
 from engine.request import SamplingParams
 
 DEPTHS = tuple(range(1, 9))
@@ -31,7 +38,9 @@ class Wishes:
         tokens: per answer.
         runs: answers each way.
         acceptance: probability of a drafted token, once all before it were accepted.
-        depths: of chains of fixed length.
+        depths: of chains, or trees, of fixed length.
+        trees: whether the draft may propose more than the script's chain, and so has to compute
+            and the target to verify it; the script says what is accepted.
         prompt: tokens before the answer.
         rows: of single forwards, 1 among them.
     """
@@ -43,11 +52,18 @@ class Wishes:
     depths: tuple[int, ...] = DEPTHS
     prompt: int = CONTEXT
     rows: tuple[int, ...] = ROWS
+    trees: bool = False
 
     @property
     def context(self) -> int:
         """Tokens that a sequence state has to have room for."""
         return self.prompt + self.tokens + SLACK
+
+    def width(self, draft: ModelConfig | OtherConfig) -> int:
+        """Nodes of a level that a draft has."""
+        if not self.trees:
+            return 1
+        return HEAD_WIDTH if isinstance(draft, ModelConfig) and draft.fusion else WIDTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +109,16 @@ class AnswersInTurns:
         target: writes.
         draft: drafts what a script says; None: all answers are plain.
         wishes: how many, how long.
+        expected: what the controller is told.
     """
 
-    def __init__(self, target: Decoder, draft: Decoder | None, wishes: Wishes) -> None:
+    def __init__(
+        self,
+        target: Decoder,
+        draft: Decoder | None,
+        wishes: Wishes,
+        expected: Expectation | None = None,
+    ) -> None:
         self._wishes = wishes
         self._target, self._draft = target, draft
         self.state = target.new_state(wishes.context)
@@ -106,7 +129,8 @@ class AnswersInTurns:
         self._plain = Answers()
         self._auto = Answers()
         self._fixed = {depth: Answers() for depth in wishes.depths}
-        self._controller = Controller(forced=wishes.mode not in (Mode.AUTO, Mode.PLAIN))
+        forced = wishes.mode not in (Mode.AUTO, Mode.PLAIN)
+        self._controller = Controller(expected, forced=forced)
 
     @property
     def plain_tokens_per_s(self) -> float:
@@ -127,12 +151,18 @@ class AnswersInTurns:
 
     @property
     def drafting_seconds(self) -> float | None:
-        """Median per drafted token."""
-        rounds = [done for answers in self._fixed.values() for done in answers.rounds]
+        """Median per level of a draft; of a chain every token is one."""
         spent = [
-            done.draft.seconds / done.drafted for done in rounds if done.draft and done.drafted
+            done.draft.seconds / min(depth, done.drafted)
+            for depth, answers in self._fixed.items()
+            for done in answers.rounds
+            if done.draft and done.drafted
         ]
         return median(spent) if spent else None
+
+    def let_go(self) -> None:
+        """Give the sequences' memory back; nothing can be written any more."""
+        del self.state, self.draft_states
 
     def run(self, number: int) -> None:
         """One answer each way; plain comes first, as its text is the script.
@@ -147,13 +177,14 @@ class AnswersInTurns:
             return
         vocab, acceptance = self._target.config.vocab_size, self._wishes.acceptance
         lines = script([*self._prompt, *self._text], vocab, acceptance, seed=number)
-        inner = StandaloneDrafter("draft", self._draft, self.draft_states)
-        drafter = ScriptedDrafter(inner, lines)
+        inner = _drafter(self._draft, self.draft_states)
+        drafter = ScriptedDrafter(inner, lines, trees=self._wishes.trees)
         if first:
             self._write(drafter, self._controller, Answers())  # which learns what is cheap
         self._check(self._write(drafter, self._controller, self._auto))
         for depth, answers in self._fixed.items():
-            self._check(self._write(drafter, FixedDepth(depth), answers))
+            fixed = FixedDepth(depth, self._wishes.width(self._draft.config))
+            self._check(self._write(drafter, fixed, answers))
         self._check(self._write(None, None, self._plain))
 
     def _write(
@@ -180,3 +211,10 @@ class AnswersInTurns:
 
     def _check(self, text: tuple[int, ...]) -> None:
         self.exact = self.exact and text == self._text[: len(text)]
+
+
+def _drafter(draft: Decoder, states: StatePool) -> Drafter:
+    config = draft.config
+    if isinstance(config, ModelConfig) and config.fusion is not None:
+        return HeadDrafter("draft", draft, states)
+    return StandaloneDrafter("draft", draft, states)

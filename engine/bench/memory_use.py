@@ -21,6 +21,8 @@ class MemoryUse:
         touched: what of that the system has handed out by now; caches grow into the rest.
         measured: by how much our process has grown since before the models came, as the system
             counts; None where nobody tells.
+        peak: the most that the ledger ever held at once.
+        budget: what it may hold; None is no limit.
         driver: all that our process holds there, as NVIDIA's driver counts, to be held against the
             whole of `ledger`; None where it does not tell.
     """
@@ -29,7 +31,14 @@ class MemoryUse:
     ledger: DeviceMemory
     touched: int
     measured: int | None
+    peak: int
+    budget: int | None
     driver: int | None = None
+
+    @property
+    def kept_to_budget(self) -> bool:
+        """Whether nobody knows of a moment at which more was held."""
+        return self.budget is None or max(self.peak, self.driver or 0) <= self.budget
 
     @property
     def off(self) -> float:
@@ -60,6 +69,8 @@ def memory_uses(
             ledger=as_planned(device, ledger.lines()),
             touched=touched(ledger),
             measured=None if found is None else found.measured,
+            peak=ledger.peak,
+            budget=ledger.budget,
             driver=driver.get(device),
         )
     return uses
@@ -67,7 +78,7 @@ def memory_uses(
 
 def as_planned(device: str, lines: Sequence[Held], budget: int = 0) -> DeviceMemory:
     """A ledger's lines, sorted as plans sort them."""
-    sums = dict.fromkeys(("target", "draft", "kv", "workspace", "runtime"), 0)
+    sums = dict.fromkeys(("target", "draft", *_PLANNED.values()), 0)
     for line in lines:
         sums[line.owner if line.purpose is Purpose.WEIGHTS else _PLANNED[line.purpose]] += (
             line.nbytes
@@ -77,7 +88,7 @@ def as_planned(device: str, lines: Sequence[Held], budget: int = 0) -> DeviceMem
 
 _PLANNED = {
     Purpose.KV: "kv",
-    Purpose.FEATURES: "kv",
+    Purpose.FEATURES: "features",
     Purpose.WORKSPACE: "workspace",
     Purpose.RUNTIME: "runtime",
 }

@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.backend.device import Device
+from engine.backend.ledger import Account
+from engine.backend.segment import Backend
+from engine.backend.shared import Lent, Loan
 from engine.bench.answers import Wishes
+from engine.bench.drafts import RandomPair
 from engine.bench.random_model import RandomModel
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
 from engine.loading.machinery import Machinery
@@ -14,7 +18,7 @@ from engine.loading.placing import whole
 from engine.loading.planning import check_loop
 from engine.model.decoder import Decoder
 from engine.plan.facts import DraftFacts, Wish
-from engine.plan.machine import Machine
+from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan, Share
 from engine.plan.planner import plan
 from engine.plan.speeds import Speeds
@@ -46,7 +50,7 @@ class Placed:
     draft: Decoder | None
 
 
-def plan_models(known: Known, target: RandomModel, placing: Placing, wishes: Wishes) -> Plan:
+def plan_models(known: Known, pair: RandomPair, placing: Placing, wishes: Wishes) -> Plan:
     """What the planner makes of it, for the middle of the answers that are wished for.
 
     Raises:
@@ -54,7 +58,8 @@ def plan_models(known: Known, target: RandomModel, placing: Placing, wishes: Wis
     """
     mode, layers = placing.mode, placing.layers_on_gpu
     check_loop(mode)
-    draft = DraftFacts(target.small_draft().facts, wishes.acceptance)
+    target = pair.target
+    draft = DraftFacts(pair.draft.facts, wishes.acceptance, wishes.width(pair.draft.config))
     wish = Wish(
         mode,
         wishes.context,
@@ -68,7 +73,7 @@ def plan_models(known: Known, target: RandomModel, placing: Placing, wishes: Wis
     return plan(*known, target.facts, [] if mode is Mode.PLAIN else [draft], wish)
 
 
-def build(plan: Plan, machine: Machine, target: RandomModel, threads: int | None = None) -> Placed:
+def build(plan: Plan, machine: Machine, pair: RandomPair, threads: int | None = None) -> Placed:
     """Open the plan's devices and fill them.
 
     Raises:
@@ -76,18 +81,34 @@ def build(plan: Plan, machine: Machine, target: RandomModel, threads: int | None
         OutOfMemory: a device's budget does not do.
     """
     devices = Machinery().open(machine, replace(plan, threads=threads) if threads else plan)
-    draft = None
-    if plan.draft is not None and plan.draft_device is not None:
-        model = target.small_draft()
-        shares = whole(model.config.num_layers, plan.draft_device)
-        draft = _decoder(model, shares, devices, "draft")
-    return Placed(plan, devices, _decoder(target, plan.target, devices, "target"), draft)
+    theirs = _backends(plan.target, devices, "target")
+    target = _decoder(pair.target, plan.target, theirs)
+    if plan.draft is None or plan.draft_device is None:
+        return Placed(plan, devices, target, None)
+    if (fusion := pair.draft.config.fusion) is not None:
+        target.feed(fusion, Account(devices[CPU].ledger, "target"))
+    shares = whole(pair.draft.config.num_layers, plan.draft_device)
+    own = _backends(shares, devices, "draft", pair.draft.lent, theirs)
+    return Placed(plan, devices, target, _decoder(pair.draft, shares, own))
+
+
+def _backends(
+    shares: Sequence[Share],
+    devices: Mapping[str, Device],
+    owner: str,
+    lent: Mapping[str, Lent] | None = None,
+    lenders: Mapping[str, Backend] | None = None,
+) -> dict[str, Backend]:
+    """By device; a head's backends have what its target's hold there."""
+
+    def loan(device: str) -> Loan | None:
+        return Loan(lent, (lenders or {}).get(device)) if lent else None
+
+    names = dict.fromkeys(share.device for share in shares)
+    return {name: devices[name].backend(WeightFormat.STORED, owner, loan(name)) for name in names}
 
 
 def _decoder(
-    model: RandomModel, shares: Sequence[Share], devices: Mapping[str, Device], owner: str
+    model: RandomModel, shares: Sequence[Share], backends: Mapping[str, Backend]
 ) -> Decoder:
-    backends = {
-        share.device: devices[share.device].backend(WeightFormat.STORED, owner) for share in shares
-    }
     return Decoder.placed(model.config, model.weights(), shares, backends)

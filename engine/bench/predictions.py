@@ -13,9 +13,9 @@ from multiprocessing import get_context
 from statistics import median
 
 from engine.bench.answers import Wishes
+from engine.bench.drafts import RandomPair
 from engine.bench.memory_use import MemoryUse
 from engine.bench.placement import Known, Placing, plan_models
-from engine.bench.random_model import RandomModel
 from engine.bench.shape_speed import ShapeSpeed, measure_shape
 from engine.plan.machine import Machine
 from engine.plan.plan import Plan
@@ -68,7 +68,7 @@ def planned(cases: Sequence[Case], known: Known, wishes: Wishes) -> list[Plan]:
     Raises:
         UserFixable: a case cannot be planned.
     """
-    return [plan_models(known, _model(case), case.placing, wishes) for case in cases]
+    return [plan_models(known, _pair(case), case.placing, wishes) for case in cases]
 
 
 def compare(
@@ -91,7 +91,7 @@ def compare(
         for turn in range(rounds):
             for index, (case, plan, found) in enumerate(zip(cases, plans, runs, strict=True)):
                 progress(turn * len(cases) + index, rounds * len(cases))
-                ask = (_model(case), _wishes(wishes, plan), plan, machine)
+                ask = (_pair(case), _wishes(wishes, plan), plan, machine)
                 found.append(children.submit(measure_shape, *ask).result())
     progress(rounds * len(cases), rounds * len(cases))
     for case, plan, found in zip(cases, plans, runs, strict=True):
@@ -104,8 +104,8 @@ def median_error(outcomes: Sequence[Outcome]) -> float | None:
     return median(errors) if errors else None
 
 
-def _model(case: Case) -> RandomModel:
-    return RandomModel.published(case.shape, case.wanted)
+def _pair(case: Case) -> RandomPair:
+    return RandomPair.published(case.shape, case.wanted)
 
 
 def _wishes(wishes: Wishes, plan: Plan) -> Wishes:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.shared import Lent
 from engine.bench.recipes import tensor_kinds
-from engine.bench.shapes import draft_shape, shape
+from engine.bench.shapes import shape
 from engine.model.config import ModelConfig
+from engine.model.tensors import borrowed_tensors
 from engine.model.weights.random_weights import RandomWeights
 from engine.plan.facts import ModelFacts
 from engine.plan.footprint import stored_footprint
@@ -18,12 +20,16 @@ DRAFT_FORMAT = "q8_0"
 
 @dataclass(frozen=True, slots=True)
 class RandomModel:
-    """A shape in one of `engine.bench.recipes.FORMATS`."""
+    """A shape in one of `engine.bench.recipes.FORMATS`.
+
+    `lender`: of a feature head, the target; what the head borrows has the types that it has there.
+    """
 
     name: str
     config: ModelConfig
     wanted: str
     seed: int = 0
+    lender: RandomModel | None = None
 
     @classmethod
     def published(cls, name: str, wanted: str) -> RandomModel:
@@ -34,14 +40,19 @@ class RandomModel:
         """
         return cls(name, shape(name), wanted)
 
-    def small_draft(self) -> RandomModel:
-        """A draft of a few million weights beside its matrix of all tokens."""
-        return RandomModel("draft", draft_shape(self.config), DRAFT_FORMAT, seed=1)
-
     @property
     def kinds(self) -> dict[str, str]:
         """The type of every matrix."""
-        return tensor_kinds(self.config, self.wanted)
+        kinds = tensor_kinds(self.config, self.wanted)
+        return kinds | {name: lent.kind for name, lent in self.lent.items()}
+
+    @property
+    def lent(self) -> dict[str, Lent]:
+        """What it borrows, by its own names."""
+        if self.lender is None:
+            return {}
+        kinds, names = self.lender.kinds, borrowed_tensors(self.config)
+        return {name: Lent(name, kinds[name]) for name in names if name in kinds}
 
     @property
     def facts(self) -> ModelFacts:

@@ -120,7 +120,7 @@ def _kind(config: ModelConfig, wanted: str, name: str, cols: int) -> str:
         return fitting(UNIFORM[wanted], cols)
     if name == HEAD or (name == EMBEDDING and config.tie_word_embeddings):
         return fitting(recipe.head, cols) if divides(cols, recipe.base) else "Q8_0"
-    if name == EMBEDDING:
+    if name == EMBEDDING or name.startswith("fusion."):
         return fitting(recipe.base, cols)
     _, _, index, *_, part, _ = name.split(".")
     if recipe.experts is not None and ".experts." in name:

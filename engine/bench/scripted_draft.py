@@ -21,6 +21,8 @@ from engine.decode.tree import TokenTree
 from engine.draft.drafter import Budget, DraftContext, Drafter
 from engine.request import SamplingParams
 
+NODES = 15
+"""Of trees of fixed depth, as in arXiv 2412.18934."""
 STRETCH = 50
 """Tokens of which a known share is right."""
 
@@ -44,10 +46,14 @@ def script(tokens: Sequence[int], vocab: int, acceptance: float, seed: int) -> S
 
 
 class ScriptedDrafter:
-    """A drafter that runs as it would, and proposes chains from a script."""
+    """A drafter that runs as it would, and proposes chains from a script.
 
-    def __init__(self, inner: Drafter, lines: Script) -> None:
-        self._inner = inner
+    With `trees` it proposes whole trees, in which the script's path is the likeliest; the other
+    nodes are what the draft itself says, and cost what they cost.
+    """
+
+    def __init__(self, inner: Drafter, lines: Script, *, trees: bool = False) -> None:
+        self._inner, self._trees = inner, trees
         self._sampler = _Prompter(lines)
 
     @property
@@ -64,9 +70,10 @@ class ScriptedDrafter:
         self._inner.begin(context)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
-        """The script's next tokens, as a chain."""
-        chain = replace(budget, nodes=min(budget.nodes, budget.depth), width=1)
-        return self._inner.propose(replace(context, sampler=self._sampler), chain)
+        """The script's next tokens, as a chain or at the top of a tree."""
+        if not self._trees:
+            budget = replace(budget, nodes=min(budget.nodes, budget.depth), width=1)
+        return self._inner.propose(replace(context, sampler=self._sampler), budget)
 
     def observe(self, committed: Sequence[int]) -> None:
         """As the draft itself."""
@@ -91,16 +98,23 @@ class _Prompter(Sampler):
 
 
 class FixedDepth(Controller):
-    """Drafts chains of one length, come what may."""
+    """Drafts chains of one length, or trees of one depth, come what may.
 
-    def __init__(self, depth: int) -> None:
+    Args:
+        depth: levels.
+        width: nodes of a level.
+    """
+
+    def __init__(self, depth: int, width: int = 1) -> None:
         super().__init__(forced=True)
-        self._depth = depth
+        self._depth, self._width = depth, width
 
     def next_budget(self, most_depth: int) -> Budget | None:
         """The same each round, as far as the answer's end allows."""
         depth = min(self._depth, most_depth)
-        return Budget(depth, depth, 1) if depth else None
+        if not depth:
+            return None
+        return Budget(depth if self._width == 1 else NODES, depth, self._width)
 
     def prune(self, tree: TokenTree) -> TokenTree:
         """All of it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from engine.bench.answers import AnswersInTurns, Speed, Wishes
 from engine.bench.attainable import Attainable, attainable
+from engine.bench.drafts import SMALL, RandomPair, random_draft
 from engine.bench.forward import DecoderSide, Side, forwards_in_turns, time_forwards
 from engine.bench.memory_use import MemoryUse, memory_uses
 from engine.bench.peer.process import find_interpreter
@@ -21,8 +22,8 @@ from engine.plan.machine import Machine
 from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds
 
-FORWARDS = 10
-"""Single forwards of each size."""
+_FORWARDS = 2
+"""Single forwards of each size, for every answer each way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class ShapeSpeed:
 
 
 def measure_shape(
-    target: RandomModel,
+    pair: RandomPair,
     wishes: Wishes,
     plan: Plan,
     machine: Machine,
@@ -83,22 +84,48 @@ def measure_shape(
     """
     if peer:
         find_interpreter()  # before minutes go into a model
-    _take_first_steps(machine)
-    watch = MemoryWatch(torch_counters(machine))
-    placed = build(plan, machine, target, threads)
-    bench = _Bench(target, wishes, placed, machine, watch, threads)
+    placed, watch = watched(plan, machine, pair, threads)
+    bench = _Bench(pair, wishes, placed, machine, watch, threads)
     for run in range(wishes.runs):
         bench.answers.run(run)
     return bench.result_beside_peer() if peer else bench.result()
 
 
+def single_forwards(wishes: Wishes) -> int:
+    """How often each size is timed."""
+    return _FORWARDS * wishes.runs
+
+
+def watched(
+    plan: Plan, machine: Machine, pair: RandomPair, threads: int | None
+) -> tuple[Placed, MemoryWatch]:
+    """The models, built, and what their memory can be compared with.
+
+    Raises:
+        Absent: a device is not here.
+        OutOfMemory: a device's budget does not do.
+    """
+    _take_first_steps(machine)
+    watch = MemoryWatch(torch_counters(machine))
+    return build(plan, machine, pair, threads), watch
+
+
+def memory_now(placed: Placed, machine: Machine, watch: MemoryWatch) -> dict[str, MemoryUse]:
+    """Of all devices; what nobody uses is given back before."""
+    give_memory_back()
+    ledgers = [device.ledger for device in placed.devices.values()]
+    compared, driver = watch.compare(ledgers), held_by_driver(machine)
+    return memory_uses(placed.plan, ledgers, compared, driver)
+
+
 def _take_first_steps(machine: Machine) -> None:
     """A very small model answers, so that no code is loaded later and counted as a model's."""
     model = RandomModel("first", draft_shape(shape("llama2-7b")), SHAPE_FORMAT)
+    pair = RandomPair(model, random_draft(model, SMALL))
     wishes = Wishes(tokens=4, runs=1, mode=Mode.CPU, depths=(1,), prompt=4)
-    plan = plan_models((machine, Speeds({})), model, Placing(Mode.CPU), wishes)
-    placed = build(plan, machine, model, threads=1)
-    AnswersInTurns(placed.target, placed.draft, wishes).run(0)
+    plan = plan_models((machine, Speeds({})), pair, Placing(Mode.CPU), wishes)
+    placed = build(plan, machine, pair, threads=1)
+    AnswersInTurns(placed.target, placed.draft, wishes, placed.plan.expected).run(0)
     del placed
     give_memory_back()
 
@@ -106,44 +133,45 @@ def _take_first_steps(machine: Machine) -> None:
 class _Bench:
     def __init__(
         self,
-        target: RandomModel,
+        pair: RandomPair,
         wishes: Wishes,
         placed: Placed,
         machine: Machine,
         watch: MemoryWatch,
         threads: int | None,
     ) -> None:
-        self._model, self._wishes, self._placed = target, wishes, placed
+        self._pair, self._wishes, self._placed = pair, wishes, placed
         self._machine = machine
         self._watch, self._threads = watch, threads
-        self.answers = AnswersInTurns(placed.target, placed.draft, wishes)
+        self.answers = AnswersInTurns(placed.target, placed.draft, wishes, placed.plan.expected)
 
     def result(self) -> ShapeSpeed:
         """Everything measured so far, and the cost of single forwards."""
         memory = self._memory()
-        times = time_forwards(self._placed.target, self._wishes.rows, runs=FORWARDS)
+        self.answers.let_go()
+        runs = single_forwards(self._wishes)
+        times = time_forwards(self._placed.target, self._wishes.rows, runs=runs)
         return self._result(memory, times.seconds)
 
     def result_beside_peer(self) -> ShapeSpeed:
         """The same, llama.cpp's forwards of target and draft timed as well."""
         memory = self._memory()
-        small = self._model.small_draft()
+        self.answers.let_go()
+        target, small = self._pair.target, self._pair.draft
+        runs = single_forwards(self._wishes)
         with llama_cpp(small.config, small.weights(as_stored=True), self._threads) as peer:
-            draft = forwards_in_turns([peer], (1,), FORWARDS)[0].seconds[1]
-        weights = self._model.weights(as_stored=True)
-        with llama_cpp(self._model.config, weights, self._threads) as peer:
+            draft = forwards_in_turns([peer], (1,), runs)[0].seconds[1]
+        weights = target.weights(as_stored=True)
+        with llama_cpp(target.config, weights, self._threads) as peer:
             sides: list[Side] = [DecoderSide(self._placed.target), peer]
-            ours, theirs = forwards_in_turns(sides, self._wishes.rows, FORWARDS)
+            ours, theirs = forwards_in_turns(sides, self._wishes.rows, runs)
         best = attainable(theirs.seconds, draft, self._wishes.acceptance)
         beside = PeerSpeed(theirs.seconds, draft, best, peer.settings)
         return self._result(memory, ours.seconds, beside)
 
     def _memory(self) -> dict[str, MemoryUse]:
         """Before single forwards take a state of their own."""
-        give_memory_back()
-        ledgers = [device.ledger for device in self._placed.devices.values()]
-        compared, driver = self._watch.compare(ledgers), held_by_driver(self._machine)
-        return memory_uses(self._placed.plan, ledgers, compared, driver)
+        return memory_now(self._placed, self._machine, self._watch)
 
     def _result(
         self,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.errors import UserFixable
 from engine.language import listed, tr
-from engine.model.config import ModelConfig
+from engine.model.config import Fusion, ModelConfig
 
 Described = dict[str, object]
 """The members of a config.json."""
@@ -204,3 +206,15 @@ def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> Mode
         max_position_embeddings=target.max_positions,
     )
     return ModelConfig.from_json(described)
+
+
+def head_shape(target: ModelConfig, fusion: Fusion, blocks: int) -> ModelConfig:
+    """A feature head: dense blocks of the target's size."""
+    heads = target.num_heads, target.num_kv_heads
+    described = _described(
+        *("llama", blocks, target.hidden_size, target.intermediate_size, heads, target.vocab_size),
+        head_dim=target.head_dim,
+        tie_word_embeddings=target.tie_word_embeddings and not fusion.own_head,
+        max_position_embeddings=target.max_positions,
+    )
+    return replace(ModelConfig.from_json(described), fusion=fusion)

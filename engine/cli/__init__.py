@@ -1,4 +1,4 @@
-"""The engine without a window: `duotail chat`, `bench`, `plan`, `hardware` and `models`.
+"""The engine without a window: `duotail chat`, `bench`, `plan`, `models` and others.
 
 Exit codes: 0 done, 2 bad usage or input, 3 something optional is absent, 130 interrupted by
 Ctrl-C. With `--json` stdout holds exactly one object.
@@ -13,12 +13,12 @@ import sys
 from collections.abc import Sequence
 
 from engine import language
-from engine.cli import bench, chat, hardware, models, plan
+from engine.cli import bench, chat, hardware, models, plan, train_draft
 from engine.cli.exit_code import ExitCode
 from engine.errors import Absent, UserFixable
 from engine.language import tr
 
-COMMANDS = ("chat", "bench", "plan", "hardware", "models")
+COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft")
 """Sub-commands of `duotail` that need no window."""
 
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
         ),
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for module in (chat, bench, plan, hardware, models):
+    for module in (chat, bench, plan, hardware, models, train_draft):
         module.add_parser(commands)
     arguments = parser.parse_args(argv)
     try:

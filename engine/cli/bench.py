@@ -11,6 +11,8 @@ from pathlib import Path
 from engine.bench.prompts import first_of_each_category, read_prompts
 from engine.bench.speculate import Summary, measure, summarise
 from engine.cli import (
+    bench_accelerator,
+    bench_dovetail,
     bench_formats,
     bench_forward,
     bench_predictions,
@@ -57,6 +59,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bench_forward.add_parsers(kinds)
     bench_round.add_parser(kinds)
     bench_shapes.add_parser(kinds)
+    bench_dovetail.add_parser(kinds)
+    bench_accelerator.add_parser(kinds)
     bench_predictions.add_parser(kinds)
     bench_quality.add_parser(kinds)
     bench_formats.add_parser(kinds)

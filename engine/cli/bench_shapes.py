@@ -8,15 +8,15 @@ import sys
 from dataclasses import asdict
 
 from engine.bench.answers import DEPTHS, Wishes
-from engine.bench.memory_use import MemoryUse
+from engine.bench.drafts import NAMES, SMALL, RandomPair
 from engine.bench.placement import Placing, plan_models
-from engine.bench.random_model import RandomModel
+from engine.bench.random_model import DRAFT_FORMAT
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_speed import ShapeSpeed, measure_shape
 from engine.cli.exit_code import ExitCode
 from engine.cli.known_machine import add_hardware_option, known_machine
 from engine.cli.options import add_gpu_options, one_or_more, probability
-from engine.cli.plan_report import memory_report, plan_report
+from engine.cli.plan_report import plan_report, use_report
 from engine.columns import left, right
 from engine.commands import Mode
 from engine.language import number, tr
@@ -37,6 +37,19 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         choices=FORMATS,
         help=tr("how the target's weights are held"),
     )
+    parser.add_argument("--draft", default=SMALL, metavar=NAMES, help=tr("what drafts"))
+    parser.add_argument(
+        "--draft-format",
+        default=DRAFT_FORMAT,
+        choices=FORMATS,
+        metavar="F",
+        help=tr("how the draft's weights are held"),
+    )
+    parser.add_argument(
+        "--trees",
+        action="store_true",
+        help=tr("draft trees, the script's chain in them"),
+    )
     add_gpu_options(parser)
     add_hardware_option(parser)
     parser.add_argument("--threads", type=one_or_more, metavar="N")
@@ -55,7 +68,9 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
-    target = RandomModel.published(arguments.shape, arguments.format)
+    pair = RandomPair.published(
+        arguments.shape, arguments.format, arguments.draft, arguments.draft_format
+    )
     mode = Mode(arguments.mode)
     wishes = Wishes(
         tokens=max(arguments.tokens, 2),  # the speed counts from the first token to the last
@@ -63,12 +78,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         acceptance=arguments.acceptance,
         mode=mode,
         depths=(arguments.depth,) if arguments.depth else DEPTHS,
+        trees=arguments.trees,
     )
     placing = Placing(mode, arguments.vram, arguments.layers_on_gpu)
     known = known_machine(arguments.hardware, arguments.simulate_gpu)
-    plan = plan_models(known, target, placing, wishes)
+    plan = plan_models(known, pair, placing, wishes)
     measured = measure_shape(
-        target,
+        pair,
         wishes,
         plan,
         known[0],
@@ -94,7 +110,7 @@ def report(measured: ShapeSpeed, wishes: Wishes) -> dict[str, object]:
         "t_verify_ms": {rows: 1e3 * seconds for rows, seconds in measured.verify.items()},
         "t_draft_ms": None if draft is None else 1e3 * draft,
         "c": None if draft is None else draft / measured.verify[1],
-        "memory": {device: _memory(use) for device, use in measured.memory.items()},
+        "memory": {device: use_report(use) for device, use in measured.memory.items()},
         "predicted_tokens_per_s": plan.tokens_per_s,
         "predicted_plain_tokens_per_s": plan.plain_tokens_per_s,
         "plan": plan_report(plan),
@@ -108,16 +124,6 @@ def report(measured: ShapeSpeed, wishes: Wishes) -> dict[str, object]:
         "runs": wishes.runs,
         "signature": measured.signature,
         **_beside_peer(measured),
-    }
-
-
-def _memory(use: MemoryUse) -> dict[str, object]:
-    return {
-        "predicted": memory_report(use.predicted),
-        "ledger": memory_report(use.ledger),
-        "touched": use.touched,
-        "measured": use.measured,
-        "driver": use.driver,
     }
 
 

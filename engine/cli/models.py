@@ -14,6 +14,7 @@ from engine.columns import left
 from engine.hub.gguf_files import SeveralModels
 from engine.hub.local import LocalModel, bundled_names, resolve_model
 from engine.language import tr
+from engine.model.heads.description import HeadDescription
 from engine.units import file_size
 
 
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         return ExitCode.DONE
     for name, model in models:
         about = left(model.name, 28) + left(model.kind, 8) + left(file_size(model.weight_bytes), 10)
-        sys.stdout.write(f"{left(name, 20)} {about} {model.path}\n")
+        sys.stdout.write(f"{left(name, 20)} {about} {model.path}{_draft_for(model)}\n")
     kept = tr("{kept:.1f} GB of quantised weights in {folder}")
     if freed:
         kept = tr("{kept:.1f} GB of quantised weights in {folder}, {freed:.1f} GB deleted")
@@ -64,11 +65,24 @@ def _models_at(path: Path) -> Iterator[LocalModel]:
             yield LocalModel.inspect(file)
 
 
+def _draft_for(model: LocalModel) -> str:
+    """What a head has to be chosen for."""
+    head = model.config
+    if not isinstance(head, HeadDescription):
+        return ""
+    if not head.target:
+        return " (" + tr("draft head") + ")"
+    return " (" + tr("draft head for {target}").format(target=head.target) + ")"
+
+
 def _row(name: str, model: LocalModel) -> dict[str, object]:
+    head = model.config if isinstance(model.config, HeadDescription) else None
     return {
         "name": name,
         "title": model.name,
         "path": str(model.path),
         "kind": model.kind,
         "bytes": model.weight_bytes,
+        "head": head.kind if head else None,
+        "target": head.target or None if head else None,
     }

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from engine.bench.drafts import NAMES, random_draft
 from engine.bench.random_model import RandomModel
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.cli.exit_code import ExitCode
@@ -19,7 +20,7 @@ from engine.columns import left, right
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.language import number, tr
 from engine.loading.checking import check
-from engine.loading.planning import TO_COME, USUAL_ACCEPTANCE, asked
+from engine.loading.planning import TO_COME, asked
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import DeviceMemory, Plan
 from engine.plan.planner import CurvePoint, Planning
@@ -42,12 +43,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--draft",
         default="auto",
         metavar="auto|NAME|PATH|lookup|none",
-        help=tr("what drafts; with --shape also a published shape"),
+        help=tr("what drafts; with --shape one of {names}, where S is a published shape").format(
+            names=NAMES
+        ),
     )
     parser.add_argument(
         "--acceptance",
         type=probability,
-        default=USUAL_ACCEPTANCE,
         metavar="A",
         help=tr("of each drafted token, with --shape"),
     )
@@ -57,6 +59,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         choices=sorted({*map(str, WeightFormat), *FORMATS}),
         metavar="F",
         help=tr("how the target's weights are held"),
+    )
+    parser.add_argument(
+        "--draft-format",
+        default=SHAPE_FORMAT,
+        choices=FORMATS,
+        metavar="F",
+        help=tr("how the draft's weights are held, with --shape"),
     )
     parser.add_argument(
         "--context", type=one_or_more, metavar="N", help=tr("planned context in tokens")
@@ -123,7 +132,7 @@ def _planning(arguments: argparse.Namespace, machine: Machine, speeds: Speeds) -
     mode, draft = Mode(arguments.mode), arguments.draft
     lookup = draft in (DraftChoice.AUTO, DraftChoice.LOOKUP) and mode is not Mode.PLAIN
     named = draft not in {str(choice) for choice in DraftChoice} and mode is not Mode.PLAIN
-    drafts = [RandomModel.published(draft, SHAPE_FORMAT).facts] if named else []
+    drafts = [random_draft(target, draft, arguments.draft_format).facts] if named else []
     command = Load(
         Path(arguments.shape),
         mode=mode,
@@ -160,8 +169,9 @@ def _table(plan: Plan, machine: Machine, speeds: Speeds, points: list[CurvePoint
     names = {found.device: found.name for found in machine.accelerators} | {CPU: tr("Memory")}
     yield _speed(plan, speeds)
     yield ""
-    heads = (tr("weights"), tr("draft"), tr("keys, values"), tr("work"), tr("runtime"), tr("all"))
-    yield left("", _NAME) + "".join(right(head, _CELL + 2) for head in (*heads, tr("of")))
+    heads = tr("weights"), tr("draft"), tr("keys, values"), tr("features"), tr("work")
+    more = tr("runtime"), tr("all"), tr("of")
+    yield left("", _NAME) + "".join(right(head, _CELL + 2) for head in (*heads, *more))
     for each in plan.memory:
         yield _memory(names.get(each.device, each.device), each)
     if points:
@@ -190,8 +200,9 @@ def _speed(plan: Plan, speeds: Speeds) -> str:
 
 
 def _memory(name: str, each: DeviceMemory) -> str:
-    purposes = each.target, each.draft, each.kv, each.workspace, each.runtime, each.total
-    cells = [memory(nbytes) if nbytes else "" for nbytes in (*purposes, each.budget)]
+    models, work = (each.target, each.draft, each.kv, each.features), each.workspace
+    every = (*models, work, each.runtime, each.total, each.budget)
+    cells = [memory(nbytes) if nbytes else "" for nbytes in every]
     return left(name, _NAME) + "".join(right(cell, _CELL + 2) for cell in cells)
 
 

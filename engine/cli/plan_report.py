@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.bench.memory_use import MemoryUse
 from engine.plan.plan import DeviceMemory, Plan
 
 
@@ -27,12 +28,27 @@ def plan_report(plan: Plan) -> dict[str, object]:
     }
 
 
+def use_report(use: MemoryUse) -> dict[str, object]:
+    """Bytes of one device as planned, as its ledger has them, and as others count."""
+    return {
+        "predicted": memory_report(use.predicted),
+        "ledger": memory_report(use.ledger),
+        "touched": use.touched,
+        "measured": use.measured,
+        "driver": use.driver,
+        "peak": use.peak,
+        "budget": use.budget,
+        "kept_to_budget": use.kept_to_budget,
+    }
+
+
 def memory_report(memory: DeviceMemory) -> dict[str, int]:
     """Bytes by purpose, and together."""
     return {
         "target": memory.target,
         "draft": memory.draft,
         "kv": memory.kv,
+        "features": memory.features,
         "workspace": memory.workspace,
         "runtime": memory.runtime,
         "total": memory.total,

@@ -8,7 +8,7 @@ from harness import Run, decode
 
 from engine.backend.native.library import Format
 from engine.backend.segment import DraftedTree
-from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
+from engine.bench.scripted_draft import NODES, FixedDepth, ScriptedDrafter, script
 from engine.draft.standalone import StandaloneDrafter
 from engine.model.decoder import Decoder, Forward
 from engine.model.pool import StatePool
@@ -46,7 +46,9 @@ class LevelByLevel(Counting):
         return False
 
 
-def drafted(pair: Pair, depth: int, acceptance: float, draft: Decoder | None = None) -> Run:
+def drafted(
+    pair: Pair, depth: int, acceptance: float, draft: Decoder | None = None, width: int = 1
+) -> Run:
     target, own = pair
     text = decode(target, PROMPT, SamplingParams(), max_tokens=TOKENS).tokens
     lines = script([*PROMPT, *text], target.config.vocab_size, acceptance, seed=2)
@@ -55,8 +57,8 @@ def drafted(pair: Pair, depth: int, acceptance: float, draft: Decoder | None = N
         target,
         PROMPT,
         SamplingParams(),
-        drafter=ScriptedDrafter(inner, lines),
-        controller=FixedDepth(depth),
+        drafter=ScriptedDrafter(inner, lines, trees=width > 1),
+        controller=FixedDepth(depth, width),
         max_tokens=TOKENS,
     )
     assert run.tokens == text
@@ -100,6 +102,18 @@ def test_both_ways_of_drafting_say_the_same(pair: Pair) -> None:
     ways = [drafted(pair, 4, 0.7, kind(pair[1])) for kind in (Counting, LevelByLevel)]
     rounds = [[(done.tokens, done.accepted) for done in way.rounds] for way in ways]
     assert rounds[0] == rounds[1]
+
+
+@pytest.mark.parametrize("kind", [Counting, LevelByLevel])
+def test_trees_have_the_script_s_path_in_them(pair: Pair, kind: type[Counting]) -> None:
+    """As much is accepted as of chains, and all nodes are computed and verified."""
+    counting = kind(pair[1])
+    run = drafted(pair, 5, 1.0, counting, width=10)
+    assert [len(done.tokens) for done in run.rounds] == [1] + [6] * 8
+    assert all(done.accepted == 5 and done.drafted == NODES for done in run.rounds[1:])
+    chains, trees = (drafted(pair, 4, 0.7, kind(pair[1]), width=width) for width in (1, 10))
+    assert len(trees.rounds) == pytest.approx(len(chains.rounds), abs=2)
+    assert sum(counting.rows) >= 8 * (1 + 4 * 10)
 
 
 def test_the_script_is_right_as_often_as_told() -> None:

@@ -78,6 +78,26 @@ def test_what_lies_on_an_accelerator(duotail: Duotail) -> None:
     assert there["ledger"]["target"] > 0
 
 
+@pytest.mark.parametrize("draft", ["dgf-1", "eagle", "eagle3", "small"])
+@pytest.mark.parametrize("trees", [(), ("--trees",)])
+def test_drafts_by_name(duotail: Duotail, draft: str, trees: tuple[str, ...]) -> None:
+    """On an accelerator with little room beside them, for chains and for trees."""
+    gpu = ("--simulate-gpu", "0.1", "--vram", "0.03", "--mode", "dovetail", "--depth", "3")
+    ask = (*QUICK[:-2], "--tokens", "8", "--draft", draft, "--acceptance", "1", *gpu, *trees)
+    report = duotail(*ask, "--json").json
+    assert report["exact"] is True
+    assert report["plan"]["draft_device"] == "simulated:0"
+    assert report["depths"]["3"]["acceptance_length"] == 4
+    assert report["t_draft_ms"] > 0
+    for memory in report["memory"].values():
+        assert memory["kept_to_budget"] is True
+        assert memory["ledger"]["total"] <= memory["peak"] <= memory["budget"]
+        assert memory["predicted"]["total"] >= memory["peak"]
+    features = report["memory"]["cpu"]["ledger"]["features"]
+    assert features == report["memory"]["cpu"]["predicted"]["features"]
+    assert (features > 0) == (draft != "small")
+
+
 def test_a_table_for_people(duotail: Duotail) -> None:
     table = duotail(*QUICK, "--depth", "1").out
     assert "depth 1, the best" in table

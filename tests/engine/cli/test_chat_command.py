@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 from command_line import Duotail, start
+from head_folders import write_head
 from tiny_models import write_chat_model
 
 import engine.cli.chat
 from engine.events import Event, TextDelta
 from engine.hub.local import bundled_target
+from engine.model.config import ModelConfig
 from engine.service import Engine
 
 STORY = "Tell me a short story about a dog."
@@ -93,6 +95,31 @@ def test_a_simulated_accelerator_changes_no_token(
     assert drafted.json["mode"] == "dovetail"
     assert drafted.json["signature"].startswith("sim:")
     assert drafted.json["acceptance_length"] > 1.5
+
+
+@pytest.mark.parametrize("layout", ["dgf", "eagle3"])
+@pytest.mark.parametrize("mode", [("cpu",), ("dovetail", "--simulate-gpu", "1")])
+def test_a_draft_head_changes_no_token(
+    duotail: Duotail, tmp_path: Path, layout: str, mode: tuple[str, ...]
+) -> None:
+    """A random one, which seldom is right; greedily, and as hot as it takes to be so."""
+    head = write_head(tmp_path / "head", layout, ModelConfig.open(bundled_target()))
+    for sampling in ((), ("--temperature", "3", "--seed", "5")):
+        ask = ("chat", "--json", "--prompt", STORY, "--max-tokens", "24", *sampling)
+        plain = duotail(*ask, "--mode", "plain").json
+        drafted = duotail(*ask, "--draft", head, "--mode", *mode)
+        assert list(drafted.json) == KEYS
+        assert drafted.json["tokens"] == plain["tokens"]
+        assert drafted.json["mode"] == mode[0]
+        assert drafted.json["rounds"] > drafted.json["plain_rounds"]
+    assert drafted.json["acceptance_length"] > 1
+
+
+def test_a_draft_head_cannot_answer(duotail: Duotail, tmp_path: Path) -> None:
+    head = write_head(tmp_path / "head", "dgf", ModelConfig.open(bundled_target()))
+    refused = duotail("chat", "--json", "--model", head, "--prompt", STORY)
+    assert refused.code == 2
+    assert "draft head for Some target" in refused.err
 
 
 def test_the_seed_makes_the_answer(duotail: Duotail) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from command_line import Duotail
+from head_folders import write_head
 
 import engine.cli.bench
 from engine.backend.native.packed_cache import PackedCache
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
 from engine.bench.speculate import PromptResult, summarise
-from engine.hub.local import bundled_models_root
+from engine.hub.local import bundled_models_root, bundled_target
+from engine.model.config import ModelConfig
 
 # -- models ----------------------------------------------------------------------------------
 
@@ -24,10 +26,20 @@ def test_models(duotail: Duotail) -> None:
     rows = done.json["models"]
     assert {row["name"] for row in rows} >= {"duotail-7m", "duotail-1m-draft"}
     for row in rows:
-        assert set(row) == {"name", "title", "path", "kind", "bytes"}
+        assert set(row) == {"name", "title", "path", "kind", "bytes", "head", "target"}
         assert Path(row["path"]) == bundled_models_root() / row["name"]
     table = duotail("models")
     assert all(row["title"] in table.out for row in rows)
+
+
+def test_models_tell_heads_from_models(duotail: Duotail, tmp_path: Path) -> None:
+    head = write_head(tmp_path / "My head", "dgf", ModelConfig.open(bundled_target()))
+    row = duotail("models", head, "--json").json["models"][-1]
+    assert (row["title"], row["kind"], row["head"]) == ("My head", "F32", "dgf")
+    assert row["target"] == "Some target"
+    listed = duotail("models", head).out
+    assert "(draft head for Some target)" in listed
+    assert listed.count("draft head") == 1
 
 
 def test_models_show_and_clear_the_cache(duotail: Duotail) -> None:
