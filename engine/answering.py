@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from time import perf_counter
 
 from engine.decode.decoding import Decoding, Round
@@ -253,7 +254,9 @@ class Answer:
                 reason=reason,
                 text="".join(self._text),
                 token_ids=ids,
-                stats=self._tally.stats(self._started, fallback),
+                stats=replace(
+                    self._tally.stats(self._started, fallback), mode=self._pair.plan.mode
+                ),
                 seed=self._request.sampling.seed,
                 signature=self._pair.plan.signature,
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from engine.commands import Mode
+from engine.commands import Load, Mode
 from engine.plan.machine import Machine, Missing
 from engine.plan.plan import DeviceMemory
 from engine.plan.speeds import Speeds
@@ -58,7 +58,7 @@ class PlanSummary:
     target_device: str
     draft_device: str | None
     draft: str | None
-    """Name of the draft model, "lookup", both joined with " + ", or None."""
+    """Name of the draft model or head, "lookup", both joined with " + ", or None."""
     context: int
     signature: str
     """The numeric signature: weight format, KV type, device class. Text is a function of it."""
@@ -83,6 +83,8 @@ class PlanSummary:
     """The smallest VRAM budget from which on the speed is about the best."""
     measured: bool = True
     """Whether the prediction rests on what calibration measured here."""
+    draft_is_head: bool = False
+    """Whether what drafts is a feature head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,9 @@ class PlanReady:
     model: Path
     model_name: str
     plan: PlanSummary
+    load: Load | None = None
+    """What was asked for; after a load that came to nothing, what the present model was loaded as.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +266,8 @@ class AnswerStats:
     fallback_reason: str | None = None
     decode_seconds: float = 0.0
     """From the first committed token to the last."""
+    mode: str | None = None
+    """The `Mode` of the plan it was written with; None of answers that older versions stored."""
 
     @property
     def draft_idle(self) -> float | None:

@@ -249,7 +249,7 @@ class Engine:
         if pair is None:
             self._emit(Unloaded(perf_counter()))
         else:
-            self._emit(PlanReady(perf_counter(), pair.path, pair.name, pair.plan))
+            self._emit(PlanReady(perf_counter(), pair.path, pair.name, pair.plan, pair.command))
 
     def _load_progress(self, stage: str, fraction: float) -> None:
         self._emit(LoadProgress(perf_counter(), stage, fraction))

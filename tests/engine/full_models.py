@@ -13,7 +13,8 @@ from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Floats, Stretch
 from engine.model.config import Activation, BlockConfig, Experts, ModelConfig, RopeConfig
 from engine.model.decoder import Decoder
-from engine.model.tensors import expected_tensors
+from engine.model.tensors import FUSION_IDS, expected_tensors
+from engine.model.weights.random_weights import spread_ids
 
 PARTIAL = RopeConfig(dim=12)
 WHOLE = RopeConfig(dim=20, theta=1e6, kind="linear", factor=2.0)
@@ -85,6 +86,8 @@ class RandomWeights:
     def float32(self, name: str) -> Floats:
         """The tensor."""
         extents = self.shape(name)
+        if name == FUSION_IDS:
+            return spread_ids(extents[0], self.config.vocab_size)
         rng = np.random.default_rng(list(name.encode()))
         noise = rng.standard_normal(extents, dtype=np.float32)
         if ".router." in name:

@@ -55,6 +55,20 @@ class RandomController(Controller):
         return tree.best(int(self._rng.integers(0, len(tree) + 1)))
 
 
+class FixedBudget(Controller):
+    """The same budget every round, and all of the tree is verified."""
+
+    def __init__(self, budget: Budget) -> None:
+        super().__init__(forced=True)
+        self._budget = budget
+
+    def next_budget(self, most_depth: int) -> Budget | None:
+        return self._budget if most_depth > 0 else None
+
+    def prune(self, tree: TokenTree) -> TokenTree:
+        return tree
+
+
 @dataclass(slots=True)
 class OracleDrafter:
     """Random trees around the text that plain decoding gives: right, wrong and half right."""

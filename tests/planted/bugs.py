@@ -14,6 +14,29 @@ from itertools import count, islice
 from typing import Any
 
 import pytest
+from drafting_bugs import (
+    draft_keeps_rejected_keys,
+    drafted_keys_below_the_wrong_node,
+    features_left_among_rejected_nodes,
+    features_of_cut_tokens,
+    head_keeps_keys_of_guessed_features,
+    head_pairs_shifted,
+    node_without_its_parent,
+    orphan_parent,
+    pairs_of_another_beginning,
+)
+from folder_bugs import (
+    borrowed_matrices_kept_with_the_head,
+    borrowed_matrices_packed_again,
+    offsets_taken_for_tokens,
+    taps_one_block_late,
+)
+from planning_bugs import (
+    borrowed_matrices_counted_twice,
+    drafts_leave_their_embedding_behind,
+    drafts_take_no_memory,
+    features_take_no_memory,
+)
 
 ENVIRONMENT = "DUOTAIL_PLANTED_BUG"
 
@@ -71,25 +94,6 @@ def stale_keys_after_rejection() -> None:
     from engine.backend.torch_cpu.cache import TorchCache
 
     TorchCache.move = lambda _self, _sources, _target: None  # type: ignore[method-assign]
-
-
-def orphan_parent() -> None:
-    """A node outlives its parent when their scores tie."""
-    from engine.decode.tree import TokenTree
-
-    def build(token: int, nodes: Any, most: int | None = None) -> TokenTree:
-        tree = honest(token, nodes)
-        ranked = sorted(range(1, len(tree)), key=lambda node: (-tree.scores[node], -node))
-        kept = [0, *ranked[: len(tree) if most is None else most]]
-        new = {old: index for index, old in enumerate(kept)}
-        return TokenTree(
-            tuple(tree.tokens[node] for node in kept),
-            tuple(new.get(tree.parents[node], 0) if node else -1 for node in kept),
-            tuple(tree.scores[node] for node in kept),
-        )
-
-    honest = TokenTree.build
-    TokenTree.build = build  # type: ignore[method-assign]
 
 
 def penalties_ignore_the_path() -> None:
@@ -185,19 +189,6 @@ def length_counts_the_first_token() -> None:
     Tally.add = add  # type: ignore[method-assign]
 
 
-def draft_keeps_rejected_keys() -> None:
-    """The draft commits its own likeliest path whatever the target said."""
-    from engine.draft.standalone import StandaloneDrafter
-
-    def observe(self: Any, committed: Sequence[int]) -> None:
-        state = self._state
-        if state is not None and state.staged:
-            state.commit([0])
-            state._tokens[-1] = committed[0]
-
-    StandaloneDrafter.observe = observe  # type: ignore[method-assign]
-
-
 def damaged_cache_trusted() -> None:
     """Packed weights are taken from the disk as they are, whatever became of them there."""
     from engine.backend.native.library import library
@@ -246,14 +237,6 @@ def mapped_memory_counted_twice() -> None:
     )
 
 
-def drafts_take_no_memory() -> None:
-    """A plan that forgets what the draft holds beside the target."""
-    from engine.plan import survey
-
-    honest = survey.together
-    survey.together = lambda first, _second: honest(first, None)
-
-
 def failed_loads_keep_what_they_had() -> None:
     """The error that is told holds the frames, and the frames what was loaded so far."""
     from engine import service
@@ -280,18 +263,6 @@ def ledger_omission() -> None:
         return honest(self, purpose, *amounts, **marks)
 
     Account.take = take  # type: ignore[method-assign]
-
-
-def drafted_keys_below_the_wrong_node() -> None:
-    """The state takes all nodes that one call has staged for children of the root."""
-    from engine.model.sequence import SequenceState
-
-    honest = SequenceState.adopt
-
-    def adopt(self: Any, tokens: Sequence[int], parents: Sequence[int]) -> None:
-        honest(self, tokens, [-1] * len(parents) if isinstance(parents, list) else parents)
-
-    SequenceState.adopt = adopt  # type: ignore[method-assign]
 
 
 def half_a_character_shown_twice() -> None:
@@ -477,6 +448,7 @@ def calibration_deaf_to_a_stop() -> None:
 _DECODE = "tests/engine/decode/"
 _MODEL = "tests/engine/model/"
 _PARITY = (_MODEL + "test_parity.py",)
+_PLAN = ("tests/engine/plan/test_against_ledgers.py",)
 _CACHE = ("tests/engine/backend/test_packed_cache.py",)
 
 
@@ -507,6 +479,8 @@ def context_not_entered_on_an_accelerator() -> None:
 
 _ACCELERATOR = "tests/engine/backend/accelerator/test_accelerator_"
 _EXACT = (_DECODE + "test_exactness.py",)
+_HEAD = ("tests/engine/draft/test_feature_head.py",)
+_FOLDERS = ("tests/engine/hub/test_head_folders.py",)
 
 BUGS: dict[str, Bug] = {
     bug.plant.__name__: bug
@@ -528,12 +502,28 @@ BUGS: dict[str, Bug] = {
         Bug(stop_string_across_rounds_missed, (_MODEL + "text/test_text_stream.py",)),
         Bug(drafted_keys_below_the_wrong_node, ("tests/engine/draft/test_one_call.py",)),
         Bug(draft_keeps_rejected_keys, ("tests/engine/draft/test_standalone.py",)),
+        Bug(head_keeps_keys_of_guessed_features, _HEAD),
+        Bug(head_pairs_shifted, _HEAD),
+        Bug(pairs_of_another_beginning, _HEAD),
+        Bug(features_left_among_rejected_nodes, (_MODEL + "test_features.py",)),
+        Bug(features_of_cut_tokens, (_MODEL + "test_features.py",)),
+        Bug(taps_one_block_late, _FOLDERS),
+        Bug(offsets_taken_for_tokens, _FOLDERS),
+        Bug(borrowed_matrices_packed_again, ("tests/engine/backend/test_loans.py",)),
+        Bug(
+            borrowed_matrices_kept_with_the_head,
+            ("tests/engine/loading/test_loading_heads_anywhere.py",),
+        ),
+        Bug(node_without_its_parent, (_DECODE + "test_tree.py",)),
         Bug(damaged_cache_trusted, _CACHE),
         Bug(cache_by_path_and_size, _CACHE),
         Bug(a_part_taken_for_the_whole, ("tests/engine/backend/test_packed_placements.py",)),
         Bug(keys_moved_in_one_segment_only, (_DECODE + "test_split_exactness.py",)),
         Bug(mapped_memory_counted_twice, ("tests/engine/loading/test_loading.py",)),
         Bug(drafts_take_no_memory, ("tests/engine/plan/test_machines.py",)),
+        Bug(drafts_leave_their_embedding_behind, _PLAN),
+        Bug(borrowed_matrices_counted_twice, _PLAN),
+        Bug(features_take_no_memory, _PLAN),
         Bug(failed_loads_keep_what_they_had, ("tests/engine/test_accelerated.py",)),
         Bug(ledger_omission, ("tests/engine/backend/test_held_memory.py",)),
         Bug(siblings_seen_on_an_accelerator, (_ACCELERATOR + "one_arithmetic.py",)),

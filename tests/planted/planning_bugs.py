@@ -1,0 +1,43 @@
+"""Planted bugs of plans; see `bugs`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def drafts_take_no_memory() -> None:
+    """A plan that forgets what the draft holds beside the target."""
+    from engine.plan import survey
+
+    honest = survey.together
+    survey.together = lambda first, _second: honest(first, None)
+
+
+def drafts_leave_their_embedding_behind() -> None:
+    """A draft looks its tokens up where it drafts, also where its matrices are not tied."""
+    from engine.plan import survey
+
+    def holding(*arguments: Any) -> Any:
+        held = arguments[0]
+        whole = honest(*arguments)
+        behind = 0 if held.tied else held.embedding.nbytes
+        return type(whole)(whole.weights - behind, whole.kv, whole.workspace, whole.shared)
+
+    honest = survey.draft_on_accelerator
+    survey.draft_on_accelerator = holding
+
+
+def borrowed_matrices_counted_twice() -> None:
+    """What a head has of its target on one device is there once."""
+    from engine.plan import survey
+
+    survey.lent_to_head = lambda _target, _head, cuts, **_where: np.zeros(cuts, dtype=np.int64)
+
+
+def features_take_no_memory() -> None:
+    """A plan that forgets what is kept of the target's hidden states."""
+    from engine.plan.footprint import Footprint
+
+    Footprint.feature_bytes = lambda _self, _context: 0  # type: ignore[method-assign]
