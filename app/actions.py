@@ -14,6 +14,7 @@ from app.dialogs import AboutDialog, ShortcutsDialog
 from app.palette import CommandPalette
 from app.status import Phase
 from app.theme.theme import ThemeChoice
+from app.tuning.run_button import KEYS as RUN_KEYS
 from engine.commands import Stop
 from engine.language import tr
 
@@ -56,6 +57,9 @@ class WindowActions(QObject):
             _Row(tr("Next conversation"), "Ctrl+PgDown", lambda: window.sidebar.open_next(1)),
             _Row(tr("Previous conversation"), "Ctrl+PgUp", lambda: window.sidebar.open_next(-1)),
             _Row(tr("Choose the model"), "Ctrl+M", window.model_button.open_menu),
+            _Row(tr("How the model runs"), RUN_KEYS, window.run_button.open_panel),
+            _Row(tr("Open a draft folder"), "", window.run_button.ask_folder),
+            _Row(tr("Open a draft file"), "", window.run_button.ask_file),
             _Row(tr("Open a model file"), "", window.model_button.ask_file),
             _Row(tr("Open a model folder"), "", window.model_button.ask_folder),
             _Row(tr("Stop the answer, or a load"), "Esc", self._stop),

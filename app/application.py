@@ -32,6 +32,7 @@ from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mo
 from app.settings import Settings, SettingsStore
 from app.settings.language import speak
 from app.theme.theme import Theme
+from app.tuning.running import Running
 from app.warm_up import warm_up
 from engine.events import Failed, PlanReady, Unloaded
 from engine.language import tr
@@ -66,7 +67,10 @@ class _FirstPaint(QObject):
 
 
 class Assembly:
-    """Window and services of one run. `close` saves and frees everything, in the right order."""
+    """Window and services of one run. `close` saves and frees everything, in the right order.
+
+    `simulate_gpu`: bytes of a simulated accelerator that takes the place of real ones.
+    """
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class Assembly:
         theme: Theme,
         factory: EngineFactory = real_engine,
         settings: SettingsStore | None = None,
+        simulate_gpu: int | None = None,
     ) -> None:
         self.paths = paths
         self.settings = settings or SettingsStore(paths.settings)
@@ -85,7 +90,8 @@ class Assembly:
         self.bridge = EngineBridge(factory)
         self.session = ChatSession(self.store, self.bridge, self.settings)
         panel = performance_panel(self.bridge, self.session)
-        self.models = ModelChoice(self.bridge, self.settings)
+        running = Running(self.bridge, self.settings, simulate_gpu)
+        self.models = ModelChoice(running, self.settings)
         services = Services(self.bridge, self.session, self.settings, theme, self.models, panel)
         self.window = MainWindow(services)
         self.house = Housekeeping(
@@ -176,11 +182,13 @@ def run(
     language: str = "",
     *,
     measure: bool = False,
+    simulate_gpu: int | None = None,
 ) -> int:
     """Open the window and stay until it is closed; the exit code.
 
     `painted` is called once the window is on the screen and its engine has been told to start.
-    `language` is spoken instead of the one in the settings. `measure`: see `Assembly.start`.
+    `language` is spoken instead of the one in the settings. `measure`: see `Assembly.start`,
+    `simulate_gpu`: see `Assembly`.
     """
     application = make_application()
     settings = SettingsStore(paths.settings)
@@ -194,7 +202,7 @@ def run(
             return 0
         sys.stderr.write(tr("Duotail is already running but does not answer; end it first.") + "\n")
         return 1
-    assembly = Assembly(paths, Theme(application), factory, settings)
+    assembly = Assembly(paths, Theme(application), factory, settings, simulate_gpu)
     errors.arrived.connect(assembly.house.tell_of_error)
     assembly.house.tell_of_last_crash()
     if trouble is not None:

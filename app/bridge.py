@@ -16,8 +16,9 @@ from typing import Any, Protocol, TypeVar
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.status import EngineStatus, Phase
+from app.warm_up import numpy_whole
 from engine.commands import Command, Load
-from engine.events import DeviceSample, Event, Failed, RoundFinished, TextDelta
+from engine.events import DeviceSample, Event, Failed, PlanReady, RoundFinished, TextDelta
 from engine.language import tr
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class EngineBridge(QObject):
         self._timer.timeout.connect(self.drain)
         self.status = EngineStatus()
         self.last_load: Load | None = None
+        """The one in force, or the one under way."""
 
     def start(self, first: Callable[[], Command] | None = None) -> None:
         """Start the engine in a thread of its own; commands sent meanwhile wait for it.
@@ -191,6 +193,7 @@ class EngineBridge(QObject):
 
     def _start_engine(self, first: Callable[[], Command] | None) -> None:
         try:
+            numpy_whole()
             engine = self._factory(self._events.append)
             command = first() if first is not None else None
         except Exception as error:  # noqa: BLE001 - whatever it is, the user must hear of it
@@ -219,6 +222,8 @@ class EngineBridge(QObject):
             self._set_status(replace(self.status, phase=Phase.BROKEN, request_id=None))
             event = event.failed
         elif not isinstance(event, RoundFinished):  # thousands a second, and no news to it
+            if isinstance(event, PlanReady) and event.load is not None:
+                self.last_load = event.load
             self._set_status(self.status.after(event))
         for callback in self._subscribers.get(type(event), ()):
             self._call(callback, event)

@@ -14,6 +14,7 @@ from app.paths import find_paths
 from engine import language
 from engine.language import LANGUAGES, listed, tr
 
+_LARGEST_GPU = 10_000
 COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft")
 
 
@@ -37,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
         return take_screenshots(options.screenshot, options.language)
     from app.application import run
 
-    return run(paths, language=options.language, measure=True)
+    return run(paths, language=options.language, measure=True, simulate_gpu=options.simulate_gpu)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,4 +72,18 @@ def _parser() -> argparse.ArgumentParser:
             codes=listed(LANGUAGES)
         ),
     )
+    parser.add_argument(
+        "--simulate-gpu",
+        metavar="GIB",
+        type=_gibibytes,
+        help=tr("show how a graphics card of so many GiB works; it is simulated on the CPU"),
+    )
     return parser
+
+
+def _gibibytes(text: str) -> int:
+    """Bytes of a size in GiB, which is above 0."""
+    size = float(text)
+    if not 0 < size < _LARGEST_GPU:
+        raise ValueError(text)
+    return round(size * 2**30)

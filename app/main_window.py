@@ -25,6 +25,7 @@ from app.status import Phase
 from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.theme import Theme, ThemeChoice
+from app.tuning.run_button import RunButton
 from engine.errors import UserFixable
 from engine.events import Failed, PlanReady
 from engine.language import tr
@@ -36,6 +37,8 @@ _SIDEBAR_WIDTH = 256
 _PERFORMANCE_WIDTH = 320
 _ROOM_FOR_THREE = 980
 _ROOM_FOR_TWO = 680
+_ROOM_FOR_MODE = 520
+"""Narrower, how the model runs is in the menu of the model only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,9 @@ class MainWindow(QMainWindow):
         self.sidebar = Sidebar(services.session.conversations, self)
         self.chat = ChatPage(services.session, services.bridge, services.settings, self)
         self.model_button = ModelButton(services.models, self)
+        self.run_button = RunButton(services.models.running, self)
         self.chat.add_to_header(self.model_button)
+        self.chat.add_to_header(self.run_button)
         self.performance = services.performance
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self._splitter.setHandleWidth(1)
@@ -115,6 +120,7 @@ class MainWindow(QMainWindow):
                 area.hide()
             elif 0 < before < limit <= now:
                 area.setVisible(wanted)
+        self.run_button.setVisible(now >= scaled(_ROOM_FOR_MODE))
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Remember the size; the rest is saved by whoever owns it."""
@@ -141,6 +147,8 @@ class MainWindow(QMainWindow):
         self.chat.model_given.connect(self._services.models.load_path)
         self._services.models.problem.connect(self.chat.show_trouble)
         self._services.models.several.connect(self._choose_file)
+        self.model_button.running_asked.connect(self.run_button.open_panel)
+        self._tell_of_running()
         self._services.bridge.subscribe(PlanReady, self._tell_caveat)
         self._services.settings.problem.connect(self.chat.show_trouble)
         self._services.bridge.subscribe(Failed, self._failed)
@@ -173,6 +181,16 @@ class MainWindow(QMainWindow):
         chooser = FileChooser(several, self)
         chooser.chosen.connect(self._services.models.load)
         chooser.open()
+
+    def _tell_of_running(self) -> None:
+        """What becomes of a wish how the model shall run."""
+        notice, running = self.chat.banners.show_notice, self._services.models.running
+        running.waiting.connect(
+            lambda: notice(tr("The change takes effect when this answer is finished."))
+        )
+        running.fell_back.connect(
+            lambda: notice(tr("What you chose last is not possible now: Duotail chooses itself."))
+        )
 
     def _tell_caveat(self, event: PlanReady) -> None:
         """What the new model cannot do that others can; an empty chat says it itself."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from engine.commands import Command, Generate, Load, Mode, Stop, Unload
+from app.tuning.words import short_run_words
+from engine.commands import Command, Generate, Load, Stop, Unload
 from engine.events import (
     Calibrated,
     CalibrationProgress,
@@ -20,16 +21,8 @@ from engine.events import (
     TextDelta,
     Unloaded,
 )
-from engine.language import later, number, tr
+from engine.language import number, tr
 from engine.plan.machine import Machine
-
-_MODE_NAMES = {
-    Mode.AUTO: later("Automatic"),
-    Mode.PLAIN: later("Plain decoding"),
-    Mode.CPU: later("CPU, drafting"),
-    Mode.DOVETAIL: "Dovetail",
-    Mode.DUO: "DuoDecoding",
-}
 
 
 class Phase(StrEnum):
@@ -165,24 +158,4 @@ class EngineStatus:
         """Mode, split and draft of the loaded model in a few words."""
         if self.plan is None:
             return ""
-        mode, draft = tr(_MODE_NAMES[self.plan.mode]), self.plan.draft
-        if self.plan.caveat:
-            return tr("{mode} through the transformers library").format(mode=mode)
-        guessing = tr("draft: {draft}").format(draft=draft) if draft else tr("no draft")
-        return " · ".join(filter(None, (mode, self.split_words, guessing)))
-
-    @property
-    def split_words(self) -> str:
-        """How much of the model is on a graphics card; empty where that is nothing."""
-        plan = self.plan
-        if plan is None or not plan.layers_on_gpu:
-            return ""
-        simulated = self.machine is not None and any(
-            found.simulated for found in self.machine.accelerators
-        )
-        words = (
-            tr("{some} of {all} layers on a simulated accelerator")
-            if simulated
-            else tr("{some} of {all} layers on the GPU")
-        )
-        return words.format(some=number(plan.layers_on_gpu), all=number(plan.layers))
+        return short_run_words(self.plan, self.machine)

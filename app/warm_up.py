@@ -16,9 +16,18 @@ def warm_up(owner: QObject) -> None:
     in_background(owner, _import, lambda _: None, lambda error: _log.warning("%r", error))
 
 
+def numpy_whole() -> None:
+    """Import numpy before anything of it, in every thread that may be the first.
+
+    A thread that begins with a part of it (`numpy.typing`) while another one imports numpy does not
+    wait for that, and gets half a module.
+    """
+    import numpy  # noqa: F401, ICN001
+
+
 def _import() -> None:
     from app.chat.text.dialect import blocks_only, parser
 
     parser()
     blocks_only()
-    import numpy  # noqa: F401, ICN001 - the graphs' numbers
+    numpy_whole()  # the graphs' numbers

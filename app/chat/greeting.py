@@ -24,6 +24,7 @@ from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
+from app.tuning.words import run_words
 from engine.language import tr
 
 _AROUND_EXAMPLES = 58
@@ -161,9 +162,9 @@ def _draft_words(status: EngineStatus) -> str:
         return ""
     if plan.caveat:
         return plan.caveat
-    device = tr("the CPU") if plan.target_device == "CPU" else plan.target_device
-    if 0 < plan.layers_on_gpu < plan.layers:
-        device = tr("the CPU, {split}").format(split=status.split_words)
+    if plan.layers_on_gpu or plan.draft_device not in (None, "CPU"):
+        return f"{run_words(plan, status.machine)}."
+    device = tr("the CPU")
     if not plan.draft:
         return tr("Runs on {device}, without a draft.").format(device=device)
     drafts = plan.draft.split(" + ")

@@ -8,10 +8,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.background import in_background
-from app.bridge import EngineBridge
 from app.library.installed import Installed, inspect, installed
 from app.settings import SettingsStore
-from engine.commands import DraftChoice, Load, Unload
+from app.tuning.running import Running
+from engine.commands import Load, Unload
 from engine.errors import UserFixable
 
 _MOST_RECENT = 8
@@ -26,10 +26,11 @@ class ModelChoice(QObject):
     """A `SeveralModels`: the chosen folder holds more than one, of which one is to be chosen."""
 
     def __init__(
-        self, bridge: EngineBridge, settings: SettingsStore, parent: QObject | None = None
+        self, running: Running, settings: SettingsStore, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self.bridge = bridge
+        self.running = running
+        self.bridge = running.bridge
         self._settings = settings
         self.models: Sequence[Installed] = ()
 
@@ -40,7 +41,7 @@ class ModelChoice(QObject):
         """
         value = self._settings.value
         used = Path(value.model) if value.model else None
-        return Load(used if used and used.exists() else bundled(), draft=value.draft)
+        return self.running.command(used if used and used.exists() else bundled())
 
     def refresh(self) -> None:
         """Look again which models there are, beside the window."""
@@ -52,7 +53,7 @@ class ModelChoice(QObject):
         value = self._settings.value
         recent = [str(model), *(path for path in value.recent_models if path != str(model))]
         self._settings.change(model=str(model), recent_models=tuple(recent[:_MOST_RECENT]))
-        self.bridge.submit(Load(model, draft=value.draft))
+        in_background(self, lambda: self.running.command(model), self.bridge.submit, self._refused)
         self.refresh()
 
     def load_bundled(self) -> None:
@@ -62,23 +63,23 @@ class ModelChoice(QObject):
         self.load(bundled_target())
 
     def load_path(self, path: Path) -> None:
-        """Check a folder or file that somebody chose, and load it if it holds a model."""
-        in_background(
-            self, lambda: inspect(path), lambda model: self.load(model.path), self._refused
-        )
+        """Check a folder or file that somebody chose, and load it if it holds a model.
+
+        A draft head drafts for the present model from now on.
+        """
+        in_background(self, lambda: inspect(path), self._use, self._refused)
+
+    def _use(self, found: Installed) -> None:
+        if found.head and self.running.possible:
+            self.running.draft_with(found.path)
+        else:
+            self.load(found.path)
 
     @property
     def usual_folder(self) -> str:
         """Where to begin to look for another model: beside the last one."""
         recent = self._settings.value.recent_models
         return str(Path(recent[0]).parent) if recent else ""
-
-    def draft_with(self, draft: DraftChoice) -> None:
-        """Load the same model with another source of drafts."""
-        self._settings.change(draft=draft)
-        last = self.bridge.last_load
-        if last is not None and last.draft != draft:
-            self.bridge.submit(Load(last.model, draft=draft))
 
     def unload(self) -> None:
         """Give the model's memory back."""

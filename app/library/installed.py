@@ -6,21 +6,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.warm_up import numpy_whole
 from engine.errors import UserFixable
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A model that passed its check; `kind` names the types of its weights, as in "Q4_K_M"."""
+    """A model that passed its check; `kind` names the types of its weights, as in "Q4_K_M".
+
+    `head`: it drafts for another model, and is none by itself.
+    """
 
     path: Path
     name: str
     kind: str
     weight_bytes: int
+    head: bool = False
 
 
 def installed(recent: Iterable[Path]) -> list[Installed]:
     """The usable ones, bundled models first, then `recent`; what is gone is left out."""
+    numpy_whole()
     from engine.hub.local import bundled_models_root, bundled_names
 
     try:
@@ -44,7 +50,10 @@ def inspect(path: Path) -> Installed:
         SeveralModels: a folder with more than one, of which one can be chosen.
         UserFixable: what keeps it from being used, in words.
     """
+    numpy_whole()
     from engine.hub.local import LocalModel
+    from engine.model.heads.description import HeadDescription
 
     model = LocalModel.inspect(path)
-    return Installed(path, model.name, model.kind, model.weight_bytes)
+    head = isinstance(model.config, HeadDescription)
+    return Installed(path, model.name, model.kind, model.weight_bytes, head)

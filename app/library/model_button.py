@@ -1,32 +1,29 @@
-"""The header button that names the model; its menu loads another one, or another draft."""
+"""The header button that names the model; its menu loads another one."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QActionGroup, QFontMetrics
 from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
 from app.keys import with_keys
 from app.library.choice import ModelChoice
 from app.status import EngineStatus, Phase
-from engine.commands import DraftChoice
-from engine.language import later, tr
+from engine.language import tr
 from engine.units import file_size
 
 _WIDEST = 220
 _OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
-_DRAFTS = (
-    (DraftChoice.AUTO, later("Draft automatically")),
-    (DraftChoice.LOOKUP, later("Draft from this conversation's own words")),
-    (DraftChoice.NONE, later("No draft: the model alone")),
-)
 
 
 class ModelButton(QToolButton):
     """Shows which model answers, and how far it has loaded."""
+
+    running_asked = Signal()
+    """How the model runs shall be shown."""
 
     def __init__(self, choice: ModelChoice, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,9 +52,8 @@ class ModelButton(QToolButton):
         menu.addAction(tr("Open a model file…"), self.ask_file)
         menu.addAction(tr("Open a model folder…"), self.ask_folder)
         menu.addSeparator()
-        _add_heading(menu, tr("Draft"))
-        self._add_drafts(menu)
-        menu.addSeparator()
+        running = menu.addAction(tr("Mode, draft and graphics memory…"), self.running_asked.emit)
+        running.setEnabled(self._choice.running.possible)
         unload = menu.addAction(tr("Take the model out of memory"), self._choice.unload)
         unload.setEnabled(self._choice.bridge.status.plan is not None)
         return menu
@@ -72,16 +68,6 @@ class ModelButton(QToolButton):
             action.setToolTip(str(model.path))
             action.setCheckable(True)
             action.setChecked(last is not None and last.model == model.path)
-            group.addAction(action)
-
-    def _add_drafts(self, menu: QMenu) -> None:
-        group = QActionGroup(menu)
-        last = self._choice.bridge.last_load
-        for draft, words in _DRAFTS:
-            action = menu.addAction(tr(words), partial(self._choice.draft_with, draft))
-            action.setCheckable(True)
-            action.setChecked(last is not None and last.draft == draft)
-            action.setEnabled(last is not None)
             group.addAction(action)
 
     def ask_file(self) -> None:

@@ -79,6 +79,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _wishes(options: argparse.Namespace) -> Wishes:
+    from app.warm_up import numpy_whole
+
+    numpy_whole()  # the engine is being imported in another thread
     from app.measure.random_model import shape_path
     from app.measure.window import Wishes
     from engine.hub.local import bundled_target

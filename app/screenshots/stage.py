@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -13,7 +14,7 @@ from app.application import Assembly
 from app.paths import Paths
 from app.screenshots.script import MACHINE, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
 from app.theme.theme import Theme
-from engine.commands import Command, Count, Generate
+from engine.commands import Command, Count, Generate, Load, Mode
 from engine.events import (
     Counted,
     Event,
@@ -37,6 +38,7 @@ class Stage:
         self.theme = theme
         self.request_id = ""
         self.tokens = 0
+        self.mode = Mode.CPU
         self.assembly = Assembly(Paths(folder, folder), theme, self._make)
         self.window = self.assembly.window
 
@@ -67,7 +69,8 @@ class Stage:
     def ready(self) -> None:
         """A model is loaded and the machine is known."""
         found = MachineFound(perf_counter(), MACHINE)
-        plan = PlanReady(perf_counter(), Path("model"), MODEL_NAME, PLAN)
+        model = Path("model")
+        plan = PlanReady(perf_counter(), model, MODEL_NAME, PLAN, Load(model))
         self.tell(sample(0.0, 3.0), found, plan)
 
     def stream(self, text: str, told: str = "", pace: Pace | None = None) -> None:
@@ -89,10 +92,9 @@ class Stage:
         """End the answer."""
         tokens = len(words(text))
         ids = tuple(range(tokens))
+        done = replace(stats(tokens), mode=self.mode)
         now = perf_counter()
-        self.tell(
-            Finished(now, self.request_id, reason, text, ids, stats(tokens), 0, PLAN.signature)
-        )
+        self.tell(Finished(now, self.request_id, reason, text, ids, done, 0, PLAN.signature))
 
 
 def settle() -> None:

@@ -6,15 +6,17 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from app.history.records import ChatSetup
+from app.settings.drafts import DraftOf, Drafts, DraftSource
 from app.settings.kinds import Choice, Kind, Number, Switch, Whole, Word, Words
 from app.settings.presets import BUILT_IN, PRECISE, Preset, Presets
 from app.theme.theme import ThemeChoice
-from engine.commands import DraftChoice
+from engine.commands import Mode
 from engine.language import LANGUAGES, PSEUDO, later
 
 SYSTEM = "system"
 """The language of the system."""
 SMALLEST_FONT, LARGEST_FONT, FONT_STEP = 0.8, 1.6, 0.1
+SMALLEST_VRAM = 0.25
 _MOST = 2**63 - 1
 
 
@@ -42,9 +44,21 @@ class Spec:
     """Its name in the file, where that is not the field's own."""
 
 
-def _kept(kind: Kind) -> dict[str, Spec]:
+class _Modes(Choice):
+    """A mode that this version has: the start must not fail for one that it has not."""
+
+    __slots__ = ()
+
+    def read(self, value: object) -> StrEnum:
+        """All but "duo", which is still to come."""
+        if value == Mode.DUO:
+            raise ValueError(value)
+        return super().read(value)
+
+
+def _kept(kind: Kind, key: str = "") -> dict[str, Spec]:
     """Metadata of a setting that has no row."""
-    return {"spec": Spec(kind)}
+    return {"spec": Spec(kind, key=key)}
 
 
 def _row(
@@ -143,9 +157,14 @@ class Settings:
     )
     model: str = field(default="", metadata=_kept(Word(longest=4096)))
     """Folder of the model used last; empty for the bundled one."""
-    draft: DraftChoice = field(
-        default=DraftChoice.AUTO, metadata=_kept(Choice(DraftChoice, tuple(DraftChoice)))
+    mode: Mode = field(default=Mode.AUTO, metadata=_kept(_Modes(Mode, tuple(Mode))))
+    draft: DraftSource = field(
+        default=DraftSource.AUTO, metadata=_kept(Choice(DraftSource, tuple(DraftSource)))
     )
+    drafts: tuple[DraftOf, ...] = field(default=(), metadata=_kept(Drafts(), key="draft_of"))
+    """Drafts that were chosen for models, the last used first."""
+    vram: float | None = field(default=None, metadata=_kept(Number(SMALLEST_VRAM, 100_000)))
+    """GiB of a graphics card that may be used at most; None: as many as are useful."""
     recent_models: tuple[str, ...] = field(default=(), metadata=_kept(Words(8)))
     """Folders of models used before, the latest first."""
     sidebar_visible: bool = field(default=True, metadata=_kept(Switch()))

@@ -77,6 +77,8 @@ QPushButton:disabled { color: $muted; }
 QPushButton[look="primary"] { background: $accent; color: $on_accent; border-color: $accent; }
 QPushButton[look="primary"]:hover { background: $accent_hover; }
 QPushButton[look="primary"]:focus { border: 2px solid $text; }
+QPushButton[look="primary"]:disabled { background: $hover; color: $muted;
+    border-color: $border; }
 QPushButton[look="danger"] { color: $danger; border-color: $danger; }
 QPushButton[look="danger"]:hover { background: $danger_soft; }
 QPushButton[look="example"] { text-align: left; padding: 12px 14px; border-color: $border;
@@ -107,12 +109,22 @@ QCheckBox:focus { border-color: $accent; }
 QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted;
     border-radius: 4px; background: $surface; }
 QCheckBox::indicator:checked { background: $accent; border-color: $accent; image: url("$tick"); }
+QRadioButton { spacing: 8px; border: 2px solid transparent; border-radius: 6px; padding: 2px; }
+QRadioButton:focus { border-color: $accent; }
+QRadioButton:disabled { color: $muted; }
+QRadioButton::indicator { width: 14px; height: 14px; border: 1px solid $muted;
+    border-radius: 8px; background: $surface; }
+QRadioButton::indicator:checked { width: 6px; height: 6px; border: 5px solid $accent;
+    background: $on_accent; }
+QRadioButton::indicator:disabled { border-color: $border_strong; }
 QSlider::groove:horizontal { height: 4px; background: $border_strong; border-radius: 2px; }
 QSlider::sub-page:horizontal { background: $accent; border-radius: 2px; }
 QSlider::handle:horizontal { background: $accent; width: 16px; height: 16px;
     margin: -6px 0; border-radius: 8px; }
 QSlider::handle:horizontal:focus { border: 2px solid $text; width: 12px; height: 12px; }
 QSlider:focus { border: none; }
+QSlider::sub-page:horizontal:disabled, QSlider::handle:horizontal:disabled {
+    background: $border_strong; }
 """
 
 _LISTS = """

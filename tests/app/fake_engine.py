@@ -6,7 +6,6 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from time import perf_counter
 
 from app.screenshots.script import FIRST_ID, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
@@ -57,6 +56,7 @@ class FakeEngine:
         self._script = script
         self._queue: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._stop = threading.Event()
+        self._loaded: Load | None = None
         self._thread = threading.Thread(target=self._run, name="fake-engine", daemon=True)
         self._thread.start()
 
@@ -79,23 +79,31 @@ class FakeEngine:
         self._emit(sample(0.0, 72.0))
         while (command := self._queue.get()) is not None:
             match command:
-                case Load(model=model, context=context):
+                case Load(context=context):
                     if context is not None:
                         self._script.plan = replace(self._script.plan, context=context)
-                    self._load(model)
+                    self._load(command)
                 case Generate(request):
                     self._stop.clear()
                     self._generate(request)
                 case Unload():
+                    self._loaded = None
                     self._emit(Unloaded(perf_counter()))
 
-    def _load(self, model: Path) -> None:
+    def _load(self, load: Load) -> None:
         if self._script.fail_load is not None:
             self._emit(self._script.fail_load)
-            self._emit(Unloaded(perf_counter()))
+            if self._loaded is None:
+                self._emit(Unloaded(perf_counter()))
+            else:
+                self._announce(self._loaded)
             return
         self._emit(LoadProgress(perf_counter(), "Reading weights", 0.4))
-        self._emit(PlanReady(perf_counter(), model, MODEL_NAME, self._script.plan))
+        self._loaded = load
+        self._announce(load)
+
+    def _announce(self, load: Load) -> None:
+        self._emit(PlanReady(perf_counter(), load.model, MODEL_NAME, self._script.plan, load))
 
     def _generate(self, request: ChatRequest) -> None:
         script = self._script

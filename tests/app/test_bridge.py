@@ -251,19 +251,20 @@ def test_a_measurement_shows_while_nothing_else_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layers", "simulated", "words"),
+    ("layers", "device", "simulated", "words"),
     [
-        (0, False, ""),
-        (24, False, "24 of 36 layers on the GPU"),
-        (3, True, "3 of 36 layers on a simulated accelerator"),
+        (0, "CPU", False, "CPU only, draft: Duotail 1M draft + lookup"),
+        (24, "CPU", False, "draft on the CPU, target on the CPU (24 of 36 layers on the GPU)"),
+        (36, "Card", False, "draft on the GPU, target on the GPU"),
+        (0, "Card", True, "draft on the simulated GPU, target on the CPU"),
+        (3, "Card", True, "(3 of 36 layers on the simulated GPU)"),
     ],
 )
-def test_the_split_is_told(layers: int, simulated: bool, words: str) -> None:
+def test_the_split_is_told(layers: int, device: str, simulated: bool, words: str) -> None:
     card = Accelerator("cuda:0", "Card", memory_total=8 << 30, simulated=simulated)
     machine = Machine(Host(4, 16 << 30, 8 << 30), (card,))
-    plan = replace(PLAN, layers=36, layers_on_gpu=layers)
+    plan = replace(PLAN, layers=36, layers_on_gpu=layers, draft_device=device)
     status = _after(LOAD, MachineFound(0.0, machine), replace(READY, plan=plan))
-    assert status.split_words == words
     assert words in status.plan_words
 
 

@@ -41,6 +41,27 @@ def test_bad_usage_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no-such-option" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("size", ["0", "-1", "much", "nan", "1e9"])
+def test_a_simulated_gpu_has_a_size(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app.launch.main([f"--simulate-gpu={size}"])
+    assert ended.value.code == 2
+    assert "--simulate-gpu" in capsys.readouterr().err
+
+
+def test_the_window_gets_a_simulated_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def run(*_arguments: object, simulate_gpu: int | None = None, **_more: object) -> int:
+        asked.append(simulate_gpu)
+        return 0
+
+    monkeypatch.setattr("app.application.run", run)
+    assert app.launch.main(["--simulate-gpu", "1.5"]) == 0
+    assert app.launch.main([]) == 0
+    assert asked == [3 << 29, None]
+
+
 def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
     monkeypatch.setattr("engine.cli.main", lambda argv: seen.append(list(argv)) or 3, raising=False)

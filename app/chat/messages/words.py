@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.history import AnswerState, StoredMessage
+from app.tuning.words import mode_name
 from engine.events import AnswerStats
 from engine.language import later, listed, number, tr, tr_count
 from engine.request import SamplingParams
@@ -30,6 +31,8 @@ def answer_numbers(stats: AnswerStats) -> tuple[str, ...]:
     if stats.acceptance_length is not None:
         length = number(stats.acceptance_length, ".2f")
         parts.append(tr("acceptance length {length}").format(length=length))
+    if stats.mode:
+        parts.insert(1 if stats.tokens_per_s is not None else 0, mode_name(stats.mode))
     if stats.ttft_s is not None:
         parts.append(tr("first after {time}").format(time=duration(stats.ttft_s)))
     return tuple(parts)
@@ -48,6 +51,8 @@ def answer_table(message: StoredMessage) -> list[tuple[str, str]]:
         (tr("Settings"), sampling_words(message.sampling)),
     ]
     if stats is not None:
+        if stats.mode:
+            lines.append((tr("Mode"), mode_name(stats.mode)))
         lines += [*_speeds(stats), *_drafting(stats)]
     if message.signature:
         lines.append((tr("Numeric signature"), message.signature))
@@ -86,6 +91,9 @@ def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
             share=number(stats.accepted / stats.drafted, ".0%"),
         )
         lines.append((tr("Accepted"), accepted))
+        if stats.committed:
+            share = number(min(stats.accepted / stats.committed, 1.0), ".0%")
+            lines.append((tr("Share of drafted tokens in the answer"), share))
     if stats.acceptance_length is not None:
         lines.append((tr("Acceptance length"), number(stats.acceptance_length, ".2f")))
     shares = [

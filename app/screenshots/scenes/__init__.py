@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.screenshots.scenes import asking, first, keeping, models, panels, writing
+from app.screenshots.scenes import asking, first, keeping, models, panels, running, writing
 
 ALL = (
     first.first_start,
@@ -20,6 +20,8 @@ ALL = (
     models.choosing,
     models.loading,
     models.another_family,
+    running.panel,
+    running.troubles,
     first.narrow,
     panels.performance,
     panels.dialogs,

@@ -108,7 +108,7 @@ def test_why_is_it_slow(traveller: Traveller) -> None:
     with_draft = drafted.message
     assert with_draft.stats is not None
     assert with_draft.stats.drafted > 0
-    traveller.assembly.models.draft_with(DraftChoice.NONE)
+    traveller.assembly.models.running.draft_with(DraftChoice.NONE)
     plan = traveller.assembly.bridge.status.plan
     traveller.until(
         lambda: (

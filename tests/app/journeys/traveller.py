@@ -26,9 +26,12 @@ PATIENCE_MS = 60_000
 class Traveller:
     """Does what people do, and waits for what they would wait for."""
 
-    def __init__(self, folder: Path, theme: Theme, bot: QtBot) -> None:
+    def __init__(
+        self, folder: Path, theme: Theme, bot: QtBot, simulate_gpu: int | None = None
+    ) -> None:
         self.bot = bot
-        self.assembly = Assembly(Paths(folder / "data", folder / "config"), theme)
+        paths = Paths(folder / "data", folder / "config")
+        self.assembly = Assembly(paths, theme, simulate_gpu=simulate_gpu)
         self.window = self.assembly.window
         self.window.resize(1280, 800)
         self.window.show()

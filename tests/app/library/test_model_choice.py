@@ -16,6 +16,7 @@ from app.banner import Banner
 from app.library.choice import ModelChoice
 from app.library.file_chooser import FileChooser
 from app.library.installed import installed
+from app.settings.drafts import DraftSource
 from app.status import Phase
 from engine.commands import DraftChoice, Load, Stop, Unload
 from engine.errors import UserFixable
@@ -44,17 +45,6 @@ def test_the_bundled_models_are_listed_and_one_of_them_loads(desk: Desk) -> None
     desk.bot.waitUntil(lambda: loads(desk)[-1].model == bundled_target())
     assert menu_of(desk)[name].isChecked()
     assert desk.assembly.settings.value.model == str(bundled_target())
-
-
-def test_switching_the_draft_off_loads_the_same_model_alone(desk: Desk) -> None:
-    before = loads(desk)[-1]
-    menu_of(desk)["No draft: the model alone"].trigger()
-    desk.bot.waitUntil(lambda: len(loads(desk)) == 2)
-    assert loads(desk)[-1] == Load(before.model, draft=DraftChoice.NONE)
-    menu_of(desk)["No draft: the model alone"].trigger()
-    menu_of(desk)["Draft automatically"].trigger()
-    desk.bot.waitUntil(lambda: len(loads(desk)) == 3)
-    assert loads(desk)[-1].draft is DraftChoice.AUTO
 
 
 def test_a_model_can_be_taken_out_of_memory(desk: Desk) -> None:
@@ -165,7 +155,7 @@ def test_what_a_model_cannot_do_is_said(desk: Desk) -> None:
 def test_the_next_start_loads_what_was_used_unless_it_is_gone(desk: Desk, tmp_path: Path) -> None:
     choice: ModelChoice = desk.assembly.models
     settings = desk.assembly.settings
-    settings.change(model=str(tmp_path), draft=DraftChoice.LOOKUP)
+    settings.change(model=str(tmp_path), draft=DraftSource.LOOKUP)
     assert choice.first_load(bundled_target) == Load(tmp_path, draft=DraftChoice.LOOKUP)
     file = tmp_path / "model.gguf"
     file.touch()

@@ -1,0 +1,50 @@
+"""One of several choices: a radio button with a sentence below it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QRadioButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.settings.rows import plain_label
+
+_INDENT = 28
+"""Where the words of the button begin."""
+
+
+class ChoiceRow(QWidget):
+    """A click on the sentence chooses too. `about` may be empty."""
+
+    def __init__(self, label: str, about: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._label = label
+        self.button = QRadioButton(self)
+        self.button.setAccessibleName(label)
+        self.button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.about = plain_label("", self, "small")
+        self.about.setContentsMargins(_INDENT, 0, 0, 0)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addWidget(self.button)
+        column.addWidget(self.about)
+        self.say(about)
+
+    def say(self, about: str) -> None:
+        """Another sentence."""
+        self.about.setText(about)
+        self.about.setVisible(bool(about))
+        self.button.setAccessibleDescription(about)
+
+    def fit(self, width: int) -> None:
+        """Shorten a label that is wider than so many logical pixels."""
+        metrics = self.button.fontMetrics()
+        label = self._label.replace("&", "&&")
+        shown = metrics.elidedText(label, Qt.TextElideMode.ElideMiddle, width - _INDENT)
+        self.button.setText(shown)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """The sentence is part of what can be clicked."""
+        if event.button() is Qt.MouseButton.LeftButton and self.button.isEnabled():
+            self.button.setFocus(Qt.FocusReason.MouseFocusReason)
+            self.button.click()

@@ -1,0 +1,107 @@
+"""What may draft: the model's own, a draft that somebody has chosen, lookup only, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from app.tuning.choice_row import ChoiceRow
+from engine.commands import DraftChoice
+from engine.language import later, tr
+
+_MOST = 4
+"""Chosen drafts on show."""
+_CHOICES = {
+    DraftChoice.AUTO: (
+        later("The model's own"),
+        later("What came with it, if anything, and lookup."),
+    ),
+    DraftChoice.LOOKUP: (
+        later("Lookup only"),
+        later("Guesses what the conversation has said before."),
+    ),
+    DraftChoice.NONE: (later("No draft"), ""),
+}
+
+
+class DraftList(QWidget):
+    """Radio buttons, and two buttons to open more drafts."""
+
+    chosen = Signal(object)
+    """A `DraftChoice` or a path; comes from the user only."""
+    folder_asked = Signal()
+    file_asked = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._rows: dict[Path | DraftChoice, ChoiceRow] = {}
+        self._group = QButtonGroup(self)
+        self._room = 0
+        self._column = QVBoxLayout()
+        self._column.setSpacing(4)
+        self.folder_button = _button(tr("Open a draft folder…"), self)
+        self.folder_button.setToolTip(tr("A trained head, or a small model of the same family"))
+        self.folder_button.clicked.connect(self.folder_asked)
+        self.file_button = _button(tr("Open a draft file…"), self)
+        self.file_button.setToolTip(tr("A small model of the same family in GGUF format"))
+        self.file_button.clicked.connect(self.file_asked)
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(8)
+        self._buttons.addWidget(self.folder_button)
+        self._buttons.addWidget(self.file_button)
+        self._buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addLayout(self._column)
+        column.addLayout(self._buttons)
+
+    @property
+    def rows(self) -> dict[Path | DraftChoice, ChoiceRow]:
+        """Every choice that there is."""
+        return self._rows
+
+    def show_draft(self, draft: Path | DraftChoice, known: Sequence[Path]) -> None:
+        """Show which one is chosen, among these drafts of the model."""
+        own = list(dict.fromkeys([*([draft] if isinstance(draft, Path) else []), *known]))
+        self._offer([DraftChoice.AUTO, *own[:_MOST], DraftChoice.LOOKUP, DraftChoice.NONE])
+        self._rows[draft].button.setChecked(True)
+
+    def fit(self, width: int) -> None:
+        """There is room for so many logical pixels."""
+        self._room = width
+        for row in self._rows.values():
+            row.fit(width)
+
+    def _offer(self, choices: Sequence[Path | DraftChoice]) -> None:
+        if list(self._rows) == list(choices):
+            return
+        for row in self._rows.values():
+            self._group.removeButton(row.button)
+            self._column.removeWidget(row)
+            row.hide()
+            row.deleteLater()
+        self._rows = {choice: self._row(choice) for choice in choices}
+
+    def _row(self, choice: Path | DraftChoice) -> ChoiceRow:
+        if isinstance(choice, Path):
+            row = ChoiceRow(choice.name or str(choice), "", self)
+            row.button.setToolTip(str(choice))
+        else:
+            label, about = _CHOICES[choice]
+            row = ChoiceRow(tr(label), tr(about) if about else "", self)
+        self._group.addButton(row.button)
+        self._column.addWidget(row)
+        row.button.clicked.connect(lambda _=False: self.chosen.emit(choice))
+        row.fit(self._room)
+        row.show()
+        return row
+
+
+def _button(words: str, parent: QWidget) -> QPushButton:
+    button = QPushButton(words, parent)
+    button.setAutoDefault(False)
+    return button

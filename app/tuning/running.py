@@ -1,0 +1,175 @@
+"""How the model in memory runs: what was asked for, how to ask for something else, what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.bridge import EngineBridge
+from app.settings import SettingsStore
+from app.settings.drafts import DraftOf, DraftSource
+from engine.commands import DraftChoice, Load, Mode
+from engine.events import Calibrated, Failed, PlanReady, Unloaded
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class RunWish:
+    """What can be wished for a model; `vram` in bytes, None as much as is useful."""
+
+    mode: Mode = Mode.AUTO
+    draft: Path | DraftChoice = DraftChoice.AUTO
+    vram: int | None = None
+
+    @classmethod
+    def of(cls, load: Load) -> RunWish:
+        """What a load asks for."""
+        return cls(load.mode, load.draft, load.vram)
+
+
+class Running(QObject):
+    """Changes how the model runs between two answers, and remembers what worked.
+
+    A wish that cannot be met leaves the model as it is; the engine says why. Only where that would
+    leave no model at all, at the start, the model is loaded as Duotail thinks best, with the draft
+    that was wished as long as that is not the trouble.
+
+    Args:
+        bridge: to the engine.
+        settings: where the last wish is kept.
+        simulate_gpu: bytes of a simulated accelerator that takes the place of real ones.
+    """
+
+    changed = Signal()
+    """What is asked for, or whether that is in force."""
+    waiting = Signal()
+    """A change waits for the end of the answer that is being written."""
+    fell_back = Signal()
+    """The wish of the last time could not be met at the start; the model runs automatically."""
+
+    def __init__(
+        self,
+        bridge: EngineBridge,
+        settings: SettingsStore,
+        simulate_gpu: int | None = None,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.bridge = bridge
+        self._settings = settings
+        self._simulate_gpu = simulate_gpu
+        self._asked: Load | None = None
+        self._in_force: Load | None = None
+        self._failed = False
+        bridge.subscribe(PlanReady, self._loaded)
+        bridge.subscribe(Failed, self._note_failure)
+        bridge.subscribe(Calibrated, lambda _event: self._forget_failure())
+        bridge.subscribe(Unloaded, self._unloaded)
+        bridge.status_changed.connect(lambda _status: self.changed.emit())
+
+    @property
+    def wish(self) -> RunWish:
+        """What is in force, or under way."""
+        last = self.bridge.last_load
+        return RunWish.of(last) if last is not None else RunWish()
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is a model to run."""
+        return self.bridge.last_load is not None
+
+    @property
+    def pending(self) -> bool:
+        """Whether a change waits for the end of an answer."""
+        return self.bridge.status.busy and self.bridge.last_load != self._in_force
+
+    @property
+    def drafts(self) -> list[Path]:
+        """Drafts that were used with this model, the last one first."""
+        last = self.bridge.last_load
+        if last is None:
+            return []
+        known = self._drafts_of(last.model)
+        wished = [last.draft] if isinstance(last.draft, Path) else []
+        return known + [path for path in wished if path not in known]
+
+    def command(self, model: Path) -> Load:
+        """How to load a model: as the last one ran, with the draft that was chosen for this one.
+
+        Reads the disk.
+        """
+        value = self._settings.value
+        draft: Path | DraftChoice = DraftChoice.AUTO
+        if value.draft is not DraftSource.CHOSEN:
+            draft = DraftChoice(value.draft.value)
+        else:
+            there = (path for path in self._drafts_of(model) if path.exists())
+            draft = next(there, DraftChoice.AUTO)
+        vram = None if value.vram is None else round(value.vram * GIB)
+        return Load(model, draft=draft, mode=value.mode, vram=vram, simulate_gpu=self._simulate_gpu)
+
+    def apply(self, wish: RunWish) -> None:
+        """Run the same model like this from the next answer on."""
+        last = self.bridge.last_load
+        if last is None or wish == self.wish:
+            return
+        load = replace(
+            last,
+            mode=wish.mode,
+            draft=wish.draft,
+            vram=wish.vram,
+            layers_on_gpu=None,
+            after_answer=True,
+        )
+        self._asked, self._failed = load, False
+        self.bridge.submit(load)
+        self.changed.emit()
+        if self.pending:
+            self.waiting.emit()
+
+    def draft_with(self, draft: Path | DraftChoice) -> None:
+        """Run the same model with another source of drafts."""
+        self.apply(replace(self.wish, draft=draft))
+
+    def _drafts_of(self, model: Path) -> list[Path]:
+        return [
+            Path(each.draft) for each in self._settings.value.drafts if each.model == str(model)
+        ]
+
+    def _loaded(self, event: PlanReady) -> None:
+        self._failed, self._in_force = False, event.load
+        if event.load is not None and event.load == self._asked:
+            self._asked = None
+            self._remember(event.load)
+        self.changed.emit()
+
+    def _remember(self, load: Load) -> None:
+        vram = None if load.vram is None else load.vram / GIB
+        known, source = self._settings.value.drafts, DraftSource.CHOSEN
+        if isinstance(load.draft, Path):
+            used = DraftOf(str(load.model), str(load.draft))
+            known = (used, *(each for each in known if each != used))
+        else:
+            source = DraftSource(load.draft.value)
+        self._settings.change(mode=load.mode, draft=source, drafts=known, vram=vram)
+
+    def _note_failure(self, event: Failed) -> None:
+        self._failed = event.request_id is None
+
+    def _forget_failure(self) -> None:
+        """It was the measurement that failed, which no model goes away with."""
+        self._failed = False
+
+    def _unloaded(self, _event: Unloaded) -> None:
+        self._in_force = None
+        last, failed = self.bridge.last_load, self._failed
+        self._failed = False
+        if not failed or last is None or RunWish.of(last) == RunWish():
+            return
+        only_draft = RunWish.of(last) == RunWish(draft=last.draft)
+        draft = DraftChoice.AUTO if only_draft else last.draft
+        self.bridge.submit(Load(last.model, draft=draft, simulate_gpu=self._simulate_gpu))
+        self.fell_back.emit()

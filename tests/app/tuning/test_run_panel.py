@@ -1,0 +1,216 @@
+"""The panel that says how the model runs, worked with keys and mouse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from desk import Desk
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
+
+from app.screenshots.script import MACHINE, MODEL_NAME
+from app.tuning.run_panel import RunPanel
+from app.tuning.running import GIB, RunWish
+from engine.commands import DraftChoice, Load, Mode
+from engine.events import MachineFound, PlanReady
+from engine.plan.machine import Accelerator, Machine
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+CARD = Accelerator("simulated:0", "Simulated accelerator", memory_total=4 * GIB, simulated=True)
+WITH_CARD = replace(MACHINE, accelerators=(CARD,))
+
+
+def tell(desk: Desk, *events: MachineFound | PlanReady) -> None:
+    """Let the engine say something."""
+    for event in events:
+        desk.assembly.bridge._events.append(event)
+    desk.assembly.bridge.drain()
+
+
+def opened(desk: Desk, machine: Machine = WITH_CARD) -> RunPanel:
+    tell(desk, MachineFound(perf_counter(), machine))
+    QTest.keySequence(desk.assembly.window, "Ctrl+Shift+M")
+    panel = desk.assembly.window.run_button.panel
+    assert panel.isVisible()
+    return panel
+
+
+def said(panel: RunPanel) -> str:
+    labels = [label for label in panel.findChildren(QLabel) if label.isVisibleTo(panel)]
+    return " ".join(label.text() for label in labels)
+
+
+def loads(desk: Desk) -> list[Load]:
+    return [command for command in desk.script.commands if isinstance(command, Load)]
+
+
+def press(key: Qt.Key) -> None:
+    focus = QApplication.focusWidget()
+    assert focus is not None
+    QTest.keyClick(focus, key)
+
+
+def test_everything_can_be_chosen_with_keys(desk: Desk) -> None:
+    panel = opened(desk)
+    assert panel.modes.rows[Mode.AUTO].button.hasFocus()
+    press(Qt.Key.Key_Down)
+    assert panel.wish == RunWish(Mode.DOVETAIL)
+    press(Qt.Key.Key_Tab)
+    assert panel.drafts.rows[DraftChoice.AUTO].button.hasFocus()
+    press(Qt.Key.Key_Down)
+    assert panel.wish.draft is DraftChoice.LOOKUP
+    for _ in range(3):
+        press(Qt.Key.Key_Tab)
+    assert panel.memory.automatic.hasFocus()
+    press(Qt.Key.Key_Space)
+    press(Qt.Key.Key_Home)
+    press(Qt.Key.Key_Right)
+    assert panel.wish.vram == GIB // 2
+    assert panel.memory.number.value() == 0.5
+    assert len(loads(desk)) == 1, "nothing happens before it is applied"
+    press(Qt.Key.Key_Return)
+    assert not panel.isVisible()
+    desk.bot.waitUntil(lambda: len(loads(desk)) == 2)
+    asked = loads(desk)[-1]
+    wish = RunWish(Mode.DOVETAIL, DraftChoice.LOOKUP, GIB // 2)
+    assert RunWish.of(asked) == wish
+    desk.bot.waitUntil(lambda: desk.assembly.models.running.wish == wish)
+    assert desk.assembly.window.run_button.text().startswith("Dovetail")
+
+
+def test_escape_changes_nothing(desk: Desk) -> None:
+    panel = opened(desk)
+    panel.modes.rows[Mode.PLAIN].button.click()
+    assert panel.apply_button.isEnabled()
+    press(Qt.Key.Key_Escape)
+    assert not panel.isVisible()
+    assert len(loads(desk)) == 1
+    assert opened(desk).wish == RunWish()
+
+
+def test_a_click_on_the_sentence_chooses_too(desk: Desk) -> None:
+    panel = opened(desk)
+    row = panel.modes.rows[Mode.CPU]
+    QTest.mouseClick(row, Qt.MouseButton.LeftButton, pos=QPoint(60, row.height() - 4))
+    assert panel.wish.mode is Mode.CPU
+    assert not panel.memory.isEnabled()
+    duo = panel.modes.rows[Mode.DUO]
+    QTest.mouseClick(duo, Qt.MouseButton.LeftButton, pos=QPoint(60, duo.height() - 4))
+    assert panel.wish.mode is Mode.CPU
+    assert "Still to come" in duo.about.text()
+    panel.modes.rows[Mode.PLAIN].button.click()
+    assert not panel.drafts.isEnabled()
+
+
+def test_without_a_graphics_card_dovetail_says_what_is_missing(desk: Desk) -> None:
+    old = Accelerator("", "RX 580", unusable="this torch is built for NVIDIA")
+    panel = opened(desk, replace(MACHINE, accelerators=(old,)))
+    dovetail = panel.modes.rows[Mode.DOVETAIL]
+    assert not dovetail.button.isEnabled()
+    assert "there is none here" in dovetail.about.text()
+    assert "RX 580 is not used: this torch is built for NVIDIA." in said(panel)
+    assert not panel.memory.slider.isVisible()
+
+
+def test_what_is_in_force_is_said_with_the_simulation_named(desk: Desk) -> None:
+    head = Path("heads/dgf")
+    load = Load(Path("model"), head, Mode.DOVETAIL, vram=3 * GIB)
+    plan = replace(
+        desk.script.plan,
+        mode=Mode.DOVETAIL,
+        draft="DGF head",
+        draft_device=CARD.name,
+        layers=8,
+        layers_on_gpu=3,
+    )
+    machine = replace(MACHINE, accelerators=(CARD,))
+    now = perf_counter()
+    tell(desk, MachineFound(now, machine), PlanReady(now, load.model, MODEL_NAME, plan, load))
+    panel = opened(desk)
+    sentence = "Dovetail: DGF head on the simulated accelerator, target on the CPU (3 of 8 layers"
+    assert sentence in said(panel)
+    assert panel.drafts.rows[head].button.isChecked()
+    assert panel.drafts.rows[head].button.text() == "dgf"
+    assert panel.memory.number.value() == 3.0
+    assert not panel.apply_button.isEnabled()
+    panel.hide()
+    shown = [label.text() for label in desk.chat.greeting.findChildren(QLabel)]
+    assert any(sentence in text for text in shown)
+
+
+def test_a_folder_is_chosen_and_applied(desk: Desk, tmp_path: Path) -> None:
+    folder = tmp_path / "a head with a name that is much longer than the panel is wide, by far & so"
+    folder.mkdir()
+    panel = opened(desk)
+    panel.modes.rows[Mode.DOVETAIL].button.click()
+    panel.drafts.folder_button.click()
+    window = desk.assembly.window
+    desk.bot.waitUntil(lambda: window.findChild(QFileDialog) is not None)
+    assert not panel.isVisible()
+    dialog = window.findChild(QFileDialog)
+    assert dialog is not None
+    dialog.fileSelected.emit(str(folder))
+    dialog.close()
+    assert panel.isVisible()
+    assert panel.wish == RunWish(Mode.DOVETAIL, folder)
+    row = panel.drafts.rows[folder]
+    assert row.button.isChecked()
+    assert row.button.fontMetrics().horizontalAdvance(row.button.text()) < panel.width()
+    assert row.button.accessibleName() == folder.name
+    assert panel.apply_button.hasFocus()
+    press(Qt.Key.Key_Return)
+    desk.bot.waitUntil(lambda: loads(desk)[-1].draft == folder)
+    desk.bot.waitUntil(lambda: desk.assembly.models.running.drafts == [folder])
+
+
+def test_the_number_and_the_slider_follow_each_other(desk: Desk) -> None:
+    panel = opened(desk)
+    memory = panel.memory
+    assert memory.automatic.isChecked()
+    assert not memory.slider.isEnabled()
+    memory.automatic.click()
+    memory.number.setValue(1.5)
+    assert panel.wish.vram == 3 * GIB // 2
+    assert memory.slider.value() == 6
+    memory.slider.setValue(memory.slider.maximum())
+    assert panel.wish.vram == 4 * GIB
+    memory.number.selectAll()
+    QTest.keyClicks(memory.number, "1.75")
+    assert panel.wish.vram == 7 * GIB // 4
+    assert memory.number.text() == "1.75 GiB"
+    memory.automatic.click()
+    assert panel.wish.vram is None
+
+
+def test_in_a_narrow_window_the_menu_of_the_model_leads_there(desk: Desk) -> None:
+    window = desk.assembly.window
+    window.resize(440, 700)
+    desk.bot.waitUntil(lambda: not window.run_button.isVisible())
+    menu = window.model_button.make_menu()
+    (entry,) = [each for each in menu.actions() if each.text().startswith("Mode, draft")]
+    entry.trigger()
+    panel = window.run_button.panel
+    assert panel.isVisible()
+    screen = panel.screen().availableGeometry()
+    assert screen.contains(panel.frameGeometry())
+    panel.hide()
+    window.resize(1280, 800)
+    desk.bot.waitUntil(window.run_button.isVisible)
+
+
+def test_while_an_answer_is_written_the_button_says_when(desk: Desk) -> None:
+    desk.script.hold_after = 1
+    desk.type_and_send("Hello")
+    desk.streaming("Hello!")
+    panel = opened(desk)
+    assert panel.apply_button.text() == "Apply after this answer"
+    panel.modes.rows[Mode.PLAIN].button.click()
+    desk.script.gate.set()
+    desk.answered()
+    desk.bot.waitUntil(lambda: panel.apply_button.text() == "Apply")
+    assert panel.wish.mode is Mode.PLAIN, "what was chosen stays chosen"
