@@ -31,8 +31,8 @@ NVIDIA_DRIVER = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/libcuda.so.1")
 # In MB, measured on Linux x86-64 with the pinned versions; the CUDA build is an estimate.
 DOWNLOAD_MB = {"PyTorch for the CPU": 195, "Qt": 80, "the rest": 60}
 DOWNLOAD_CUDA_MB = {"PyTorch with CUDA": 3300, "Qt": 80, "the rest": 60}
-DOWNLOAD_DEV_MB = {"test tools": 75}
-DISK_MB, DISK_CUDA_MB, DISK_DEV_MB = 1500, 7600, 400
+DOWNLOAD_DEV_MB = {"test tools": 275}  # 200 are Triton
+DISK_MB, DISK_CUDA_MB, DISK_DEV_MB = 1500, 7600, 1100
 
 
 class SetupProblem(Exception):

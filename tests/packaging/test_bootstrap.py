@@ -121,7 +121,7 @@ def test_a_venv_that_was_moved_is_made_anew(
 
 def test_the_download_is_named_in_full() -> None:
     assert bootstrap.download_words(cuda=False, dev=False).startswith("about 335 MB")
-    assert "test tools 75 MB" in bootstrap.download_words(cuda=False, dev=True)
+    assert "test tools 275 MB" in bootstrap.download_words(cuda=False, dev=True)
     assert bootstrap.download_words(cuda=True, dev=False).startswith("about 3.4 GB")
 
 
