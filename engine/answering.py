@@ -205,7 +205,7 @@ class Answer:
                 at=perf_counter(),
                 request_id=self._request.id,
                 index=index,
-                draft=done.draft,
+                drafting=done.drafting,
                 verify=done.verify,
                 drafted=done.drafted,
                 accepted=min(done.accepted, counted),
@@ -217,6 +217,8 @@ class Answer:
                 text_start=spans[0].start if spans else stream.position,
                 text_end=stream.position,
                 rejected_at=spans[-1].start if own_shown else stream.position,
+                useful_s=done.useful,
+                wasted_s=done.wasted,
             )
         )
 

@@ -6,6 +6,7 @@ count UTF-16 code units from the start of the answer, because that is what Qt co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -48,6 +49,11 @@ class Interval:
     def seconds(self) -> float:
         """Its length."""
         return self.end - self.start
+
+
+def hull(intervals: Sequence[Interval]) -> Interval | None:
+    """From the start of the first to the end of the last; None of none."""
+    return Interval(intervals[0].start, intervals[-1].end) if intervals else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +178,9 @@ class RoundFinished:
     at: float
     request_id: str
     index: int
-    draft: Interval | None
+    drafting: tuple[Interval, ...]
+    """When the draft lane computed, in order: for this round or, while the round before was being
+    verified, ahead of it."""
     verify: Interval
     drafted: int
     accepted: int
@@ -187,6 +195,15 @@ class RoundFinished:
     """The stretch of the answer released with this round: that of its TextDelta, if it had one."""
     rejected_at: int = 0
     """Offset in the answer of the token the target wrote instead of `rejected`."""
+    useful_s: float = 0.0
+    wasted_s: float = 0.0
+    """Seconds of drafting whose fate this round decided: some of it was committed, or none is any
+    more."""
+
+    @property
+    def draft(self) -> Interval | None:
+        """From the first drafting to the last."""
+        return hull(self.drafting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +285,25 @@ class AnswerStats:
     """From the first committed token to the last."""
     mode: str | None = None
     """The `Mode` of the plan it was written with; None of answers that older versions stored."""
+    useful_seconds: float = 0.0
+    wasted_seconds: float = 0.0
+    """Of `draft_seconds`: some of what was drafted was committed, or none. The fate of the rest was
+    open when the answer ended."""
 
     @property
     def draft_idle(self) -> float | None:
         """Share of the decoding time in which nothing was drafted."""
         return self._idle(self.draft_seconds)
+
+    @property
+    def draft_useful(self) -> float | None:
+        """Share of the drafting time of which something was committed."""
+        return min(self.useful_seconds / self.draft_seconds, 1.0) if self.draft_seconds else None
+
+    @property
+    def draft_wasted(self) -> float | None:
+        """Share of the drafting time of which nothing was committed."""
+        return min(self.wasted_seconds / self.draft_seconds, 1.0) if self.draft_seconds else None
 
     @property
     def verify_idle(self) -> float | None:

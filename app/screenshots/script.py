@@ -121,7 +121,7 @@ def _round(
         at=at,
         request_id=request_id,
         index=first // pace.tokens,
-        draft=Interval(at - pace.seconds * 0.94, at - pace.seconds * 0.58),
+        drafting=(Interval(at - pace.seconds * 0.94, at - pace.seconds * 0.58),),
         verify=Interval(at - pace.seconds * 0.57, at - pace.seconds * 0.02),
         drafted=pace.drafted,
         accepted=accepted,

@@ -67,13 +67,13 @@ class _Listener:
             whole, native, calls = (a - b for a, b in zip(now, self._last, strict=True))
             times = RoundTimes(
                 round_us=1e6 * whole,
-                draft_us=1e6 * event.draft.seconds if event.draft else 0.0,
+                draft_us=1e6 * sum(each.seconds for each in event.drafting),
                 verify_us=1e6 * event.verify.seconds,
                 native_us=1e6 * native,
                 python_us=1e6 * (whole - native),
                 native_calls=calls,
             )
-            (self.plain if event.draft is None else self.drafting).append(times)
+            (self.drafting if event.drafting else self.plain).append(times)
         self._last = self._now()  # what was done here is no part of the next round
 
     def _now(self) -> tuple[float, float, int]:

@@ -167,7 +167,7 @@ class Controller:
         opening, self._opening = self._opening, False
         if not opening or not self._baselines:
             self._verify.add(done.drafted + 1, done.verify.seconds)
-        if done.draft is None:
+        if not done.drafting:
             if not opening:  # behind a prompt a forward is slower than others
                 self._since_plain = 0
                 self._baselines += 1

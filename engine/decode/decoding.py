@@ -11,7 +11,7 @@ from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
 from engine.decode.verifier import verify
 from engine.errors import Cancelled
-from engine.events import Interval
+from engine.events import Interval, hull
 from engine.model.decoder import Decoder
 from engine.model.sequence import SequenceState
 
@@ -28,12 +28,20 @@ class Round:
     tokens: tuple[int, ...]
     accepted: int
     drafted: int
-    draft: Interval | None
+    drafting: tuple[Interval, ...]
     verify: Interval
     offered_by_depth: tuple[int, ...] = ()
     accepted_by_depth: tuple[int, ...] = ()
     rejected: tuple[int, ...] = ()
     """The likeliest drafted tokens in the place of the last one."""
+    useful: float = 0.0
+    wasted: float = 0.0
+    """Seconds of drafting whose fate was decided: some of it was committed, or none."""
+
+    @property
+    def draft(self) -> Interval | None:
+        """From the first drafting to the last."""
+        return hull(self.drafting)
 
 
 class Decoding:
@@ -111,17 +119,25 @@ class Decoding:
             yield len(self.state)
 
     def verify(self, tree: TokenTree, draft: Interval | None = None) -> Round:
-        """One target forward over the tree (root included); commits what the target agrees to."""
+        """One target forward over the tree (root included); commits what the target agrees to.
+
+        Args:
+            tree: what was drafted.
+            draft: when all of it was, level by level.
+        """
         limit = self.remaining
         tree = tree.limited(limit - 1)
         start = perf_counter()
         verified = self._commit(tree, limit)
         self.tokens.extend(verified.tokens)
+        seconds, useful = draft.seconds if draft else 0.0, 0.0
+        if verified.accepted:
+            useful = seconds * verified.accepted / max(tree.depths)
         return Round(
             tokens=verified.tokens,
             accepted=verified.accepted,
             drafted=tree.drafted,
-            draft=draft,
+            drafting=(draft,) if draft else (),
             verify=Interval(start, perf_counter()),
             offered_by_depth=verified.offered_by_depth,
             accepted_by_depth=verified.accepted_by_depth,
@@ -130,6 +146,8 @@ class Decoding:
                 if verified.offered > verified.accepted
                 else ()
             ),
+            useful=useful,
+            wasted=seconds - useful,
         )
 
     def _commit(self, tree: TokenTree, limit: int) -> Verified:

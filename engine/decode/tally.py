@@ -29,6 +29,8 @@ class Tally:
     accepted_by_depth: list[int] = field(default_factory=list)
     draft_seconds: float = 0.0
     verify_seconds: float = 0.0
+    useful_seconds: float = 0.0
+    wasted_seconds: float = 0.0
 
     def add(self, done: Round, counted: int, *, first: bool) -> None:
         """Count a round of which `counted` tokens belong to the answer."""
@@ -40,7 +42,9 @@ class Tally:
             return
         self.rounds += 1
         self.verify_seconds += done.verify.seconds
-        self.draft_seconds += done.draft.seconds if done.draft else 0.0
+        self.draft_seconds += sum(each.seconds for each in done.drafting)
+        self.useful_seconds += done.useful
+        self.wasted_seconds += done.wasted
         self.drafted += done.drafted
         if not done.drafted:
             self.plain_rounds += 1
@@ -73,6 +77,8 @@ class Tally:
             verify_seconds=self.verify_seconds,
             fallback_reason=fallback_reason,
             decode_seconds=decoding,
+            useful_seconds=self.useful_seconds,
+            wasted_seconds=self.wasted_seconds,
         )
 
 

@@ -39,7 +39,7 @@ def round_finished(
         at=end + verify,
         request_id=request_id,
         index=index,
-        draft=Interval(start - ahead, start - ahead + draft) if drafted else None,
+        drafting=(Interval(start - ahead, start - ahead + draft),) if drafted else (),
         verify=Interval(end, end + verify),
         drafted=drafted,
         accepted=accepted,

@@ -48,7 +48,10 @@ def test_gaps_and_work_fill_the_time_and_never_overlap(
         rounds.append(
             RoundFinished(
                 **{name: getattr(done, name) for name in done.__slots__}
-                | {"draft": drafted, "verify": Interval(start, start + verify + 1)}
+                | {
+                    "drafting": (drafted,) if drafted else (),
+                    "verify": Interval(start, start + verify + 1),
+                }
             )
         )
         clock, free = start + verify + 1 + rest, begin + draft

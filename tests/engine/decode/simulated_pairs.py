@@ -126,7 +126,7 @@ def round_of(
         tokens=tuple(range(accepted + 1)),
         accepted=accepted,
         drafted=tree.drafted,
-        draft=draft,
+        drafting=(draft,) if draft else (),
         verify=verify,
         offered_by_depth=(1,) * offered,
         accepted_by_depth=tuple(int(depth < accepted) for depth in range(offered)),

@@ -16,7 +16,7 @@ def finished_round(tokens: int, drafted: int, at: float) -> Round:
         tokens=tuple(range(tokens)),
         accepted=accepted,
         drafted=drafted,
-        draft=Interval(at, at + 0.25) if drafted else None,
+        drafting=(Interval(at, at + 0.25),) if drafted else (),
         verify=Interval(at + 0.25, at + 1.0),
         offered_by_depth=(1,) * offered,
         accepted_by_depth=tuple(int(depth < accepted) for depth in range(offered)),
