@@ -1,7 +1,8 @@
 """The state of one sequence: committed tokens, staged tree, and their keys and values.
 
 Target and draft keep one alike. A forward stages nodes behind the committed tokens; committing a
-path moves its keys to their place and forgets the rest; discarding forgets all staged nodes.
+path moves its keys to their place and forgets the rest, or what does not lie behind it; discarding
+forgets all staged nodes.
 """
 
 from __future__ import annotations
@@ -136,23 +137,76 @@ class SequenceState:
         Raises:
             ValueError: the nodes are no path, or the context is full.
         """
-        start, above, still = len(self._tokens), ROOT, 0
-        if start + len(path) > self.context:
+        self._check_path(path)
+        self._put_in_place(path, in_place=in_place, features_in_place=features_in_place)
+        self._tokens += [self._staged[node] for node in path]
+        self.discard()
+
+    def settle(self, path: Sequence[int], keep: Sequence[int]) -> None:
+        """Commit the staged nodes `path` as `commit` does, but keep others behind them staged.
+
+        Those are renumbered from 0 in their order; keys and values move only where they do not
+        lie in place already.
+
+        Args:
+            path: indices of staged nodes, from a child of ROOT downwards; may be empty.
+            keep: indices of staged nodes, ascending, all staged after the path; each one's parent
+                is the path's last node (ROOT where there is none) or kept as well.
+
+        Raises:
+            ValueError: the nodes are no path or cannot stay behind it, or the context is full.
+        """
+        self._check_path(path)
+        above = path[-1] if path else ROOT
+        renumbered, before = {above: ROOT}, above
+        for place, node in enumerate(keep):
+            if not before < node < len(self._staged) or self._parents[node] not in renumbered:
+                raise ValueError("only nodes below the path, in their order, can stay staged")
+            renumbered[node], before = place, node
+        self._put_in_place([*path, *keep])
+        self._tokens += [self._staged[node] for node in path]
+        self._parents = [renumbered[self._parents[node]] for node in keep]
+        self._staged = [self._staged[node] for node in keep]
+
+    def _check_path(self, path: Sequence[int]) -> None:
+        above = ROOT
+        if len(self._tokens) + len(path) > self.context:
             raise ValueError("the context is full")
-        for place, node in enumerate(path):
+        for node in path:
             if not 0 <= node < len(self._staged) or self._parents[node] != above:
                 raise ValueError("only a path of staged nodes can be committed")
             above = node
-            still += node == place == still
-        if still < len(path):
-            moved = [start + node for node in path[still:]]
-            for cache in self.caches:
-                if cache is not in_place:
-                    cache.move(moved, start + still)
-            if self.features is not None and not features_in_place:
-                self.features.move(moved, start + still)
-        self._tokens += [self._staged[node] for node in path]
-        self.discard()
+
+    def _put_in_place(
+        self,
+        nodes: Sequence[int],
+        *,
+        in_place: SegmentCache | None = None,
+        features_in_place: bool = False,
+    ) -> None:
+        """Move staged nodes (ascending) right behind the committed tokens."""
+        start, still = len(self._tokens), 0
+        while still < len(nodes) and nodes[still] == still:
+            still += 1
+        if still == len(nodes):
+            return
+        moved = [start + node for node in nodes[still:]]
+        for cache in self.caches:
+            if cache is not in_place:
+                cache.move(moved, start + still)
+        if self.features is not None and not features_in_place:
+            self.features.move(moved, start + still)
+
+    def unstage(self, count: int) -> None:
+        """Forget the last `count` staged nodes.
+
+        Raises:
+            ValueError: so many are not staged.
+        """
+        if not 0 <= count <= len(self._staged):
+            raise ValueError("so many nodes are not staged")
+        left = len(self._staged) - count
+        del self._staged[left:], self._parents[left:]
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Committed tokens whose keys a backend has put in place; staged nodes are forgotten.

@@ -17,6 +17,7 @@ from test_one_arithmetic import (
     fingerprint,
     prefilled,
     prompt,
+    settled_logits,
     tree_logits,
 )
 from tiny_models import decoder, write_model
@@ -53,7 +54,7 @@ def hashes(model: Decoder, chunks: tuple[int, ...]) -> dict[tuple[object, ...], 
         model.forward(reused, tokens, logit_rows=())
         reused.commit(range(len(tokens)))
         for kind, state in (("fresh", prefilled(model, chunk)), ("reused", reused)):
-            for shape in (chain_logits, tree_logits, after_commit_logits):
+            for shape in (chain_logits, tree_logits, after_commit_logits, settled_logits):
                 found[chunk, kind, shape.__name__] = fingerprint(shape(model, state, path))
     return found
 

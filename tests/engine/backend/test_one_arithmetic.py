@@ -11,7 +11,7 @@ import torch
 
 from engine.backend.torch_cpu import tiles
 from engine.model.decoder import Decoder
-from engine.model.sequence import SequenceState
+from engine.model.sequence import ROOT, SequenceState
 
 LENGTH = 150
 """Across two borders between attention chunks."""
@@ -85,6 +85,28 @@ def after_commit_logits(decoder: Decoder, state: SequenceState, path: list[int])
     return np.concatenate((first, rest))
 
 
+def settled_logits(decoder: Decoder, state: SequenceState, path: list[int]) -> np.ndarray:
+    """Committed piece by piece out of a tree that stays staged and goes on growing."""
+    logits: list[np.ndarray] = []
+    last = ROOT  # the path's last node
+    for done in range(0, len(path), 4):
+        for token in path[done : done + 4]:
+            # A rival before it and one after, so that what stays staged has to move.
+            rows = [11, token, 13]
+            found = decoder.forward(state, rows, [last, last, ROOT], logit_rows=(1,)).logits
+            logits.append(found[0].copy())
+            last = len(state.staged) - 2
+        chain: list[int] = []
+        while last != ROOT:
+            chain.insert(0, last)
+            last = state.parents[last]
+        behind = chain[2:] if done + 4 < len(path) else []
+        state.settle(chain[: len(chain) - len(behind)], behind)
+        last = len(behind) - 1
+    state.crop(LENGTH)
+    return np.stack(logits)
+
+
 def fingerprint(logits: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(logits).tobytes()).hexdigest()
 
@@ -110,7 +132,7 @@ def test_one_hash_over_chunks_trees_threads_and_reuse(
             decoder.forward(reused, tokens, logit_rows=())
             reused.commit(range(len(tokens)))
             for kind, state in cases.items():
-                for shape in (chain_logits, tree_logits, after_commit_logits):
+                for shape in (chain_logits, tree_logits, after_commit_logits, settled_logits):
                     logits = shape(decoder, state, path)
                     hashes[threads, chunk, kind, shape.__name__] = fingerprint(logits)
     assert len(set(hashes.values())) == 1, hashes

@@ -17,6 +17,7 @@ from test_one_arithmetic import (
     fingerprint,
     prefilled,
     prompt,
+    settled_logits,
     tree_logits,
 )
 from tiny_models import write_model
@@ -53,7 +54,7 @@ def every_logit(model: Decoder) -> dict[str, str]:
     return {
         f"{kind}, {shape.__name__}": fingerprint(shape(model, state, path))
         for kind, state in (("fresh", prefilled(model, 100)), ("reused", reused))
-        for shape in (chain_logits, tree_logits, after_commit_logits)
+        for shape in (chain_logits, tree_logits, after_commit_logits, settled_logits)
     }
 
 

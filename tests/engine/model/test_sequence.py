@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
+from random import Random
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -42,6 +45,14 @@ def staged(state: SequenceState, cache: SlotCache, tokens: list[int], parents: l
         cache.slots[step.first_slot + row] = token
 
 
+def path_to(parents: Sequence[int], node: int) -> list[int]:
+    path: list[int] = []
+    while node != ROOT:
+        path.insert(0, node)
+        node = parents[node]
+    return path
+
+
 @st.composite
 def trees(draw: st.DrawFn) -> list[int]:
     count = draw(st.integers(1, 20))
@@ -59,15 +70,101 @@ def test_a_committed_path_lies_in_order_and_nothing_else_stays(
         state.commit(range(committed))
     tokens = list(range(len(parents)))
     staged(state, cache, tokens, parents)
-    path: list[int] = []
-    node = data.draw(st.integers(ROOT, len(parents) - 1))
-    while node != ROOT:
-        path.insert(0, node)
-        node = parents[node]
+    path = path_to(parents, data.draw(st.integers(ROOT, len(parents) - 1)))
     state.commit(path)
     assert list(state.tokens) == [*range(1000, 1000 + committed), *path]
     assert [cache.slots[slot] for slot in range(len(state))] == list(state.tokens)
     assert not state.staged
+
+
+@given(committed=st.integers(0, 100), seed=st.integers(0, 2**32))
+def test_what_settles_lies_in_order_and_what_is_kept_behind_it(committed: int, seed: int) -> None:
+    """Against a model that knows a staged node by its whole history."""
+    rng, fresh = Random(seed), count(1000)
+    cache = SlotCache()
+    state = SequenceState([cache], context=1000, tree=200)
+    written = list(range(committed))
+    if committed:
+        staged(state, cache, written, list(range(-1, committed - 1)))
+        state.commit(range(committed))
+    histories: list[list[int]] = []  # tokens from the committed ones to each staged node
+    for _ in range(5):
+        tokens = [next(fresh) for _ in range(rng.randint(1, 12))]
+        first = len(histories)
+        parents = [rng.randint(ROOT, first + row - 1) for row in range(len(tokens))]
+        staged(state, cache, tokens, parents)
+        for parent, token in zip(parents, tokens, strict=True):
+            histories.append([*(histories[parent] if parent != ROOT else []), token])
+        gone = rng.randint(0, min(3, len(histories)))
+        state.unstage(gone)
+        del histories[len(histories) - gone :]
+
+        last = rng.randint(ROOT, len(histories) - 1)
+        prefix = [] if last == ROOT else histories[last]
+        dropped = {history[-1] for history in histories if rng.random() < 0.2}
+        keep = [
+            node
+            for node, history in enumerate(histories)
+            if history[: len(prefix)] == prefix and node > last
+            if dropped.isdisjoint(history[len(prefix) :])
+        ]
+        state.settle(path_to(state.parents, last), keep)
+        written += prefix
+        histories = [histories[node][len(prefix) :] for node in keep]
+
+        assert list(state.tokens) == written
+        found = [path_to(state.parents, node) for node in range(len(state.parents))]
+        assert [[state.staged[node] for node in path] for path in found] == histories
+        held = [cache.slots[slot] for slot in range(len(state) + len(state.staged))]
+        assert held == [*written, *state.staged]
+
+
+@pytest.mark.parametrize(
+    ("path", "keep"),
+    [
+        ([0], [0]),  # the path itself
+        ([0, 3], [2]),  # staged before the path's end
+        ([0], [1]),  # a sibling
+        ([0], [4]),  # its parent goes
+        ([0], [3, 2]),  # out of order
+        ([0], [2, 2]),
+        ([0], [9]),
+        ([], [2]),
+        ([3], []),
+    ],
+)
+def test_what_cannot_stay_is_refused(path: list[int], keep: list[int]) -> None:
+    state = SequenceState([], context=20, tree=10)
+    state.stage([1, 2, 3, 4, 5], [ROOT, ROOT, 0, 0, 2])
+    with pytest.raises(ValueError, match="path"):
+        state.settle(path, keep)
+    assert list(state.staged) == [1, 2, 3, 4, 5]
+    assert not state.tokens
+
+
+def test_no_more_can_be_unstaged_than_is_staged() -> None:
+    state = SequenceState([], context=20, tree=10)
+    state.stage([1, 2])
+    for many in (3, -1):
+        with pytest.raises(ValueError, match="staged"):
+            state.unstage(many)
+    state.unstage(2)
+    assert not state.parents
+
+
+def test_nothing_moves_that_lies_in_place() -> None:
+    class Recording(SlotCache):
+        moves: ClassVar[list[tuple[list[int], int]]] = []
+
+        def move(self, sources: Sequence[int], target: int) -> None:
+            self.moves.append((list(sources), target))
+
+    state = SequenceState([Recording()], context=20, tree=10)
+    state.stage([1, 2, 3, 4, 5, 6], [ROOT, 0, 1, 1, 2, 3])
+    state.settle([0, 1], [2, 3, 4])
+    assert not Recording.moves
+    state.settle([], [1])
+    assert Recording.moves == [([3], 2)]
 
 
 @given(committed=st.integers(0, 200), parents=trees())
