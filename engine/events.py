@@ -205,6 +205,11 @@ class RoundFinished:
         """From the first drafting to the last."""
         return hull(self.drafting)
 
+    @property
+    def drafting_s(self) -> float:
+        """Seconds in which the draft lane computed."""
+        return sum(each.seconds for each in self.drafting)
+
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorSample:

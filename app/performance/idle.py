@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -50,20 +50,44 @@ class _Work:
     """What the other lane waits for meanwhile."""
 
 
-def gaps(rounds: Sequence[RoundFinished], start: float, end: float) -> list[Gap]:
-    """The gaps of both lanes between two moments, of rounds that are neighbours in time."""
-    drafts = [_Work(done.draft.start, done.draft.end, Cause.DRAFT) for done in rounds if done.draft]
-    verifies = [
-        _Work(done.verify.start, done.verify.end, Cause.TARGET if done.drafted else Cause.PLAIN)
-        for done in rounds
-    ]
+def gaps(rounds: Sequence[RoundFinished], start: float, end: float, fine: float = 0.0) -> list[Gap]:
+    """The gaps of both lanes between two moments, of rounds that are neighbours in time.
+
+    Args:
+        rounds: in order of time.
+        start: in seconds, as everything here.
+        end: where the last round ends, if that is earlier.
+        fine: shorter rests count as work.
+    """
+    drafts = _joined(
+        (_Work(each.start, each.end, Cause.DRAFT) for done in rounds for each in done.drafting),
+        fine,
+    )
+    verifies = _joined(
+        (
+            _Work(done.verify.start, done.verify.end, Cause.TARGET if done.drafted else Cause.PLAIN)
+            for done in rounds
+        ),
+        fine,
+    )
     if not verifies:
         return []
     start = max(start, min(each.start for each in (*drafts[:1], *verifies[:1])))
-    end = min(end, verifies[-1].end)
+    end = min(end, max(each.end for each in (*drafts[-1:], *verifies[-1:])))
     found = [*_gaps(Lane.VERIFY, verifies, drafts, start, end)]
     if drafts:
         found += _gaps(Lane.DRAFT, drafts, verifies, start, end)
+    return found
+
+
+def _joined(works: Iterable[_Work], fine: float) -> list[_Work]:
+    """Work of one kind as one piece where the rest within is shorter than `fine`."""
+    found: list[_Work] = []
+    for work in works:
+        if found and work.start - found[-1].end < fine and work.cause is found[-1].cause:
+            found[-1] = _Work(found[-1].start, work.end, work.cause)
+        else:
+            found.append(work)
     return found
 
 

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 from app.performance import wording
 from app.performance.controls import Controls
 from app.performance.depth_view import DepthView
+from app.performance.draft_time_view import DraftTimeView
 from app.performance.lane_view import LaneView
 from app.performance.model import Part, PerformanceModel
 from app.performance.numbers_view import NumbersView
@@ -76,7 +77,7 @@ class PerformancePanel(QWidget):
         sight = self.sight
         self.controls = Controls(sight)
         self.numbers, self.timeline = NumbersView(sight), TimelineView(sight)
-        self.positions = DepthView(sight)
+        self.draft_time, self.positions = DraftTimeView(sight), DepthView(sight)
         self.lanes = [LaneView(sight, lane) for lane in self.model.lanes]
         self._sentence = _label(tr("Where the time goes"))
         self._absent = _label(tr("What cannot be measured"))
@@ -91,6 +92,7 @@ class PerformancePanel(QWidget):
             self.numbers,
             self.timeline,
             self._sentence,
+            self.draft_time,
             self.positions,
             *self.lanes,
             self._absent,
@@ -114,7 +116,7 @@ class PerformancePanel(QWidget):
     @property
     def views(self) -> list[PaintedView]:
         """Everything painted, from top to bottom."""
-        return [self.numbers, self.timeline, self.positions, *self.lanes]
+        return [self.numbers, self.timeline, self.draft_time, self.positions, *self.lanes]
 
     def show_table(self, view: PaintedView) -> None:
         """Open the numbers behind a picture."""
@@ -195,7 +197,8 @@ class PerformancePanel(QWidget):
             self._refresh(self.numbers, self.timeline)
         if self._frames % _GRAPHS_EVERY == 0:
             self._show_present_lanes()
-            parts = (self.positions, *self.lanes) if Part.ANSWER in self._stale else self.lanes
+            answers = (self.draft_time, self.positions) if Part.ANSWER in self._stale else ()
+            parts = (*answers, *self.lanes)
             self._refresh(*(parts if self._stale else ()))
             self._stale = Part.NOTHING
         elif self._stale:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.performance.model import PerformanceModel
 from app.performance.tally import AnswerTally
-from app.performance.timeline import SPANS_S, Stretch, begin_of
+from app.performance.timeline import SPANS_S, Stretch, begin_of, end_of
 from engine.events import RoundFinished
 from engine.language import later
 
@@ -148,8 +148,8 @@ class Sight(QObject):
         view = self.stretch(1.0)
         if view is None:
             return
-        if done.verify.end > view.end or begin_of(done) < view.start:
-            self.go_to(done.verify.end + 0.3 * self.span)
+        if end_of(done) > view.end or begin_of(done) < view.start:
+            self.go_to(end_of(done) + 0.3 * self.span)
 
     # -- the cursor ------------------------------------------------------------------------
 

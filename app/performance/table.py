@@ -9,7 +9,7 @@ from typing import TypeVar, overload
 from app.performance import wording
 from app.performance.model import LaneModel
 from app.performance.tally import AnswerTally
-from app.performance.timeline import Timeline, begin_of
+from app.performance.timeline import Shares, Timeline, begin_of, overlap
 from engine.events import RoundFinished
 from engine.language import number, tr
 
@@ -59,6 +59,16 @@ def of_numbers(title: str, tally: AnswerTally | None) -> Table:
     return Table(title, (tr("Item"), tr("Value")), rows)
 
 
+def of_draft_time(title: str, shares: Shares | None) -> Table:
+    """What the draft's time went into."""
+    rows = tuple(
+        (part.words, number(share * shares.seconds, ".2f"), wording.percent(share))
+        for part, share in wording.draft_parts(shares)
+        if shares is not None
+    )
+    return Table(title, (tr("Draft"), tr("Seconds"), tr("Share")), rows)
+
+
 def of_depths(title: str, depths: list[tuple[int, int]]) -> Table:
     """Acceptance by position."""
     rows = tuple(
@@ -77,8 +87,11 @@ def of_rounds(title: str, timeline: Timeline) -> Table:
         return (
             str(done.index),
             number(1000 * (begin_of(done) - start), ".1f"),
-            number(1000 * done.draft.seconds, ".2f") if done.draft else wording.ABSENT,
+            number(1000 * done.drafting_s, ".2f") if done.drafting else wording.ABSENT,
             number(1000 * done.verify.seconds, ".2f"),
+            number(1000 * overlap(done), ".2f"),
+            number(1000 * done.useful_s, ".2f"),
+            number(1000 * done.wasted_s, ".2f"),
             str(done.drafted),
             str(done.accepted),
             str(done.committed),
@@ -89,6 +102,9 @@ def of_rounds(title: str, timeline: Timeline) -> Table:
         tr("Start (ms)"),
         tr("Drafting (ms)"),
         tr("Verifying (ms)"),
+        tr("Both (ms)"),
+        tr("Useful (ms)"),
+        tr("Wasted (ms)"),
         tr("Drafted"),
         tr("Accepted"),
         tr("Written"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from engine.events import Interval, RoundFinished
@@ -15,6 +17,8 @@ ROUNDS_IN_VIEW = 7
 MOST_IN_VIEW = 400
 """More rounds than this would be thinner than a pixel."""
 _MOST_KEPT = 100_000
+_VISIBLE = 0.5
+"""Pixels: a shorter rest between two pieces of drafting cannot be seen."""
 _LOOK_BACK = 4
 """How many rounds apart work on the two lanes may still overlap."""
 
@@ -45,7 +49,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of work in pixels from the left edge; `plain` is a verification without a draft."""
+    """A piece of work in pixels from the left edge; `plain` is a verification without a draft.
+
+    Pieces of drafting that lie closer together than can be seen are one, of the first one's round.
+    """
 
     lane: Lane
     left: float
@@ -56,24 +63,37 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What the rounds' time went into, each 0 to 1 of `seconds`; `both` is part of the two."""
+    """What the rounds' time went into, each 0 to 1 of `seconds`; `both` is part of the two.
+
+    `useful` and `wasted` are parts of `draft`: some of what was drafted then was committed, or
+    none of it. What neither counts has its fate still open.
+    """
 
     seconds: float
     draft: float
     verify: float
     both: float
+    useful: float = 0.0
+    wasted: float = 0.0
 
     @property
     def neither(self) -> float:
         """Share in which no lane worked."""
         return max(1.0 - (self.draft + self.verify - self.both), 0.0)
 
+    @property
+    def open(self) -> float:
+        """Share of drafting of which nobody knows yet what will become of it."""
+        return max(self.draft - self.useful - self.wasted, 0.0)
+
 
 @dataclass(slots=True)
 class Timeline:
     """The rounds of one answer, with the sums that its idle time follows from.
 
-    Each lane does one thing at a time; the lanes may overlap, across neighbouring rounds too.
+    Each lane does one thing at a time; the lanes may overlap, across neighbouring rounds too. A
+    round may have drafted several times, before its verification, during it, or before the
+    verification of the round before.
     """
 
     request_id: str = ""
@@ -84,6 +104,8 @@ class Timeline:
     _busy_draft: float = 0.0
     _busy_verify: float = 0.0
     _both: float = 0.0
+    _useful: float = 0.0
+    _wasted: float = 0.0
 
     def add(self, done: RoundFinished) -> None:
         """Take a round in; round 0 is drawn, but it belongs to the prompt, not to the shares."""
@@ -95,16 +117,23 @@ class Timeline:
 
     def _count(self, done: RoundFinished) -> None:
         if self._start is None:
-            self._start = done.draft.start if done.draft else done.verify.start
+            # A draft that reads the prompt may have begun with it; that time is not the rounds'.
+            first = self.rounds[-1].verify.end if self.rounds else -math.inf
+            self._start = max(begin_of(done), first)
         self._busy_verify += done.verify.seconds
-        if done.draft is None and not self._busy_draft:
+        self._useful += done.useful_s
+        self._wasted += done.wasted_s
+        drafting = _since(self._start, done.drafting)
+        self._busy_draft += sum(each.seconds for each in drafting)
+        if not self._busy_draft:
             return
-        recent = [each for each in self.rounds[-_LOOK_BACK:] if each.index > 0]
-        if done.draft:
-            self._busy_draft += done.draft.seconds
-            self._both += _overlap(done.draft, done.verify)
-            self._both += sum(_overlap(done.draft, each.verify) for each in recent)
-        self._both += sum(_overlap(each.draft, done.verify) for each in recent if each.draft)
+        self._both += _overlap(drafting, done.verify)
+        begin = begin_of(done)
+        for other in reversed(self.rounds[-_LOOK_BACK:]):
+            if other.index == 0 or end_of(other) <= begin:
+                break
+            self._both += _overlap(drafting, other.verify)
+            self._both += _overlap(_since(self._start, other.drafting), done.verify)
 
     @property
     def start(self) -> float | None:
@@ -114,19 +143,24 @@ class Timeline:
     @property
     def end(self) -> float | None:
         """When the newest round ended."""
-        return self.rounds[-1].verify.end if self.rounds else None
+        return end_of(self.rounds[-1]) if self.rounds else None
 
     @property
     def shares(self) -> Shares | None:
         """Where the time since round 1 went; None before it."""
         if self._start is None or not self.rounds:
             return None
-        seconds = self.rounds[-1].verify.end - self._start
+        seconds = end_of(self.rounds[-1]) - self._start
         if seconds <= 0:
             return None
         busy = (self._busy_draft, self._busy_verify, self._both)
         draft, verify, both = (min(each / seconds, 1.0) for each in busy)
-        return Shares(seconds, draft, verify, both)
+        # Some of what was decided may have been drafted beside the prompt.
+        decided = max(self._useful + self._wasted, draft * seconds)
+        useful, wasted = (
+            draft * each / decided if decided else 0.0 for each in (self._useful, self._wasted)
+        )
+        return Shares(seconds, draft, verify, both, useful, wasted)
 
     def suitable_span(self) -> float:
         """Seconds that show a handful of the newest rounds; it changes only when it must."""
@@ -140,16 +174,16 @@ class Timeline:
 
     def longest_span(self, end: float) -> float:
         """Most seconds before `end` that can be shown with a block for every round."""
-        last = bisect_right(self.rounds, end, key=_end)
+        last = bisect_right(self.rounds, end, key=end_of)
         first = max(last - MOST_IN_VIEW, 0)
         if last <= first:
             return SPANS_S[-1]
-        seconds = end - self.rounds[first].verify.end
+        seconds = end - end_of(self.rounds[first])
         return max((s for s in SPANS_S if s <= seconds), default=SPANS_S[0])
 
     def between(self, start: float, end: float) -> list[RoundFinished]:
         """Rounds of which something lies between two moments, oldest first."""
-        first = bisect_left(self.rounds, start, key=_end)
+        first = bisect_left(self.rounds, start, key=end_of)
         last = bisect_right(self.rounds, end, key=begin_of, lo=first)
         return self.rounds[first:last]
 
@@ -167,21 +201,32 @@ class Timeline:
 
     def neighbour(self, done: RoundFinished, step: int) -> RoundFinished:
         """The round `step` places further on, the first or the last where there is none."""
-        index = bisect_left(self.rounds, done.verify.end, key=_end) + step
+        index = bisect_left(self.rounds, end_of(done), key=end_of) + step
         return self.rounds[min(max(index, 0), len(self.rounds) - 1)]
 
 
 def blocks(rounds: list[RoundFinished], view: Stretch) -> list[Block]:
-    """The rounds' work in view as blocks, cut off at the left edge."""
-    found = []
+    """The rounds' work in view as blocks, cut off at both edges, from left to right."""
+    found: list[Block] = []
+    pending: Block | None = None
     for done in rounds:
-        for lane, work in ((Lane.DRAFT, done.draft), (Lane.VERIFY, done.verify)):
-            if work is None or work.end <= view.start or work.start >= view.end:
+        for work in done.drafting:
+            if work.end <= view.start or work.start >= view.end:
                 continue
             left, right = max(view.x(work.start), 0.0), min(view.x(work.end), view.width)
-            plain = lane is Lane.VERIFY and not done.drafted
-            found.append(Block(lane, left, right, done, plain))
-    return found
+            if pending is not None and left - pending.right < _VISIBLE:
+                pending = replace(pending, right=right)
+                continue
+            if pending is not None:
+                found.append(pending)
+            pending = Block(Lane.DRAFT, left, right, done)
+        work = done.verify
+        if work.end > view.start and work.start < view.end:
+            left, right = max(view.x(work.start), 0.0), min(view.x(work.end), view.width)
+            found.append(Block(Lane.VERIFY, left, right, done, plain=not done.drafted))
+    if pending is not None:
+        found.append(pending)
+    return sorted(found, key=lambda block: block.left)
 
 
 def overlaps(shown: list[Block]) -> list[tuple[float, float]]:
@@ -201,12 +246,25 @@ def overlaps(shown: list[Block]) -> list[tuple[float, float]]:
 
 def begin_of(done: RoundFinished) -> float:
     """When a round's work began."""
-    return done.draft.start if done.draft else done.verify.start
+    start = done.verify.start
+    return min(done.drafting[0].start, start) if done.drafting else start
 
 
-def _end(done: RoundFinished) -> float:
-    return done.verify.end
+def end_of(done: RoundFinished) -> float:
+    """When a round's work ended: drafting may go on while the round is verified."""
+    end = done.verify.end
+    return max(done.drafting[-1].end, end) if done.drafting else end
 
 
-def _overlap(a: Interval, b: Interval) -> float:
-    return max(min(a.end, b.end) - max(a.start, b.start), 0.0)
+def overlap(done: RoundFinished) -> float:
+    """Seconds in which a round was drafted for while it was verified."""
+    return _overlap(done.drafting, done.verify)
+
+
+def _overlap(works: Sequence[Interval], other: Interval) -> float:
+    return sum(max(min(a.end, other.end) - max(a.start, other.start), 0.0) for a in works)
+
+
+def _since(start: float, works: Sequence[Interval]) -> list[Interval]:
+    """What of the works came after a moment."""
+    return [Interval(max(each.start, start), each.end) for each in works if each.end > start]

@@ -122,7 +122,8 @@ class TimelineView(PaintedView):
             painter.fillRect(band, blend(tokens.warning, tokens.sunken, 0.28))
         for block in shown:
             self._paint_block(painter, tokens, block, draft if block.lane is Lane.DRAFT else verify)
-        for gap in gaps(rounds, view.start, view.end):
+        pixel = (view.end - view.start) / view.width
+        for gap in gaps(rounds, view.start, view.end, fine=pixel):
             self._paint_gap(painter, tokens, gap, view)
         self._paint_outcomes(painter, tokens, shown, verify)
         self._paint_axis(painter, tokens, verify, view)
@@ -253,7 +254,9 @@ class TimelineView(PaintedView):
         if not found:
             return None
         on_draft = self._lane_rect(Lane.DRAFT).contains(QPointF(x, y))
-        drafting = [each for each in found if each.draft and each.draft.end >= time]
+        drafting = [
+            each for each in found if each.draft and each.draft.start <= time <= each.draft.end
+        ]
         return (drafting if on_draft and drafting else found)[0]
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802

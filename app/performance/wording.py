@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from app.performance.tally import AnswerTally
-from app.performance.timeline import Shares, Timeline
+from app.performance.timeline import Shares, Timeline, overlap
 from engine import units
 from engine.events import RoundFinished
-from engine.language import listed, number, sentences, tr, tr_count
+from engine.language import later, listed, number, sentences, tr, tr_count
 
 ABSENT = "–"
 GIB = 2**30
 _NOTEWORTHY = 0.05
 """Smaller shares of the time are not worth a sentence."""
+_COUNTS = 0.005
+"""Smaller shares would be told as nothing."""
+
+
+class DraftPart(StrEnum):
+    """What became of a stretch of the draft's time."""
+
+    USEFUL = later("useful")
+    WASTED = later("wasted")
+    OPEN = later("undecided")
+    IDLE = later("idle")
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return tr(self.value)
 
 
 def rate(value: float | None) -> str:
@@ -102,16 +120,39 @@ def _more(shares: Shares, tally: AnswerTally) -> list[str]:
 def one_round(done: RoundFinished) -> str:
     """One round, for a tooltip."""
     verifying = tr("verifying {time}").format(time=duration(done.verify.seconds))
-    if not done.drafted:
+    if not done.drafted and not done.drafting:
         return tr("Round {n}: no draft, {verifying}").format(n=done.index, verifying=verifying)
+    accepted = tr("{accepted} of {drafted} drafted tokens accepted")
     parts = [
-        tr("{accepted} of {drafted} drafted tokens accepted").format(
-            accepted=done.accepted, drafted=done.drafted
-        )
+        accepted.format(accepted=done.accepted, drafted=done.drafted)
+        if done.drafted
+        else tr("no draft")
     ]
-    if done.draft:
-        parts.append(tr("drafting {time}").format(time=duration(done.draft.seconds)))
-    return tr("Round {n}: {parts}").format(n=done.index, parts=listed([*parts, verifying]))
+    if done.drafting:
+        parts.append(tr("drafting {time}").format(time=duration(done.drafting_s)))
+    parts.append(verifying)
+    if (both := overlap(done)) > 0:
+        parts.append(tr("both at once {time}").format(time=duration(both)))
+    return tr("Round {n}: {parts}").format(n=done.index, parts=listed(parts))
+
+
+def draft_parts(shares: Shares | None) -> list[tuple[DraftPart, float]]:
+    """What the draft's time went into, in the order shown; what is still open only if it counts."""
+    if shares is None or not shares.draft:
+        return []
+    found = [(DraftPart.USEFUL, shares.useful), (DraftPart.WASTED, shares.wasted)]
+    if shares.open >= _COUNTS:
+        found.append((DraftPart.OPEN, shares.open))
+    return [*found, (DraftPart.IDLE, 1 - shares.draft)]
+
+
+def draft_time(shares: Shares | None) -> str:
+    """The same as a sentence."""
+    parts = draft_parts(shares)
+    if not parts:
+        return tr("Nothing was drafted yet.")
+    said = (f"{part.words} {percent(share)}" for part, share in parts)
+    return tr("Of the time, the draft's part: {parts}.").format(parts=listed(said))
 
 
 def by_position(depths: list[tuple[int, int]]) -> str:

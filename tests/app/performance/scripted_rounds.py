@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 from engine.events import (
     AcceleratorSample,
@@ -47,6 +48,44 @@ def round_finished(
         drafted_by_depth=tuple(int(d <= min(accepted, drafted - 1)) for d in range(drafted)),
         accepted_by_depth=tuple(int(d < accepted) for d in range(drafted)),
         context_used=100 + index,
+        text_start=text[0],
+        text_end=text[1],
+    )
+
+
+def parallel_round(
+    index: int,
+    since: float,
+    chance: random.Random,
+    *,
+    verify: float = 0.1,
+    accepted: int = 3,
+    request_id: str = "r",
+    text: tuple[int, int] = (0, 0),
+) -> RoundFinished:
+    """A round after the one that ended at `since`; drafts before and during its verification.
+
+    The draft rests now and then: it is far enough ahead.
+    """
+    start = since + 0.004 + (0.03 if accepted < 2 else 0.0)
+    end = start + verify
+    drafting, at = [], since + 0.001
+    while at < end - 0.01:
+        until = min(at + 0.008 + 0.03 * chance.random(), end)
+        drafting.append(Interval(at, until))
+        at = until + 0.004 + 0.01 * chance.random()
+    seconds = sum(each.seconds for each in drafting)
+    drafted = 5
+    done = round_finished(
+        index, start, verify=verify, drafted=drafted, accepted=accepted, request_id=request_id
+    )
+    return replace(
+        done,
+        at=end + 0.001,
+        drafting=tuple(drafting),
+        verify=Interval(start, end),
+        useful_s=seconds * 0.8 * accepted / drafted,
+        wasted_s=seconds * 0.9 * (1 - accepted / drafted),
         text_start=text[0],
         text_end=text[1],
     )
@@ -95,23 +134,35 @@ def answer(
         while accepted < depth and chance.random() < 0.78 - 0.06 * accepted:
             accepted += 1
         slow = 1 + 0.3 * math.sin(clock / 5)
-        done = round_finished(
-            index,
-            clock,
-            draft=0.0 if plain else 0.045 * slow + chance.random() * 0.01,
-            verify=(0.07 if plain else 0.1) * slow + chance.random() * 0.02,
-            drafted=depth,
-            accepted=accepted,
-            request_id=request_id,
-            ahead=0.035 if mode == "duo" and not plain else 0.0,
-            text=(written, written + 4 * (accepted + 1)),
-        )
+        text = (written, written + 4 * (accepted + 1))
+        verify = (0.07 if plain else 0.1) * slow + chance.random() * 0.02
+        if mode == "duo" and not plain:
+            done = parallel_round(
+                index,
+                clock,
+                chance,
+                verify=verify,
+                accepted=accepted,
+                request_id=request_id,
+                text=text,
+            )
+        else:
+            done = round_finished(
+                index,
+                clock,
+                draft=0.0 if plain else 0.045 * slow + chance.random() * 0.01,
+                verify=verify,
+                drafted=depth,
+                accepted=accepted,
+                request_id=request_id,
+                text=text,
+            )
         written = done.text_end
         while next_sample < done.at:
             yield sample(next_sample, gpu=gpu)
             next_sample += 0.5
         yield done
-        clock = done.at + 0.004 + chance.random() * 0.004
+        clock = done.at + (0.0 if mode == "duo" else 0.004 + chance.random() * 0.004)
         index += 1
 
 

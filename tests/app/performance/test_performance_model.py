@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from app.performance import wording
 from app.performance.model import Part, PerformanceModel
+from app.performance.table import of_draft_time, of_rounds
 from app.performance.tally import RateMeter
 from app.performance.timeline import SPANS_S, Lane, Stretch, Timeline, blocks, overlaps
-from engine.events import AcceleratorSample, Event, RoundFinished, TextDelta, Unloaded
+from engine.events import AcceleratorSample, Event, Interval, RoundFinished, TextDelta, Unloaded
 
 
 def fed(*events: Event) -> PerformanceModel:
@@ -228,7 +229,7 @@ def test_shares_of_rounds_that_take_turns() -> None:
 
 
 @given(st.lists(st.tuples(*[st.integers(1, 9)] * 3), min_size=1, max_size=30))
-def test_shares_of_overlapping_lanes_equal_a_count_of_ticks(
+def test_shares_of_lanes_that_run_ahead_equal_a_count_of_ticks(
     rounds: list[tuple[int, int, int]],
 ) -> None:
     """Against a naive count over whole ticks; drafts run up to 4 ticks ahead of their round."""
@@ -255,6 +256,55 @@ def test_shares_of_overlapping_lanes_equal_a_count_of_ticks(
     assert shares.draft == pytest.approx(len(drafts) / total)
     assert shares.verify == pytest.approx(len(verifies) / total)
     assert shares.both == pytest.approx(len(drafts & verifies) / total)
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=2, max_size=12), min_size=1, max_size=20))
+def test_shares_of_lanes_side_by_side_equal_a_count_of_ticks(rounds: list[list[bool]]) -> None:
+    """Each round is some ticks; the draft works in some of them, the target from the second on."""
+    timeline, at = Timeline(), 20
+    timeline.add(scripted.round_finished(0, 10.0, verify=10.0))
+    drafts, verifies, both, useful = 0, 0, 0, 0
+    for index, ticks in enumerate(rounds, start=1):
+        spans = tuple(Interval(at + i, at + i + 1) for i, busy in enumerate(ticks) if busy)
+        if index == 1:  # a draft that reads the prompt began while the target did
+            spans = (Interval(at - 3, at), *spans)
+        done = scripted.round_finished(index, at, drafted=2, accepted=1)
+        verify = Interval(at + 1, at + len(ticks))
+        timeline.add(replace(done, drafting=spans, verify=verify, useful_s=1.0))
+        drafts += sum(ticks)
+        both += sum(ticks[1:])
+        verifies += len(ticks) - 1
+        useful += 1
+        at += len(ticks)
+    shares = timeline.shares
+    assert shares is not None
+    assert shares.seconds == pytest.approx(at - 20)
+    assert shares.draft * shares.seconds == pytest.approx(drafts)
+    assert shares.verify * shares.seconds == pytest.approx(verifies)
+    assert shares.both * shares.seconds == pytest.approx(both)
+    assert shares.useful * shares.seconds == pytest.approx(min(useful, drafts))
+    assert shares.useful + shares.wasted + shares.open == pytest.approx(shares.draft)
+
+
+def test_drafting_that_cannot_be_told_apart_is_one_block() -> None:
+    spans = (*(Interval(t / 1000, t / 1000 + 0.0009) for t in range(400)), Interval(0.6, 1.2))
+    done = replace(scripted.round_finished(1, 0.0, drafted=2), drafting=spans)
+    done = replace(done, verify=Interval(0.1, 1.0))
+    drafts = [b for b in blocks([done], Stretch(0.0, 1.0, 100)) if b.lane is Lane.DRAFT]
+    assert [(round(b.left, 1), round(b.right, 1)) for b in drafts] == [(0.0, 40.0), (60.0, 100.0)]
+    both = overlaps(blocks([done], Stretch(0.0, 1.0, 100)))
+    assert both == [pytest.approx((10, 39.99)), pytest.approx((60, 100))]
+    assert len(blocks([done], Stretch(0.0, 0.01, 100))) == 10, "closer up each is seen"
+
+
+def test_a_round_lasts_as_long_as_anything_in_it() -> None:
+    timeline = Timeline()
+    first = scripted.round_finished(1, 1.0, verify=1.0, drafted=2)
+    timeline.add(replace(first, drafting=(Interval(1.2, 1.4), Interval(1.6, 2.1))))
+    timeline.add(scripted.round_finished(2, 2.2, verify=1.0))
+    assert [done.index for done in timeline.between(2.05, 2.15)] == [1]
+    assert [done.index for done in timeline.between(1.0, 1.1)] == [1]
+    assert timeline.end == pytest.approx(3.2)
 
 
 def test_overlap_is_found_in_pixels() -> None:
@@ -293,3 +343,29 @@ def test_findings_in_words() -> None:
     assert wording.one_round(three_rounds()[1]) == (
         "Round 1: 3 of 4 drafted tokens accepted, drafting 200\u00a0ms, verifying 300\u00a0ms"
     )
+    ahead = replace(three_rounds()[1], drafting=(Interval(10.5, 10.6), Interval(10.8, 10.9)))
+    assert wording.one_round(ahead) == (
+        "Round 1: 3 of 4 drafted tokens accepted, drafting 200\u00a0ms, verifying 300\u00a0ms, "
+        "both at once 100\u00a0ms"
+    )
+    alone = replace(ahead, drafted=0, accepted=0)
+    assert wording.one_round(alone).startswith("Round 1: no draft, drafting 200\u00a0ms, ")
+
+
+def test_the_drafts_time_in_words_and_as_a_table() -> None:
+    timeline = Timeline()
+    assert wording.draft_time(timeline.shares) == "Nothing was drafted yet."
+    assert list(of_draft_time("t", None).rows) == []
+    done = scripted.round_finished(1, 0.0, verify=4.0, drafted=2, accepted=1)
+    done = replace(done, drafting=(Interval(0.0, 2.0),), verify=Interval(0.0, 4.0))
+    timeline.add(replace(done, useful_s=1.0, wasted_s=0.5))
+    assert wording.draft_time(timeline.shares) == (
+        "Of the time, the draft's part: useful 25\u202f%, wasted 12\u202f%, undecided 12\u202f%, "
+        "idle 50\u202f%."
+    )
+    assert of_draft_time("t", timeline.shares).rows[:2] == (
+        ("useful", "1.00", "25\u202f%"),
+        ("wasted", "0.50", "12\u202f%"),
+    )
+    (row,) = of_rounds("t", timeline).rows
+    assert row[2:7] == ("2000.00", "4000.00", "2000.00", "1000.00", "500.00")

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -18,7 +19,9 @@ from pytestqt.qtbot import QtBot
 
 from app.performance import PerformancePanel
 from app.performance.painted_view import PaintedView
+from app.performance.timeline import MOST_IN_VIEW, SPANS_S
 from app.theme.theme import Theme, ThemeChoice, current
+from engine.events import Interval
 
 # A note of the offscreen platform about any top-level widget with a smallest size.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
@@ -146,6 +149,8 @@ def test_the_sentence_names_the_idle_time(qtbot: QtBot, panel: PerformancePanel)
     settle(qtbot, panel)
     labels = [label.text() for label in panel.findChildren(QLabel)]
     assert any("the draft is idle" in text and "the target" in text for text in labels)
+    told = panel.draft_time.accessibleDescription()
+    assert all(word in told for word in ("useful", "wasted", "idle"))
 
 
 def test_the_theme_is_followed(qtbot: QtBot, panel: PerformancePanel, theme: Theme) -> None:
@@ -219,3 +224,34 @@ def test_cost_of_a_frame(
         frames.append(1000 * (time.perf_counter() - start))
     record_property("frame_ms", statistics.median(frames))
     assert min(frames) < 40
+
+
+def test_cost_of_a_timeline_full_of_short_work(
+    qtbot: QtBot, panel: PerformancePanel, record_property: pytest.RecordProperty
+) -> None:
+    """As many rounds as can be shown, each drafted for in ten steps; best of some pictures."""
+    drafting = tuple(Interval(t / 1e4, t / 1e4 + 6e-5) for t in range(10))
+    for index in range(MOST_IN_VIEW):
+        start = 0.001 * index
+        done = scripted.round_finished(index, start, verify=0.0009, drafted=5, accepted=3)
+        shifted = tuple(Interval(each.start + start, each.end + start) for each in drafting)
+        panel.handle(replace(done, drafting=shifted))
+    panel.show()
+    qtbot.waitExposed(panel)
+    settle(qtbot, panel)
+    panel.sight.zoom(-len(SPANS_S))
+    timeline, frames = panel.timeline, []
+    assert len(timeline.sight.timeline.between(*timeline_bounds(panel))) > MOST_IN_VIEW / 2
+    for _ in range(15):
+        start = time.perf_counter()
+        timeline.refresh()
+        picture(timeline)
+        frames.append(1000 * (time.perf_counter() - start))
+    record_property("frame_ms", statistics.median(frames))
+    assert min(frames) < 40
+
+
+def timeline_bounds(panel: PerformancePanel) -> tuple[float, float]:
+    view = panel.sight.stretch(100.0)
+    assert view is not None
+    return view.start, view.end
