@@ -38,7 +38,10 @@ class RoundTimes:
 
 @dataclass(frozen=True, slots=True)
 class RoundProfile:
-    """Medians over the rounds that drafted and over the others; None where there were none."""
+    """Medians over the rounds that drafted and over the others; None where there were none.
+
+    Each part has a median of its own: unlike one round's, they need not add up to `round_us`'s.
+    """
 
     drafting: RoundTimes | None
     plain: RoundTimes | None
@@ -96,13 +99,14 @@ def profile_rounds(
             listener.begin_answer()
             Answer(pair, request, listener, lambda: False).write()
     return RoundProfile(
-        _medians(listener.drafting),
-        _medians(listener.plain),
+        medians(listener.drafting),
+        medians(listener.plain),
         len(listener.drafting),
         len(listener.plain),
     )
 
 
-def _medians(rounds: Sequence[RoundTimes]) -> RoundTimes | None:
+def medians(rounds: Sequence[RoundTimes]) -> RoundTimes | None:
+    """Each part's median over `rounds`; None without a round."""
     columns = zip(*map(astuple, rounds), strict=True)
     return RoundTimes(*map(median, columns)) if rounds else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 
 import pytest
 from PySide6.QtCore import Qt
@@ -20,10 +21,20 @@ pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 MANY = 5_000
 
 
-def filled(listed: ConversationList) -> list[Conversation]:
-    now = time.time()
+NOON = datetime(2026, 5, 13, 12).astimezone()
+
+
+@pytest.fixture(autouse=True)
+def _a_day_in_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the headings stand must not depend on when the tests run."""
+    monkeypatch.setattr("app.conversations.model._today", NOON.date)
+
+
+def filled(listed: ConversationList, today: int = 12) -> list[Conversation]:
+    """One an hour, `today` of them under today's heading."""
+    latest = NOON.replace(hour=0).timestamp() + 3600.0 * (today - 1)
     for number in range(MANY):
-        listed.put(Conversation(number + 1, f"Conversation {number}", now - 3600.0 * number))
+        listed.put(Conversation(number + 1, f"Conversation {number}", latest - 3600.0 * number))
     return listed.newest_first()
 
 
@@ -70,7 +81,7 @@ def test_the_whole_list_is_arranged_within_a_frame(
     qtmodeltester.check(model, force_py=True)
 
 
-def test_end_home_and_pages_reach_what_can_be_reached(
+def test_end_and_home_reach_what_can_be_reached(
     sidebar: Sidebar, listed: ConversationList, qtbot: QtBot
 ) -> None:
     everything = filled(listed)
@@ -86,8 +97,34 @@ def test_end_home_and_pages_reach_what_can_be_reached(
     assert view.viewport().rect().contains(view.visualRect(view.currentIndex()))
     assert at(Qt.Key.Key_Home) == everything[0]
     assert view.currentIndex().row() == 1, "the heading cannot be reached"
-    assert isinstance(at(Qt.Key.Key_PageDown), Conversation)
-    assert view.currentIndex().row() > 10
-    assert at(Qt.Key.Key_PageUp) == everything[0]
     assert at(Qt.Key.Key_Up) == everything[0]
     assert at(Qt.Key.Key_Down) == everything[1]
+
+
+@pytest.mark.parametrize("beside", [-1, 0, 1])
+def test_pages_reach_what_can_be_reached(
+    beside: int, sidebar: Sidebar, listed: ConversationList, qtbot: QtBot
+) -> None:
+    """A page down to just above, onto and just below a heading, and back again."""
+    view = sidebar.list
+    listed.put(Conversation(MANY + 1, "Gives rows their height", NOON.timestamp()))
+    qtbot.waitUntil(view.isVisible)
+    page = view.viewport().height() // view.row_height - 1
+    assert page > 10
+    listed.put(Conversation(MANY + 1, "Very old", 0.0))
+    everything = filled(listed, today=page - beside)
+    sidebar.focus_list()
+
+    def row(key: Qt.Key) -> int:
+        qtbot.keyClick(view, key)
+        assert isinstance(view.rows.entry(view.currentIndex()), Conversation)
+        return view.currentIndex().row()
+
+    assert row(Qt.Key.Key_Home) == 1
+    down = row(Qt.Key.Key_PageDown)
+    onto_heading = beside == 0
+    assert down == 1 + page + onto_heading, "a heading is passed over"
+    shown = view.rows.entry(view.currentIndex())
+    assert shown == everything[down - 1 - (down > page - beside)]
+    assert row(Qt.Key.Key_PageUp) == 1 + onto_heading
+    assert row(Qt.Key.Key_PageUp) == 1, "the topmost, the heading above it cannot be reached"

@@ -10,6 +10,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[3] / "packaging"))
 
 from traveller import Traveller
 

@@ -1,6 +1,6 @@
 """A real window on a screen of its own, worked with real keys and a real mouse.
 
-Needs Xvfb and xdotool; skipped without them.
+Needs Xvfb, xdotool and the libraries of Qt's plugin for X11; skipped without them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import PySide6
 import pytest
+import qt_libraries
 
 from app.history import AnswerState, HistoryStore
 from app.paths import find_paths
@@ -23,9 +26,15 @@ CHILD = Path(__file__).parent / "screen_child.py"
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="needs Xvfb and xdotool"
-)
+
+def lacking() -> list[str]:
+    """What this machine lacks for a window on a screen of X11."""
+    programs = [name for name in ("Xvfb", "xdotool") if shutil.which(name) is None]
+    return programs or qt_libraries.missing(Path(PySide6.__file__).parent, "xcb")
+
+
+LACKING = lacking()
+pytestmark = pytest.mark.skipif(bool(LACKING), reason="needs " + ", ".join(LACKING))
 
 
 class Screen:
@@ -53,7 +62,9 @@ class Screen:
         assert self.process.stdout is not None
         self.process.stdin.write(question + "\n")
         self.process.stdin.flush()
-        answer: object = json.loads(self.process.stdout.readline())
+        line = self.process.stdout.readline()
+        assert line, "the application has ended"
+        answer: object = json.loads(line)
         return answer
 
     def until(self, holds: Callable[[], object]) -> None:
@@ -82,10 +93,16 @@ class Screen:
     def _do(self, *arguments: str) -> None:
         subprocess.run(["xdotool", *arguments], env=self._env, check=True, timeout=PATIENCE_S)
 
+    def close(self) -> None:
+        """End the application, however far it has come."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate(timeout=PATIENCE_S)
 
-@pytest.fixture
-def display() -> Iterator[str]:
-    """A screen that nobody sees."""
+
+@contextmanager
+def x_server() -> Iterator[str]:
+    """A screen that nobody sees; its name."""
     out, end = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(end), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
@@ -93,22 +110,22 @@ def display() -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     os.close(end)
-    with os.fdopen(out) as said:
-        number = said.readline().strip()
-    yield f":{number}"
-    server.terminate()
-    server.wait(10)
+    try:
+        with os.fdopen(out) as said:
+            number = said.readline().strip()
+        assert number, "Xvfb has ended"
+        yield f":{number}"
+    finally:
+        server.terminate()
+        server.wait(PATIENCE_S)
 
 
 @pytest.fixture
-def screen(display: str, tmp_path: Path) -> Iterator[Screen]:
+def screen(tmp_path: Path) -> Iterator[Screen]:
     """The application, ready to answer."""
-    result = Screen(display, tmp_path)
-    result.until(lambda: result.ask("phase") == "ready")
-    yield result
-    if result.process.poll() is None:
-        result.process.kill()
-    result.process.communicate(timeout=30)
+    with x_server() as display, closing(Screen(display, tmp_path)) as result:
+        result.until(lambda: result.ask("phase") == "ready")
+        yield result
 
 
 def test_a_chat_with_keys_and_mouse(screen: Screen, tmp_path: Path) -> None:
