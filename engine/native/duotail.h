@@ -112,6 +112,7 @@ typedef struct {
     float *hidden_out;      /* [rows, hidden] */
     float *logits;          /* [logit_count, vocab] or NULL */
     float *tap_out;         /* [tap_count, rows, hidden] */
+    const volatile int32_t *cancel; /* NULL, or looked at between blocks: not 0 gives the forward up */
 } dt_step;
 
 typedef struct dt_pool dt_pool;
@@ -141,7 +142,8 @@ DT_API void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count
 /* Scratch memory of a forward over so many rows; longer ones take no more than DT_MOST_ROWS do. */
 DT_API int64_t dt_scratch_bytes(const dt_segment *segment, int32_t rows);
 
-/* The forward. Returns DT_OK, DT_BAD_ARGUMENT, or DT_NO_MEMORY where the scratch memory is too small. */
+/* The forward. Returns DT_OK, DT_BAD_ARGUMENT, DT_NO_MEMORY where the scratch memory is too small, or
+ * DT_CANCELLED, after which nothing that it was to write holds anything of worth. */
 DT_API int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
                           const dt_step *step);
 

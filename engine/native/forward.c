@@ -208,11 +208,13 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
         else enter(&f);
         dt_group_rows(&f);
         for (int32_t block = 0; block < segment->blocks; block++) {
+            if (step->cancel && *step->cancel) return DT_CANCELLED;
             run_block(&f, block);
             for (int32_t tap = 0; tap < step->tap_count; tap++)
                 if (step->taps[tap] == block)
                     leave(&f, step->tap_out + (int64_t)tap * step->rows * segment->hidden);
         }
+        if (step->cancel && *step->cancel) return DT_CANCELLED;
         if (segment->head.data) done = finish(&f, done);
         leave(&f, step->hidden_out);
     }

@@ -3,6 +3,7 @@
  * The number of pieces and the next one to claim share one 64-bit word, so a thread that comes late
  * can never claim a piece of a job that is over. Workers spin for a
  * moment between jobs, as the next one of a forward is microseconds away, and sleep otherwise.
+ * There is one job at a time: who finds the pool busy computes alone, which waits for nobody.
  */
 #include "internal.h"
 
@@ -30,6 +31,7 @@ struct dt_pool {
     _Alignas(64) atomic_int done;
     _Alignas(64) atomic_int sleepers;
     atomic_int closing;
+    atomic_int busy; /* a job is under way, or about to be */
     dt_task *task;
     void *context;
     int32_t threads;
@@ -94,6 +96,7 @@ dt_pool *dt_pool_new(int32_t threads)
     atomic_init(&pool->done, 0);
     atomic_init(&pool->sleepers, 0);
     atomic_init(&pool->closing, 0);
+    atomic_init(&pool->busy, 0);
     pool->owner = getpid();
     pool->threads = 1;
     pthread_mutex_init(&pool->lock, NULL);
@@ -124,7 +127,8 @@ int32_t dt_threads(const dt_pool *pool) { return pool->threads; }
 
 void dt_run(dt_pool *pool, dt_task *task, void *context, int32_t count)
 {
-    if (pool->threads == 1 || count == 1 || pool->owner != getpid()) {
+    if (pool->threads == 1 || count == 1 || pool->owner != getpid() ||
+        atomic_exchange_explicit(&pool->busy, 1, memory_order_acquire)) {
         for (int32_t index = 0; index < count; index++) task(context, index);
         return;
     }
@@ -135,4 +139,5 @@ void dt_run(dt_pool *pool, dt_task *task, void *context, int32_t count)
     wake(pool);
     help(pool);
     while (atomic_load_explicit(&pool->done, memory_order_acquire) < count) DT_WAIT();
+    atomic_store_explicit(&pool->busy, 0, memory_order_release);
 }

@@ -15,6 +15,8 @@ from engine.errors import Absent, InvalidLogits, UserFixable
 from engine.language import listed, tr
 
 MODULE = "engine._native"
+CANCELLED = -3
+"""DT_CANCELLED: what a native call returns that was given up."""
 _NO_MEMORY, _INVALID_LOGITS = -1, -4
 
 
@@ -207,6 +209,7 @@ class StepStruct(c.Structure):
                 "hidden_out",
                 "logits",
                 "tap_out",
+                "cancel",
             )
         ),
     )

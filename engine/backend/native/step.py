@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from engine.backend.head_input import features_are_own
 from engine.backend.ledger import Account
+from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.library import StepStruct, pointer
 from engine.backend.native.memory import reserve_rows
 from engine.backend.native.taps import TapRows
@@ -61,10 +62,12 @@ class StepArrays:
         self._parents = np.zeros(nodes, dtype=np.int32)
         self._parents_at = pointer(self._parents)
 
-    def prepare(self, step: Step, hidden: Floats | None) -> SegmentOutput:
+    def prepare(
+        self, step: Step, hidden: Floats | None, cancel: CancelFlag | None = None
+    ) -> SegmentOutput:
         """Put the arguments in place; what is returned is filled by the native call.
 
-        `hidden` has to stay alive until then.
+        `hidden` and `cancel`, which gives the forward up, have to stay alive until then.
 
         Raises:
             ValueError: a feature head was not given the features of its rows.
@@ -79,6 +82,7 @@ class StepArrays:
             self._tokens[:rows] = step.tokens
         self._parents[:nodes] = step.parents
         native.rows, native.hidden_in = rows, pointer(hidden)
+        native.cancel = None if cancel is None else cancel.address
         logits = None if self._logits is None else self._logits[: self._prepare_logits(step)]
         taps = self._taps.prepare(native, step.taps, rows, self._rows)
         self.arguments = self._argument, step.committed, nodes - rows, self._parents_at

@@ -17,7 +17,11 @@ from tiny_models import write_model
 
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
+from engine.backend.native.sampling import NativeDraws
+from engine.decode.sampler import Sampler
+from engine.draft.drafter import Budget
 from engine.model.decoder import Decoder
+from engine.request import SamplingParams
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +61,35 @@ def test_models_with_pools_of_their_own_work_at_the_same_time(folder: Path) -> N
     with ThreadPoolExecutor(4) as executor:
         for _ in range(5):
             assert set(executor.map(answer, decoders)) == {expected}
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_models_that_share_a_pool_work_at_the_same_time(folder: Path, threads: int) -> None:
+    """As target and draft do when the draft lane is at work; short forwards meet most often."""
+    pool = ThreadPool(threads)
+    decoders = [native_decoder(folder, fmt, pool) for fmt in (Format.Q4, Format.Q8, Format.Q4)]
+    states = [decoder.new_state(128) for decoder in decoders]
+    sampler = Sampler(SamplingParams(temperature=0.8, seed=4, top_k=20))
+
+    def answers(index: int) -> list[bytes]:
+        """A long forward and short ones, drafts and draws in between."""
+        decoder, state = decoders[index], states[index]
+        state.crop(0)
+        found = [decoder.forward(state, list(range(3, 70))).logits.tobytes()]
+        state.commit(range(67))
+        for token in range(5, 9):
+            logits = decoder.forward(state, [token, token + 1]).logits
+            draws = NativeDraws(sampler.params, logits.shape[1], pool=pool)
+            found.append(bytes([draws.draw(logits[0], list(state.tokens)) % 256]))
+            found.append(draws.rank(logits, len(state), 5)[0].tobytes())
+            tree = decoder.draft(state, [token], sampler.ranking, Budget(12, 3, 3))
+            found.append(repr((tree.tokens, tree.scores)).encode())
+        return found
+
+    expected = [answers(index) for index in range(3)]
+    with ThreadPoolExecutor(3) as executor:
+        for _ in range(40):
+            assert list(executor.map(answers, range(3))) == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
