@@ -1,0 +1,119 @@
+"""What the tests of the draft lane have in common. Nothing sleeps; whatever waits is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from threading import Semaphore
+from time import monotonic
+
+import numpy as np
+
+from engine.backend.segment import Floats
+from engine.decode.sampler import Sampler
+from engine.decode.tree import TokenTree
+from engine.draft.drafter import DraftContext
+from engine.draft.growing import likeliest
+from engine.draft.lane import DraftLane, Following
+from engine.draft.lane_model import BRANCHES
+from engine.draft.lookup import LookupDrafter
+from engine.draft.speculation import Pace
+from engine.model.decoder import Decoder, Forward
+from engine.model.pool import StatePool
+from engine.model.sequence import SequenceState
+from engine.request import SamplingParams
+
+LIMIT_S = 60.0
+PROMPT = [1, *range(20, 60)]
+PARAMS = {
+    "greedy": SamplingParams(),
+    "sampled": SamplingParams(temperature=0.8, seed=2**63 + 17),
+}
+
+
+class Watched(Decoder):
+    """The same segments; a test sees every forward and may hold them up or make one fail."""
+
+    def __init__(self, model: Decoder) -> None:
+        super().__init__(model.config, model.segments, model.ids)
+        self.rows: list[int] = []
+        self.gate: Semaphore | None = None
+        self.failing = inf
+        """The forward that fails, counted from 0."""
+
+    def forward(
+        self,
+        state: SequenceState,
+        tokens: Sequence[int],
+        parents: Sequence[int] | None = None,
+        *,
+        logit_rows: Sequence[int] | None = None,
+        taps: tuple[int, ...] = (),
+        features: Floats | None = None,
+    ) -> Forward:
+        self._pass(len(tokens))
+        return super().forward(
+            state, tokens, parents, logit_rows=logit_rows, taps=taps, features=features
+        )
+
+    def _pass(self, rows: int) -> None:
+        self.rows.append(rows)
+        if self.gate is not None:
+            assert self.gate.acquire(timeout=LIMIT_S)
+        if len(self.rows) > self.failing:
+            raise RuntimeError("the draft has failed")
+
+
+def context(tokens: Sequence[int], params: SamplingParams | None = None) -> DraftContext:
+    return DraftContext(list(tokens), Sampler(params or SamplingParams()), lambda: False)
+
+
+def lane_of(model: Decoder, limit: int = 256, *, lookup: bool = False) -> DraftLane:
+    others = [LookupDrafter()] if lookup else []
+    return DraftLane("draft", model, StatePool(model, limit, 1 << 28), others)
+
+
+def until(following: Following, what: Callable[[], bool]) -> None:
+    """Wait for the lane."""
+    end = monotonic() + LIMIT_S
+    while not what():
+        assert monotonic() < end, "the lane does not get there"
+        following.outlook()
+        if not what():
+            following.wait(0.02)
+
+
+def at_rest(following: Following) -> None:
+    """Wait until the lane has drafted all that its pace allows."""
+    until(following, lambda: following.ready and not following.outlook().promise)
+
+
+def assert_right(
+    model: Decoder, tokens: Sequence[int], params: SamplingParams, tree: TokenTree
+) -> int:
+    """Every computed node has the candidates that a fresh state finds; how many nodes those are.
+
+    `model` must be one that the lane does not compute with at the moment.
+    """
+    sampler, computed, below = Sampler(params), 0, tree.children()
+    paths: list[list[int]] = [[]]
+    for node in range(1, len(tree)):
+        paths.append([*paths[tree.parents[node]], tree.tokens[node]])
+    for node, children in enumerate(below):
+        if not children:
+            continue
+        computed += 1
+        text = [*tokens, *paths[node]]
+        state = model.new_state(len(text))
+        logits = model.forward(state, text, logit_rows=(len(text) - 1,)).logits
+        expected = likeliest(sampler.rank(logits, len(text)), [0.0], BRANCHES)
+        found = {tree.tokens[child]: tree.scores[child] for child in children.values()}
+        wanted = {token: tree.scores[node] + weight for _, token, weight in expected}
+        assert found.keys() <= wanted.keys()
+        assert next(iter(found)) == expected[0][1]
+        for token, score in found.items():
+            np.testing.assert_allclose(score, wanted[token], rtol=1e-5, atol=1e-5)
+    return computed
+
+
+FEW = Pace(ahead=6)
