@@ -30,7 +30,7 @@ class Pace:
         width: most nodes of one step.
         theta: a node is computed along with the likeliest one where its chance is at least so
             much of that one's: it would be the next one's turn only after this (the theta rule).
-        ahead: most computed nodes that wait behind the committed tokens.
+        ahead: most computed nodes that wait behind the committed tokens; the root is none of them.
         floor: nodes that are less likely are not worth a step.
         overlap: whether steps begin while the target verifies.
     """
@@ -54,14 +54,18 @@ class Node:
         computed: whether its own candidates are known.
         alive: whether it can still come true: below the root, or the root itself.
         staged: where the draft's state has its keys; None before.
+        age: its number among all nodes; a node is older than those below it.
     """
 
-    __slots__ = ("alive", "children", "computed", "parent", "score", "staged", "step", "token")
+    __slots__ = (
+        "age", "alive", "children", "computed", "parent", "score", "staged", "step", "token",
+    )  # fmt: skip
 
     def __init__(
-        self, token: int, parent: Node | None, score: float, step: DraftStep | None = None
+        self, token: int, parent: Node | None, score: float, age: int, step: DraftStep | None = None
     ) -> None:
-        self.token, self.parent, self.score, self.step = token, parent, score, step
+        self.token, self.parent, self.score, self.age = token, parent, score, age
+        self.step = step
         self.children: dict[int, Node] = {}
         self.computed, self.alive = False, True
         self.staged: int | None = None
@@ -100,7 +104,12 @@ class Merit:
 
 
 _Entry = tuple[float, int, Node]
-"""Of a heap: the negative score, a number that nothing else has, the node."""
+"""Of a heap: the negative score, the node's age, the node. So a parent comes before its children,
+which are at best as likely."""
+
+
+_MANY = 256
+"""Entries, stale ones among them, from which on it is worth looking for those now and then."""
 
 
 def _is_stale(entry: _Entry) -> bool:
@@ -127,17 +136,23 @@ class Speculation:
     step: DraftStep | None = None
     merit: Merit = field(default_factory=Merit)
     _open: list[_Entry] = field(default_factory=list)
-    _order: Iterator[int] = field(default_factory=count)
+    _ages: Iterator[int] = field(default_factory=count)
     _ahead: int = 0
+    _full: int = _MANY
 
     def __post_init__(self) -> None:
-        self.root = Node(self.token, None, 0.0)
-        self._push(self.root)
+        self.root = self._node(self.token, None, 0.0)
 
     # -- drafting ------------------------------------------------------------------------------
 
     def begin_step(self, pace: Pace) -> DraftStep | None:
-        """Take the likeliest nodes for a step; None where none is worth it, or enough wait."""
+        """Take the likeliest nodes for a step; None where none is worth it, or enough wait.
+
+        Raises:
+            ValueError: a step has begun and not ended.
+        """
+        if self.step is not None:
+            raise ValueError("a step is being computed")
         chosen = self._choose(pace)
         if not chosen:
             return None
@@ -148,20 +163,27 @@ class Speculation:
         return self.step
 
     def end_step(self, candidates: Sequence[Candidates], seconds: float) -> None:
-        """The step's candidates are known, those of each of its nodes; none: it was cancelled."""
+        """The step's candidates are known, those of each of its nodes; none: it was cancelled.
+
+        What has no chance, or one that is no number, is no candidate.
+
+        Raises:
+            ValueError: no step has begun, or it has another number of nodes.
+        """
         step, self.step = self.step, None
         if step is None:
             raise ValueError("no step has begun")
         step.seconds = seconds
-        if not candidates:
-            for node in step.nodes:
+        for node in step.nodes:
+            node.computed = bool(candidates)
+            if not candidates:
                 self._push(node)
-        for node, found in zip(step.nodes, candidates, strict=False):
-            node.computed = True
+        for node, found in zip(step.nodes if candidates else (), candidates, strict=True):
             if node.alive:
                 self._ahead += node is not self.root
                 for token, weight in found:
-                    self._add(node, token, node.score + weight, step)
+                    if weight > -inf:
+                        self._add(node, token, node.score + weight, step)
         if not step.hopes:
             self.merit.wasted += seconds
 
@@ -198,9 +220,14 @@ class Speculation:
         return TokenTree(tuple(tokens), tuple(parents), tuple(scores))
 
     def promise(self, pace: Pace) -> float:
-        """The chance that the next step's candidates matter: that one of its nodes comes true."""
-        nodes = self.step.nodes if self.step is not None else self._choose(pace)
-        return sum(exp(node.score - self.root.score) for node in nodes if node.alive)
+        """The chance that a step's candidates matter: that one of its nodes comes true.
+
+        Of the step that is being computed, or else of the next one.
+        """
+        chosen = self.step.nodes if self.step is not None else self._choose(pace)
+        nodes = {node for node in chosen if node.alive}
+        base = self.root.score
+        return min(sum(exp(node.score - base) for node in nodes if node.parent not in nodes), 1.0)
 
     def advance(self, tokens: Sequence[int]) -> bool:
         """Move the root along committed tokens; whether all of them were in the tree."""
@@ -210,8 +237,8 @@ class Speculation:
             new = old.children.get(token)
             if new is None:
                 known = False
-                new = Node(token, old, old.score)
-                self._push(new)
+                self._open.clear()  # all of them are beside the token
+                new = self._node(token, old, old.score)
             elif new.step is not None and not new.step.useful:
                 new.step.useful = True
                 self.merit.useful += new.step.seconds
@@ -221,9 +248,13 @@ class Speculation:
                 if other is not new:
                     self._kill(other)
             old.children, old.alive = {token: new}, False
-            self._hope(new.step, -1)
+            self._part(new)
             self.path.append(old)
             self.root = new
+        if len(self._open) > self._full:
+            self._open = [entry for entry in self._open if not _is_stale(entry)]
+            heapify(self._open)
+            self._full = max(_MANY, 2 * len(self._open))
         return known
 
     def take_merit(self) -> Merit:
@@ -238,30 +269,41 @@ class Speculation:
         opened = self._open
         while opened and _is_stale(opened[0]):
             heappop(opened)
-        if not opened or (self._ahead >= pace.ahead and opened[0][2] is not self.root):
+        if not opened:
             return []
         least = -opened[0][0] + log(pace.theta) if pace.theta > 0 else -inf
         least = max(least, self.root.score + log(pace.floor) if pace.floor > 0 else -inf)
-        chosen: list[Node] = []
+        room = pace.ahead - self._ahead
         kept: list[_Entry] = []
-        while opened and len(chosen) < pace.width and -opened[0][0] >= least:
-            entry = heappop(opened)
-            if not _is_stale(entry):
-                kept.append(entry)
-                chosen.append(entry[2])
+        while opened and len(kept) < pace.width and -opened[0][0] >= least:
+            if _is_stale(opened[0]):
+                heappop(opened)
+                continue
+            ahead = opened[0][2] is not self.root
+            if ahead and room <= 0:
+                break
+            room -= ahead
+            kept.append(heappop(opened))
         for entry in kept:
             heappush(opened, entry)
-        return chosen
+        return [entry[2] for entry in kept]
+
+    def _node(
+        self, token: int, parent: Node | None, score: float, step: DraftStep | None = None
+    ) -> Node:
+        """A new node; it is open."""
+        node = Node(token, parent, score, next(self._ages), step)
+        self._push(node)
+        return node
 
     def _push(self, node: Node) -> None:
-        heappush(self._open, (-node.score, next(self._order), node))
+        heappush(self._open, (-node.score, node.age, node))
 
     def _add(self, parent: Node, token: int, score: float, step: DraftStep | None) -> None:
         score = min(score, parent.score)
         present = parent.children.get(token)
         if present is None:
-            parent.children[token] = node = Node(token, parent, score, step)
-            self._push(node)
+            parent.children[token] = self._node(token, parent, score, step)
             self._hope(step, 1)
             return
         if present.step is None:  # it was somebody else's
@@ -279,8 +321,17 @@ class Speculation:
             node = dying.pop()
             node.alive = False
             self._ahead -= node.computed
-            self._hope(node.step, -1)
+            self._part(node)
             dying.extend(node.children.values())
+            node.children = {}
+
+    def _part(self, node: Node) -> None:
+        """The node is no hope of the step any more that has proposed it.
+
+        They let go of each other as well, or everything ever drafted would stay in memory.
+        """
+        step, node.step = node.step, None
+        self._hope(step, -1)
 
     def _hope(self, step: DraftStep | None, more: int) -> None:
         """A candidate of a step has appeared, or is gone."""
