@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -27,12 +29,30 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+def hasty_compiler(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a build that does not optimise: what is in the wheel stays the same."""
+    compiler = os.environ.get("CC", "cc")
+    if sys.platform == "win32" or shutil.which(compiler.split()[0]) is None:
+        return {}
+    script = tmp_path_factory.mktemp("compiler") / "cc"
+    script.write_text(f'#!/bin/sh\nexec {compiler} "$@" -O0\n')
+    script.chmod(0o755)
+    return {"CC": str(script)}
+
+
+@pytest.fixture(scope="module")
+def wheel(
+    source: Path, hasty_compiler: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> zipfile.ZipFile:
     """The wheel, built with the environment's own setuptools, without a network."""
     out = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
     built = subprocess.run(
-        [*command, "-w", str(out), str(source)], capture_output=True, text=True, timeout=250
+        [*command, "-w", str(out), str(source)],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        env={**os.environ, **hasty_compiler},
     )
     assert built.returncode == 0, built.stderr
     (file,) = out.glob("*.whl")
@@ -48,6 +68,15 @@ def test_the_wheel_holds_every_file_of_the_packages(source: Path, wheel: zipfile
     }
     assert wanted - set(wheel.namelist()) == set()
     assert "resources/models/duotail-7m/model.safetensors" in wanted
+
+
+def test_what_is_written_in_c_is_built(
+    wheel: zipfile.ZipFile, hasty_compiler: dict[str, str]
+) -> None:
+    if not hasty_compiler:
+        pytest.skip("needs a C compiler")
+    built = f"engine/_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+    assert built in wheel.namelist()
 
 
 def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
