@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.performance.timeline import Lane
+from app.performance.timeline import Lane, joined
 from engine.events import RoundFinished
 from engine.language import later, tr
 
@@ -59,10 +59,8 @@ def gaps(rounds: Sequence[RoundFinished], start: float, end: float, fine: float 
         end: where the last round ends, if that is earlier.
         fine: shorter rests count as work.
     """
-    drafts = _joined(
-        (_Work(each.start, each.end, Cause.DRAFT) for done in rounds for each in done.drafting),
-        fine,
-    )
+    drafting = ((done, each) for done in rounds for each in done.drafting)
+    drafts = [_Work(work.start, work.end, Cause.DRAFT) for _, work in joined(drafting, fine)]
     verifies = _joined(
         (
             _Work(done.verify.start, done.verify.end, Cause.TARGET if done.drafted else Cause.PLAIN)
@@ -81,7 +79,7 @@ def gaps(rounds: Sequence[RoundFinished], start: float, end: float, fine: float 
 
 
 def _joined(works: Iterable[_Work], fine: float) -> list[_Work]:
-    """Work of one kind as one piece where the rest within is shorter than `fine`."""
+    """Verifying in one piece where the rest within is shorter than `fine`."""
     found: list[_Work] = []
     for work in works:
         if found and work.start - found[-1].end < fine and work.cause is found[-1].cause:

@@ -24,6 +24,9 @@ from app.performance.table import Table, as_text
 from engine.language import tr
 
 _Index = QModelIndex | QPersistentModelIndex
+_WIDTH = 660
+_HEIGHT = 480
+_SPARE = 8
 _MEASURED = 200
 """Rows whose width decides on the columns'."""
 
@@ -72,7 +75,6 @@ class TableDialog(QDialog):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(table.title)
-        self.resize(660, 480)
         self.model = RowsModel(table, self)
         self.view = QTableView(self)
         self.view.setModel(self.model)
@@ -97,6 +99,21 @@ class TableDialog(QDialog):
         keep = QItemSelectionModel.SelectionFlag.NoUpdate
         self.view.selectionModel().setCurrentIndex(self.model.index(0, 0), keep)
         self.view.setFocus()
+        self.resize(self._wide_enough(layout), _HEIGHT)
+
+    def _wide_enough(self, layout: QVBoxLayout) -> int:
+        """Pixels that show every column, as far as the screen has them."""
+        self.view.ensurePolished()
+        header = self.view.horizontalHeader()
+        header.ensurePolished()
+        sizes = (
+            max(header.sectionSizeHint(column), self.view.sizeHintForColumn(column))
+            for column in range(header.count())
+        )
+        beside = self.view.verticalScrollBar().sizeHint().width() + 2 * self.view.frameWidth()
+        margins = layout.contentsMargins()
+        wanted = sum(sizes) + beside + margins.left() + margins.right() + _SPARE
+        return min(max(wanted, _WIDTH), round(0.9 * self.screen().availableSize().width()))
 
     def copy_selected(self) -> None:
         """Put the selected rows on the clipboard, all where none is."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from engine.events import Interval, RoundFinished
@@ -208,25 +208,39 @@ class Timeline:
 def blocks(rounds: list[RoundFinished], view: Stretch) -> list[Block]:
     """The rounds' work in view as blocks, cut off at both edges, from left to right."""
     found: list[Block] = []
-    pending: Block | None = None
-    for done in rounds:
-        for work in done.drafting:
-            if work.end <= view.start or work.start >= view.end:
-                continue
-            left, right = max(view.x(work.start), 0.0), min(view.x(work.end), view.width)
-            if pending is not None and left - pending.right < _VISIBLE:
-                pending = replace(pending, right=right)
-                continue
-            if pending is not None:
-                found.append(pending)
-            pending = Block(Lane.DRAFT, left, right, done)
-        work = done.verify
+
+    def add(lane: Lane, start: float, end: float, done: RoundFinished) -> None:
+        left, right = max(view.x(start), 0.0), min(view.x(end), view.width)
+        found.append(Block(lane, left, right, done, lane is Lane.VERIFY and not done.drafted))
+
+    drafting = ((done, work) for done in rounds for work in done.drafting)
+    for first, work in joined(drafting, _VISIBLE * (view.end - view.start) / view.width):
         if work.end > view.start and work.start < view.end:
-            left, right = max(view.x(work.start), 0.0), min(view.x(work.end), view.width)
-            found.append(Block(Lane.VERIFY, left, right, done, plain=not done.drafted))
-    if pending is not None:
-        found.append(pending)
+            add(Lane.DRAFT, work.start, work.end, first)
+    for done in rounds:
+        if done.verify.end > view.start and done.verify.start < view.end:
+            add(Lane.VERIFY, done.verify.start, done.verify.end, done)
     return sorted(found, key=lambda block: block.left)
+
+
+def joined(
+    works: Iterable[tuple[RoundFinished, Interval]], fine: float
+) -> Iterator[tuple[RoundFinished, Interval]]:
+    """Drafting in order of time, in one piece where it rests for less than `fine` seconds.
+
+    A piece goes by the round it began for.
+    """
+    first: RoundFinished | None = None
+    start = end = 0.0
+    for done, work in works:
+        if first is not None and work.start - end < fine:
+            end = work.end
+            continue
+        if first is not None:
+            yield first, Interval(start, end)
+        first, start, end = done, work.start, work.end
+    if first is not None:
+        yield first, Interval(start, end)
 
 
 def overlaps(shown: list[Block]) -> list[tuple[float, float]]:

@@ -183,7 +183,7 @@ class TimelineView(PaintedView):
             painter.fillRect(rect, QColor(tokens.verify))
             return
         if width < 3:
-            painter.fillRect(rect, colour)
+            painter.fillRect(rect, blend(colour.name(), tokens.sunken, 0.6))
             return
         painter.setPen(QPen(colour, 1))
         painter.setBrush(Qt.BrushStyle.NoBrush)

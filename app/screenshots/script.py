@@ -6,10 +6,11 @@ Its numbers are invented; only pictures and tests show them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.commands import Mode
 from engine.events import (
+    AcceleratorSample,
     AnswerStats,
     DeviceSample,
     Interval,
@@ -56,6 +57,20 @@ def sample(at: float, percent: float) -> DeviceSample:
     return DeviceSample(at, percent, percent + 6, 412_000_000, 16 * 2**30)
 
 
+def both_busy(at: float) -> DeviceSample:
+    """The machine while the CPU drafts and a simulated accelerator verifies."""
+    card = AcceleratorSample(
+        "simulated:0",
+        "Simulated accelerator",
+        percent=86.0,
+        memory_used=96_000_000,
+        memory_ours=96_000_000,
+        memory_total=3 * 2**30,
+        simulated=True,
+    )
+    return replace(sample(at, 61.0), accelerators=(card,))
+
+
 def words(text: str) -> list[str]:
     """`text` in pieces that join to itself."""
     pieces = text.split(" ")
@@ -75,7 +90,7 @@ def rounds(
     for first in range(0, len(pieces), pace.tokens):
         piece = pieces[first : first + pace.tokens]
         at = clock()
-        spans = tuple(_spans(piece, FIRST_ID + first, offset))
+        spans = tuple(spans_of(piece, FIRST_ID + first, offset))
         delta = TextDelta(at, request_id, "".join(piece), spans)
         start, offset = offset, spans[-1].end
         yield delta, _round(request_id, first, at, len(piece), (start, offset), pace)
@@ -104,7 +119,7 @@ def stats(tokens: int, seconds: float = 5.07, pace: Pace | None = None) -> Answe
     )
 
 
-def _spans(piece: Sequence[str], first_id: int, offset: int) -> Iterator[TokenSpan]:
+def spans_of(piece: Sequence[str], first_id: int, offset: int) -> Iterator[TokenSpan]:
     """A round's tokens: drafted ones, and one of the target's own at the end."""
     for index, word in enumerate(piece):
         end = offset + len(word.encode("utf-16-le")) // 2

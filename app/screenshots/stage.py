@@ -12,10 +12,22 @@ from PySide6.QtWidgets import QApplication
 
 from app.application import Assembly
 from app.paths import Paths
-from app.screenshots.script import MACHINE, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
+from app.screenshots import lanes
+from app.screenshots.script import (
+    MACHINE,
+    MODEL_NAME,
+    PLAN,
+    Pace,
+    both_busy,
+    rounds,
+    sample,
+    stats,
+    words,
+)
 from app.theme.theme import Theme
 from engine.commands import Command, Count, Generate, Load, Mode
 from engine.events import (
+    AnswerStats,
     Counted,
     Event,
     Finished,
@@ -23,6 +35,7 @@ from engine.events import (
     MachineFound,
     PlanReady,
     PrefillProgress,
+    RoundFinished,
 )
 
 _SAMPLE_EVERY = 4
@@ -88,11 +101,28 @@ class Stage:
             if index % _SAMPLE_EVERY == 0:
                 self.tell(sample(done.at, 88.0))
 
-    def finish(self, text: str, reason: FinishReason = FinishReason.STOP) -> None:
-        """End the answer."""
+    def stream_side_by_side(self, text: str) -> tuple[RoundFinished, ...]:
+        """Write `text` with two lanes at work; the rounds it took."""
+        took = [done for _, done in lanes.rounds(self.request_id, text, 0.0)]
+        started = perf_counter() - took[-1].at
+        self.assembly.session.asked.emit(started - _FIRST_TOKEN_S)
+        self.tell(PrefillProgress(started, self.request_id, 31, 31, 0))
+        for delta, done in lanes.rounds(self.request_id, text, started):
+            self.tell(delta, done)
+            if done.index % _SAMPLE_EVERY == 0:
+                self.tell(both_busy(done.at))
+        return tuple(took)
+
+    def finish(
+        self,
+        text: str,
+        reason: FinishReason = FinishReason.STOP,
+        account: AnswerStats | None = None,
+    ) -> None:
+        """End the answer; `account` in the place of invented statistics."""
         tokens = len(words(text))
         ids = tuple(range(tokens))
-        done = replace(stats(tokens), mode=self.mode)
+        done = account or replace(stats(tokens), mode=self.mode)
         now = perf_counter()
         self.tell(Finished(now, self.request_id, reason, text, ids, done, 0, PLAN.signature))
 

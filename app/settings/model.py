@@ -44,18 +44,6 @@ class Spec:
     """Its name in the file, where that is not the field's own."""
 
 
-class _Modes(Choice):
-    """A mode that this version has: the start must not fail for one that it has not."""
-
-    __slots__ = ()
-
-    def read(self, value: object) -> StrEnum:
-        """All but "duo", which is still to come."""
-        if value == Mode.DUO:
-            raise ValueError(value)
-        return super().read(value)
-
-
 def _kept(kind: Kind, key: str = "") -> dict[str, Spec]:
     """Metadata of a setting that has no row."""
     return {"spec": Spec(kind, key=key)}
@@ -157,7 +145,7 @@ class Settings:
     )
     model: str = field(default="", metadata=_kept(Word(longest=4096)))
     """Folder of the model used last; empty for the bundled one."""
-    mode: Mode = field(default=Mode.AUTO, metadata=_kept(_Modes(Mode, tuple(Mode))))
+    mode: Mode = field(default=Mode.AUTO, metadata=_kept(Choice(Mode, tuple(Mode))))
     draft: DraftSource = field(
         default=DraftSource.AUTO, metadata=_kept(Choice(DraftSource, tuple(DraftSource)))
     )

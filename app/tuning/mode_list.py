@@ -1,13 +1,21 @@
-"""The modes with a sentence each; those that this PC or this version cannot run say why."""
+"""The modes with a sentence each; those that cannot run on this PC or with this draft say why."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QVBoxLayout, QWidget
 
 from app.tuning.choice_row import ChoiceRow
-from app.tuning.words import MODE_NAMES, MODE_SENTENCES, NO_ACCELERATOR, accelerator_of
-from engine.commands import Mode
+from app.tuning.words import (
+    MODE_NAMES,
+    MODE_SENTENCES,
+    NO_ACCELERATOR,
+    NO_DRAFT_MODEL,
+    accelerator_of,
+)
+from engine.commands import DraftChoice, Mode
 from engine.language import tr
 from engine.plan.machine import Machine
 
@@ -32,13 +40,20 @@ class ModeList(QWidget):
         for number, mode in enumerate(_MODES):
             self._group.addButton(self.rows[mode].button, number)
             column.addWidget(self.rows[mode])
-        self.rows[Mode.DUO].button.setEnabled(False)
         self._group.idClicked.connect(lambda number: self.chosen.emit(_MODES[number]))
 
-    def show_mode(self, mode: Mode, machine: Machine | None) -> None:
-        """Show which one is chosen, and what can be chosen on this machine."""
+    def show_mode(self, mode: Mode, machine: Machine | None, draft: Path | DraftChoice) -> None:
+        """Show which one is chosen, and what can be chosen on this machine with this draft."""
         self.rows[mode].button.setChecked(True)
-        dovetail = self.rows[Mode.DOVETAIL]
-        possible = machine is None or accelerator_of(machine) is not None
-        dovetail.button.setEnabled(possible or mode is Mode.DOVETAIL)
-        dovetail.say(tr(MODE_SENTENCES[Mode.DOVETAIL] if possible else NO_ACCELERATOR))
+        card = machine is None or accelerator_of(machine) is not None
+        missing = "" if card else NO_ACCELERATOR
+        self._offer(Mode.DOVETAIL, missing, chosen=mode is Mode.DOVETAIL)
+        if card and draft in (DraftChoice.LOOKUP, DraftChoice.NONE):
+            missing = NO_DRAFT_MODEL
+        self._offer(Mode.DUO, missing, chosen=mode is Mode.DUO)
+
+    def _offer(self, mode: Mode, missing: str, *, chosen: bool) -> None:
+        """Enable a mode, or say what it lacks. What is chosen stays so: the engine says no."""
+        row = self.rows[mode]
+        row.button.setEnabled(chosen or not missing)
+        row.say(tr(missing or MODE_SENTENCES[mode]))

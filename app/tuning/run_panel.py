@@ -159,7 +159,7 @@ class RunPanel(QFrame):
         self._now.setText("" if plan is None else f"{run_words(plan, status.machine)}.")
         self._now.setVisible(plan is not None)
         self._now.setToolTip("" if plan is None else "\n".join(plan.reasons))
-        self.modes.show_mode(wish.mode, status.machine)
+        self.modes.show_mode(wish.mode, status.machine, wish.draft)
         self.drafts.show_draft(wish.draft, self._running.drafts)
         self._order_tabs()
         self.drafts.setEnabled(wish.mode is not Mode.PLAIN)

@@ -23,9 +23,13 @@ MODE_SENTENCES = {
     ),
     Mode.CPU: later("Draft and model both on the CPU; the graphics card stays free."),
     Mode.PLAIN: later("No draft: the model writes one token after the other."),
-    Mode.DUO: later("Drafts and checks at the same time. Still to come."),
+    Mode.DUO: later(
+        "A draft model guesses ahead on the CPU while the graphics card checks, both at the same "
+        "time."
+    ),
 }
 NO_ACCELERATOR = later("Needs a graphics card that Duotail can use; there is none here.")
+NO_DRAFT_MODEL = later("Needs a draft model: the model's own, or one that you open below.")
 _CPU_NAME = "CPU"
 """What a `PlanSummary` calls the processor."""
 

@@ -96,6 +96,7 @@ def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
             lines.append((tr("Share of drafted tokens in the answer"), share))
     if stats.acceptance_length is not None:
         lines.append((tr("Acceptance length"), number(stats.acceptance_length, ".2f")))
+    lines += _lanes(stats)
     shares = [
         number(accepted / drafted, ".0%")
         for drafted, accepted in zip(stats.drafted_by_depth, stats.accepted_by_depth, strict=False)
@@ -106,6 +107,24 @@ def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
     if stats.fallback_reason:
         lines.append((tr("Drafting was paused"), stats.fallback_reason))
     return lines
+
+
+def _lanes(stats: AnswerStats) -> list[tuple[str, str]]:
+    """What draft and target did with the time from the first token to the last."""
+    if not stats.draft_seconds or stats.draft_idle is None or stats.verify_idle is None:
+        return []
+    shares = (
+        (tr("useful {share}"), min(stats.useful_seconds / stats.decode_seconds, 1.0)),
+        (tr("wasted {share}"), min(stats.wasted_seconds / stats.decode_seconds, 1.0)),
+        (tr("idle {share}"), stats.draft_idle),
+    )
+    return [
+        (
+            tr("The draft's time"),
+            listed(words.format(share=number(share, ".0%")) for words, share in shares),
+        ),
+        (tr("Target idle"), number(stats.verify_idle, ".0%")),
+    ]
 
 
 def markdown_table(lines: Sequence[tuple[str, str]]) -> str:

@@ -22,6 +22,7 @@ ALL = (
     models.another_family,
     running.panel,
     running.troubles,
+    running.side_by_side,
     first.narrow,
     panels.performance,
     panels.dialogs,

@@ -7,9 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
+from PySide6.QtTest import QTest
+
 from app.chat.messages.answer_details import AnswerDetails
+from app.performance.panel import PerformancePanel
+from app.performance.table_dialog import TableDialog
+from app.screenshots.lanes import answer_stats
 from app.screenshots.scenes.shoot import Shoot, answer, new_chat, rendered
-from app.screenshots.script import MACHINE, MODEL_NAME, PLAN
+from app.screenshots.script import MACHINE, MODEL_NAME, PLAN, words
 from app.screenshots.stage import Stage, settle
 from app.tuning.running import RunWish
 from engine.commands import Load, Mode
@@ -29,6 +34,20 @@ _OLD = Accelerator(
     "AMD Radeon RX 580",
     unusable="the PyTorch installed here is built for accelerators of NVIDIA",
 )
+_DUO = replace(
+    PLAN,
+    mode=Mode.DUO,
+    target_device="Simulated accelerator",
+    layers=8,
+    layers_on_gpu=8,
+)
+_LANES = (
+    "The draft runs on the CPU and the model on the graphics card. While the card checks one "
+    "guess, the CPU already guesses what comes after it. When the check agrees, the next guess "
+    "is there at once; when it does not, the draft begins anew at the right word."
+)
+_GRAPHS_MS = 1200
+"""Graphs are drawn less often than text."""
 _DOVETAIL = replace(
     PLAN,
     mode=Mode.DOVETAIL,
@@ -125,6 +144,40 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
     rendered()
     shoot("draft-error")
     stage.window.chat.banners.clear()
+    stage.ready()
+
+
+def side_by_side(stage: Stage, shoot: Shoot) -> None:
+    """DuoDecoding: while both lanes work, when it is done, and its numbers."""
+    new_chat(stage)
+    window, session = stage.window, stage.assembly.session
+    load = Load(_MODEL, mode=Mode.DUO)
+    _run(stage, _DUO, load, replace(MACHINE, accelerators=(_SIMULATED,)))
+    window.run_button.open_panel()
+    settle()
+    shoot("run-panel-duo", window.run_button.panel)
+    window.run_button.panel.hide()
+    panel = window.performance
+    assert isinstance(panel, PerformancePanel)  # noqa: S101 - the window takes any widget
+    panel.show()
+    session.send("How can a draft and a model work at the same time?")
+    text = " ".join([_LANES] * 3)
+    took = stage.stream_side_by_side(text)
+    QTest.qWait(_GRAPHS_MS)
+    shoot("duo-live")
+    table = panel.timeline.table()
+    stage.finish(text, account=answer_stats(len(words(text)), took))
+    QTest.qWait(_GRAPHS_MS)
+    shoot("duo")
+    for opened in (
+        TableDialog(table, window),
+        AnswerDetails(session.messages[-1], window),
+    ):
+        opened.open()
+        settle()
+        shoot("duo-rounds" if isinstance(opened, TableDialog) else "duo-numbers", opened)
+        opened.close()
+    panel.hide()
     stage.ready()
 
 

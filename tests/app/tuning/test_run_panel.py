@@ -101,18 +101,36 @@ def test_a_click_on_the_sentence_chooses_too(desk: Desk) -> None:
     assert not panel.memory.isEnabled()
     duo = panel.modes.rows[Mode.DUO]
     QTest.mouseClick(duo, Qt.MouseButton.LeftButton, pos=QPoint(60, duo.height() - 4))
-    assert panel.wish.mode is Mode.CPU
-    assert "Still to come" in duo.about.text()
+    assert panel.wish.mode is Mode.DUO
+    assert "at the same time" in duo.about.text()
+    assert panel.memory.isEnabled()
     panel.modes.rows[Mode.PLAIN].button.click()
     assert not panel.drafts.isEnabled()
 
 
-def test_without_a_graphics_card_dovetail_says_what_is_missing(desk: Desk) -> None:
+def test_duo_without_a_draft_model_says_what_is_missing(desk: Desk) -> None:
+    panel = opened(desk)
+    duo = panel.modes.rows[Mode.DUO]
+    for draft in (DraftChoice.LOOKUP, DraftChoice.NONE):
+        panel.drafts.rows[draft].button.click()
+        assert not duo.button.isEnabled()
+        assert "Needs a draft model" in duo.about.text()
+        assert duo.button.accessibleDescription() == duo.about.text()
+    panel.drafts.rows[DraftChoice.AUTO].button.click()
+    duo.button.click()
+    assert panel.wish == RunWish(Mode.DUO)
+    panel.drafts.rows[DraftChoice.NONE].button.click()
+    assert duo.button.isEnabled(), "what is chosen stays so until something else is"
+    assert "Needs a draft model" in duo.about.text()
+
+
+def test_without_a_graphics_card_two_modes_say_what_is_missing(desk: Desk) -> None:
     old = Accelerator("", "RX 580", unusable="this torch is built for NVIDIA")
     panel = opened(desk, replace(MACHINE, accelerators=(old,)))
-    dovetail = panel.modes.rows[Mode.DOVETAIL]
-    assert not dovetail.button.isEnabled()
-    assert "there is none here" in dovetail.about.text()
+    for mode in (Mode.DOVETAIL, Mode.DUO):
+        row = panel.modes.rows[mode]
+        assert not row.button.isEnabled()
+        assert "there is none here" in row.about.text()
     assert "RX 580 is not used: this torch is built for NVIDIA." in said(panel)
     assert not panel.memory.slider.isVisible()
 

@@ -140,7 +140,7 @@ def test_a_wish_that_is_impossible_at_the_start_leaves_a_model(
     ("text", "mode", "drafts"),
     [
         ('mode = "dovetail"', Mode.DOVETAIL, ()),
-        ('mode = "duo"', Mode.AUTO, ()),
+        ('mode = "duo"', Mode.DUO, ()),
         ('mode = "warp"', Mode.AUTO, ()),
         ('[[draft_of]]\nmodel = "m"\ndraft = "d"', Mode.AUTO, (DraftOf("m", "d"),)),
         ('[[draft_of]]\nmodel = "m"\ndraft = 3', Mode.AUTO, ()),

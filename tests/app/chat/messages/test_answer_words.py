@@ -39,6 +39,22 @@ def test_mode_acceptance_and_shares_are_told() -> None:
     assert "Dovetail" in answer_numbers(numbers)[1]
 
 
+def test_what_the_lanes_did_is_told_where_it_was_measured() -> None:
+    numbers = replace(
+        stats(40),
+        decode_seconds=10.0,
+        draft_seconds=6.0,
+        verify_seconds=9.0,
+        useful_seconds=4.0,
+        wasted_seconds=1.0,
+    )
+    told = table(numbers)
+    assert told["The draft's time"] == "useful 40\u202f%, wasted 10\u202f%, idle 40\u202f%"
+    assert told["Target idle"] == "10\u202f%"
+    assert "The draft's time" not in table(replace(numbers, draft_seconds=0.0))
+    assert "The draft's time" not in table(replace(numbers, decode_seconds=0.0))
+
+
 def test_an_answer_of_an_older_version_has_no_mode() -> None:
     told = table(stats(40))
     assert "Mode" not in told
