@@ -10,7 +10,9 @@ from PySide6.QtCore import QLockFile, QObject, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 _VERSION = 1
-_WAIT_MS = 1500
+_CONNECT_MS = 1500
+_ANSWER_MS = 10_000
+"""A window that is just being opened on a busy machine answers late."""
 
 
 class SingleInstance(QObject):
@@ -45,11 +47,11 @@ class SingleInstance(QObject):
         """Ask the running instance to show itself; whether it answered."""
         socket = QLocalSocket()
         socket.connectToServer(self._name)
-        if not socket.waitForConnected(_WAIT_MS):
+        if not socket.waitForConnected(_CONNECT_MS):
             return False
         message = json.dumps({"version": _VERSION, "command": "raise"}) + "\n"
         socket.write(message.encode())
-        answered = socket.waitForReadyRead(_WAIT_MS)
+        answered = socket.waitForReadyRead(_ANSWER_MS)
         socket.disconnectFromServer()
         return answered
 

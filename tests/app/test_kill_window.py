@@ -35,6 +35,8 @@ def test_nothing_is_lost_however_often_the_window_is_killed(
     for _ in range(KILLS):
         killings.kill()
     found = killings.findings
+    while not found.half_answers and found.kills < 10 * KILLS:
+        killings.kill()  # the moments are random, and there has to be a half answer among them
     assert found.half_answers > 0
     assert max(found.lost_seconds) < UNSAVED + BUSY_MACHINE
     the_window_goes_on(tmp_path, theme, qtbot)

@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QLockFile
 from PySide6.QtGui import QImage
 
 import app.launch
@@ -108,7 +110,7 @@ def test_a_second_start_raises_the_first_window_and_a_killed_one_blocks_nothing(
     data = tmp_path / "data"
     first = _duotail(data=data)
     try:
-        _wait_for(data / "history.sqlite3", first)
+        _wait_for((data / "history.sqlite3").exists, first)
         second = _duotail(data=data)
         _, complaint = second.communicate(timeout=60)
         assert second.returncode == 0, complaint
@@ -118,22 +120,25 @@ def test_a_second_start_raises_the_first_window_and_a_killed_one_blocks_nothing(
         first.communicate(timeout=30)
     third = _duotail(data=data)
     try:
-        log = data / "duotail.log"
-        _wait_for(log, third)
-        time.sleep(0.5)  # long enough to have ended, had the dead one been taken for alive
-        assert third.poll() is None
+        _wait_for(lambda: _holder(data) == third.pid, third)
     finally:
         third.terminate()
         third.communicate(timeout=30)
 
 
-def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+def _holder(data: Path) -> int:
+    """The process whose window the data folder belongs to, as the lock tells."""
+    pid, _host, _name = QLockFile(str(data / "window.lock")).getLockInfo()
+    return pid
+
+
+def _wait_for(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 60
-    while not path.exists():
+    while not holds():
         if process.poll() is not None:
             pytest.fail(f"ended with {process.returncode}: {process.communicate()}")
         if time.monotonic() > deadline:
-            pytest.fail(f"{path} did not appear")
+            pytest.fail("it does not happen")
         time.sleep(0.02)
 
 

@@ -2,7 +2,8 @@
 
 What happens is told on standard output, a JSON object per line, as it happens:
 `doing` before the user does something, `added` and `stored` once the history has a message or a
-finished answer, `text` for what has just come of an answer. `at` is the system's monotonic clock.
+finished answer, `text` for what has just come of an answer, `alive` ever so often while the window
+computes. `at` is the system's monotonic clock.
 """
 
 from __future__ import annotations
@@ -125,6 +126,9 @@ def main(data: str, seed: int) -> None:
     timer = QTimer()
     timer.timeout.connect(user.look)
     timer.start(2)
+    pulse = QTimer()
+    pulse.timeout.connect(lambda: tell("alive"))
+    pulse.start(10)
     assembly.window.show()
     assembly.bridge.start(lambda: Load(bundled_target()))
     tell("open")

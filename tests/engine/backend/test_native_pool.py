@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 from native_models import native_decoder
+from stopwatch import least
 from tiny_models import write_model
 
 from engine.backend.native.library import Format
@@ -113,10 +114,14 @@ def test_a_forked_child_computes_without_the_parents_threads(folder: Path) -> No
 def test_an_idle_pool_takes_no_time(folder: Path) -> None:
     decoder = native_decoder(folder, Format.Q4, ThreadPool(4))
     answer(decoder)
-    time.sleep(0.05)  # the moment that workers spin after a job
-    before = time.process_time()
-    time.sleep(0.5)
-    assert time.process_time() - before < 0.02
+
+    def burnt() -> float:
+        time.sleep(0.05)  # the moment that workers spin after a job
+        before = time.process_time()
+        time.sleep(0.5)
+        return time.process_time() - before
+
+    assert least(burnt, 0.02) < 0.02
 
 
 def test_a_cache_of_another_backend_is_refused(folder: Path, tiny: Decoder) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from full_models import RandomWeights, full_config, full_decoder
 from simulated_models import MEMORY, instant, on_simulated
+from stopwatch import least
 from test_one_arithmetic import prefilled, prompt, tree_logits
 
 from engine.backend.ledger import Purpose
@@ -295,6 +296,12 @@ def test_one_call_at_a_time(device: SimulatedDevice) -> None:
 
 def test_two_lanes_overlap() -> None:
     """While a call on the device takes its time, another thread computes on the CPU."""
+    # Of several calls: other programs may have the cores for as long as one takes.
+    assert any(_calls_meanwhile() >= 3 for _ in range(10))
+
+
+def _calls_meanwhile() -> int:
+    """How many forwards on the CPU begin and end within one on the device."""
     device = SimulatedDevice(SimulatedSpec(MEMORY, 1e18, 1e21, 1e18, 30e-3))
     target, draft = placed(device), full_decoder(Format.Q8)
     state, own = target.new_state(64), draft.new_state(64)
@@ -319,23 +326,29 @@ def test_two_lanes_overlap() -> None:
     end = perf_counter()
     finished.set()
     lane.join()
-    assert sum(start < begun and done < end for begun, done in calls) >= 3
+    return sum(start < begun and done < end for begun, done in calls)
 
 
 def test_a_stop_ends_the_waiting() -> None:
     device = SimulatedDevice(SimulatedSpec(MEMORY, 1e18, 1e21, 1e18, 60.0))
     decoder = placed(device)
     state = decoder.new_state(64)
-    asked = []
 
-    def stopped() -> bool:
-        asked.append(perf_counter())
-        return len(asked) > 2
+    def waited() -> float:
+        """Seconds from the first question whether to stop to the end; the third says yes."""
+        asked: list[float] = []
 
-    device.processor.interrupted = stopped
-    decoder.forward(state, [3])
-    assert perf_counter() - asked[0] < 0.3
-    assert len(asked) == 3
+        def stopped() -> bool:
+            asked.append(perf_counter())
+            return len(asked) > 2
+
+        device.processor.interrupted = stopped
+        state.discard()
+        decoder.forward(state, [3])
+        assert len(asked) == 3
+        return perf_counter() - asked[0]
+
+    assert least(waited, 0.3) < 0.3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads cannot choose their core")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from stopwatch import least
 
 from engine.bench.shapes import shape
 from engine.cli import main
@@ -26,20 +27,27 @@ def test_plain_decoding_speed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_verification_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = output(capsys, "verify")
-    assert printed["n"] == [1, 2, 4, 5, 8, 16]
-    times = printed["ms"]
-    assert isinstance(times, list)
-    assert len(times) == 6
-    assert 0 < times[0] < times[-1]
+    def ratio() -> float:
+        printed = output(capsys, "verify")
+        assert printed["n"] == [1, 2, 4, 5, 8, 16]
+        times = printed["ms"]
+        assert isinstance(times, list)
+        assert len(times) == 6
+        assert times[0] > 0
+        return times[0] / times[-1]
+
+    assert least(ratio, 1) < 1, "one row takes less than sixteen"
 
 
 def test_prefill_is_faster_than_decoding(capsys: pytest.CaptureFixture[str]) -> None:
-    decode, prefill = output(capsys, "decode"), output(capsys, "prefill")
-    speeds = decode["tokens_per_s"], prefill["tokens_per_s"]
-    assert isinstance(speeds[0], float)
-    assert isinstance(speeds[1], float)
-    assert speeds[1] > speeds[0]
+    def ratio() -> float:
+        decode, prefill = output(capsys, "decode"), output(capsys, "prefill")
+        speeds = decode["tokens_per_s"], prefill["tokens_per_s"]
+        assert isinstance(speeds[0], float)
+        assert isinstance(speeds[1], float)
+        return speeds[0] / speeds[1]
+
+    assert least(ratio, 1) < 1
 
 
 def test_what_is_absent_or_unknown(

@@ -7,6 +7,7 @@ from unicodedata import normalize
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stopwatch import least
 
 from app.chat.maths.formula import render, runs
 from app.chat.maths.scripts import plain
@@ -153,15 +154,12 @@ def test_the_time_grows_with_the_length_only(unit: str) -> None:
         render(unit * count, display=True)
         return time.process_time() - started
 
-    def seconds(count: int) -> float:
-        """The least of three, without the garbage of earlier tests."""
-        gc.disable()
-        try:
-            return min(once(count) for _ in range(3))
-        finally:
-            gc.enable()
-
-    assert seconds(8_000) < 8 * max(seconds(2_000), 0.01)  # sixteen times, if it were squared
+    gc.disable()  # the garbage of earlier tests
+    try:
+        bound = 8 * max(min(once(2_000) for _ in range(3)), 0.01)
+        assert least(lambda: once(8_000), bound) < bound  # sixteen times, if it were squared
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def test_a_large_vocabulary_builds_quickly() -> None:
             *(f"{word[:2]} {word[2:]}" for word in words),
         ],
     }
-    start = time.perf_counter()
+    start = time.process_time()
     tokenizer = Tokenizer.from_gguf(metadata)
-    assert time.perf_counter() - start < 6
+    assert time.process_time() - start < 6
     assert tokenizer.encode_text("abcd") == [tokens.index("abcd")]
