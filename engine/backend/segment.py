@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.native.cancel import CancelFlag
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 
@@ -228,6 +229,41 @@ class TreeDrafting(Protocol):
             features: for a feature head: the target's of the token before each pending one, fp32
                 [pending, fusion.width]. The head's first token is the sequence's second, so that
                 what it drafts first stands at position committed + pending + 1.
+        """
+        ...
+
+
+Ranked = list[tuple[int, float]]
+"""Tokens that may follow a node with the logs of their chances, the best first."""
+
+
+@runtime_checkable
+class TreeExpanding(Protocol):
+    """What a segment may offer that is a whole model: to rank what follows nodes in one call."""
+
+    def expand(
+        self,
+        step: Step,
+        cache: SegmentCache,
+        ranking: Ranking,
+        width: int,
+        cancel: CancelFlag | None = None,
+    ) -> list[Ranked] | None:
+        """One forward, and the likeliest tokens behind each of the rows whose logits are wanted.
+
+        Args:
+            step: of any nodes of a tree, at different depths too.
+            cache: of the sequence.
+            ranking: how candidates rank, each at the position behind its own row.
+            width: most candidates of a row.
+            cancel: looked at on the way.
+
+        Returns:
+            `width` candidates per wanted row, fewer where there are no more numbers; None where
+            `cancel` was set before it was done.
+
+        Raises:
+            ValueError: an impossible width or rows that do not ascend.
         """
         ...
 

@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, unlimited
+from engine.backend.native.cancel import CancelFlag
 from engine.backend.segment import (
     Backend,
     DraftedTree,
     Draws,
     Floats,
+    Ranked,
     Ranking,
     Segment,
     TreeBudget,
     TreeDrafting,
+    TreeExpanding,
     TreeVerifying,
     Verified,
     Weights,
@@ -72,6 +75,8 @@ class Decoder:
         self._account = unlimited()
         first, last = self.segments[0], self.segments[-1]
         self._drafting = first if first is last and isinstance(first, TreeDrafting) else None
+        whole = first is last and isinstance(config, ModelConfig) and config.fusion is None
+        self._expanding = first if whole and isinstance(first, TreeExpanding) else None
         self._verifying = last if isinstance(last, TreeVerifying) else None
 
     @classmethod
@@ -197,6 +202,52 @@ class Decoder:
         if tree.staged_tokens:
             state.adopt(tree.staged_tokens, tree.staged_parents)
         return tree
+
+    @property
+    def expands_trees(self) -> bool:
+        """Whether `expand` is there."""
+        return self._expanding is not None and self._feeds is None
+
+    def expand(
+        self,
+        state: SequenceState,
+        tokens: Sequence[int],
+        parents: Sequence[int],
+        wanted: Sequence[int],
+        ranking: Ranking,
+        width: int,
+        cancel: CancelFlag | None = None,
+    ) -> list[Ranked] | None:
+        """Stage nodes behind what is staged, compute them, and rank what may follow, in one call.
+
+        Args:
+            state: where the nodes stay staged if all goes well.
+            tokens: n token ids.
+            parents: for each, the index of an earlier staged node or ROOT.
+            wanted: rows (0..n-1, ascending) whose candidates are wanted; may be none.
+            ranking: how candidates rank, with the noise of the position behind their row.
+            width: most candidates of a row.
+            cancel: looked at between blocks.
+
+        Returns:
+            Candidates of each wanted row; None where it was cancelled, and nothing is staged.
+
+        Raises:
+            ValueError: this decoder cannot (see `expands_trees`), the rows do not ascend, or as
+                `stage` has it.
+        """
+        if self._expanding is None or self._feeds is not None:
+            raise ValueError("these segments cannot expand in one call")
+        if list(wanted) != sorted(wanted):
+            raise ValueError("the rows whose candidates are wanted ascend")
+        step = state.stage(tokens, parents, logit_rows=wanted)
+        found = None
+        try:
+            found = self._expanding.expand(step, state.caches[0], ranking, width, cancel)
+        finally:
+            if found is None:
+                state.unstage(len(tokens))
+        return found
 
     @property
     def verifies_trees(self) -> bool:

@@ -108,12 +108,20 @@ int32_t dt_find_best(dt_pool *pool, dt_search *search, int32_t vocab)
 
 /* ---- ranking ------------------------------------------------------------------------------- */
 
+/* Where the tokens of a row stand: at positions[row * step]. */
+typedef struct {
+    uint64_t seed;
+    const int32_t *positions; /* NULL: without noise */
+    int32_t step;
+} places;
+
 /* Up to PARTS / slices rows; `plan` is what their searches have in common. */
 static void rank_rows(dt_pool *pool, const float *logits, int32_t rows, int32_t vocab,
-                      const dt_search *plan, dt_candidate *out)
+                      const dt_search *plan, places at, dt_candidate *out)
 {
     const int32_t slices = dt_slices(vocab), width = plan->width;
     dt_search searches[PARTS];
+    dt_noise noise[PARTS];
     union {
         peak_job peak;
         search_job search;
@@ -124,6 +132,9 @@ static void rank_rows(dt_pool *pool, const float *logits, int32_t rows, int32_t 
         searches[row] = *plan;
         searches[row].row = logits + (int64_t)row * vocab;
         searches[row].peak = highest(job.peak.peak + row * slices, slices).value;
+        if (!at.positions) continue;
+        noise[row] = dt_noise_at(at.seed, at.positions[row * at.step]);
+        searches[row].noise = &noise[row];
     }
     job.search.searches = searches, job.search.vocab = vocab;
     run(pool, search_part, &job.search, rows * slices);
@@ -137,17 +148,16 @@ static void rank_rows(dt_pool *pool, const float *logits, int32_t rows, int32_t 
     }
 }
 
-int32_t dt_rank(dt_pool *pool, const dt_sampling *sampling, const float *logits, int32_t rows,
-                int32_t vocab, const int32_t *ids, int32_t position, int32_t width, dt_candidate *out)
+/* Of rows whose tokens stand at positions[row * step]. */
+static int32_t rank(dt_pool *pool, const dt_sampling *sampling, const float *logits, int32_t rows,
+                    int32_t vocab, const int32_t *ids, const int32_t *positions, int32_t step,
+                    int32_t width, dt_candidate *out)
 {
-    if (rows < 0 || vocab < 1 || vocab > DT_MOST_VOCAB || position < 0 || width < 1 ||
-        width > DT_MOST_WIDTH)
+    if (rows < 0 || vocab < 1 || vocab > DT_MOST_VOCAB || width < 1 || width > DT_MOST_WIDTH)
         return DT_BAD_ARGUMENT;
     const int greedy = sampling->temperature == 0;
-    const dt_noise noise = dt_noise_at(sampling->seed, position);
     const dt_search plan = {
         .temperature = greedy ? 1 : fmin(fmax(sampling->temperature, 1e-4), 1e4),
-        .noise = greedy || !sampling->share_noise ? NULL : &noise,
         .ids = ids,
         .cut = {-INFINITY, INT32_MAX},
         .width = width,
@@ -155,9 +165,25 @@ int32_t dt_rank(dt_pool *pool, const dt_sampling *sampling, const float *logits,
         .promise = -INFINITY,
     };
     const int32_t together = PARTS / dt_slices(vocab);
-    for (int32_t row = 0; row < rows; row += together)
+    for (int32_t row = 0; row < rows; row += together) {
+        const int noisy = !greedy && sampling->share_noise;
+        const places at = {sampling->seed, noisy ? positions + row * step : NULL, step};
         rank_rows(pool, logits + (int64_t)row * vocab,
-                  rows - row < together ? rows - row : together, vocab, &plan,
+                  rows - row < together ? rows - row : together, vocab, &plan, at,
                   out + (int64_t)row * width);
+    }
     return DT_OK;
+}
+
+int32_t dt_rank(dt_pool *pool, const dt_sampling *sampling, const float *logits, int32_t rows,
+                int32_t vocab, const int32_t *ids, int32_t position, int32_t width, dt_candidate *out)
+{
+    if (position < 0) return DT_BAD_ARGUMENT;
+    return rank(pool, sampling, logits, rows, vocab, ids, &position, 0, width, out);
+}
+
+int32_t dt_rank_each(dt_pool *pool, const dt_sampling *sampling, const float *logits, int32_t rows,
+                     int32_t vocab, const int32_t *positions, int32_t width, dt_candidate *out)
+{
+    return rank(pool, sampling, logits, rows, vocab, NULL, positions, 1, width, out);
 }

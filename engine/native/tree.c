@@ -1,7 +1,7 @@
 /* Forwards over trees: from the parents of staged nodes to positions and paths (engine/backend/step.py
  * says the same), and the verification of a tree. */
 #include "tree.h"
-#include "internal.h"
+#include "draw.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +79,36 @@ int32_t dt_forward_tree(dt_pool *pool, const dt_segment *segment, dt_cache *cach
     }
     if (!result) result = dt_forward(pool, segment, cache, &step);
     free(slots), free(memory);
+    return result;
+}
+
+/* The positions of what follows each of the rows asked for: one more than their own. */
+static void look_ahead(const dt_step *rows, int32_t committed, int32_t staged, const int32_t *parents,
+                       int32_t *positions)
+{
+    for (int32_t i = 0; i < rows->logit_count; i++) {
+        positions[i] = committed;
+        for (int32_t node = staged + rows->logit_rows[i]; node >= 0; node = parents[node])
+            positions[i]++;
+    }
+}
+
+int32_t dt_expand(dt_pool *pool, const dt_segment *segment, dt_cache *cache, const dt_step *rows,
+                  int32_t committed, int32_t staged, const int32_t *parents,
+                  const dt_sampling *sampling, int32_t width, dt_candidate *out)
+{
+    const int32_t count = rows->logit_count, *wanted = rows->logit_rows;
+    if (!segment->head.data || segment->fusion) return DT_BAD_ARGUMENT;
+    for (int32_t i = 0; i < count; i++)
+        if (wanted[i] < (i ? wanted[i - 1] + 1 : 0) || wanted[i] >= rows->rows) return DT_BAD_ARGUMENT;
+    int32_t *positions = malloc(sizeof *positions * ((size_t)count + 1));
+    if (!positions) return DT_NO_MEMORY;
+    int32_t result = dt_forward_tree(pool, segment, cache, rows, committed, staged, parents);
+    if (result == DT_OK) {
+        look_ahead(rows, committed, staged, parents, positions);
+        result = dt_rank_each(pool, sampling, rows->logits, count, segment->head.rows, positions, width, out);
+    }
+    free(positions);
     return result;
 }
 

@@ -12,6 +12,14 @@ DT_API int32_t dt_forward_tree(dt_pool *pool, const dt_segment *segment, dt_cach
                                const dt_step *rows, int32_t committed, int32_t staged,
                                const int32_t *parents);
 
+/* That forward, and the `width` likeliest tokens behind each of the rows whose logits are wanted, as
+ * dt_rank has them at the position that follows the row: out [logit_count, width]. The segment is a
+ * whole model and no feature head. Returns what dt_forward_tree does. */
+DT_API int32_t dt_expand(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
+                         const dt_step *rows, int32_t committed, int32_t staged,
+                         const int32_t *parents, const dt_sampling *sampling, int32_t width,
+                         dt_candidate *out);
+
 /* The verification of a whole tree in one call: the forward of its nodes behind `committed` tokens,
  * the draws down it, and the keys and values of the path that stays moved to their place. `rows` and
  * the verification share tokens and logits; logits of all rows are wanted.

@@ -311,6 +311,13 @@ def library() -> c.CDLL:
             i32,
             (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, i32, at),
         ),
+        "dt_expand": (
+            i32,
+            (
+                *(at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, i32, at),
+                *(at, i32, at),
+            ),
+        ),
         "dt_matmul": (i32, (at, c.POINTER(Matrix), at, i32, at)),
     }
     for name, (result, arguments) in declare.items():

@@ -11,7 +11,9 @@ import numpy as np
 from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Purpose, unlimited
 from engine.backend.native.blocks import BlockPacker, Borrowed
+from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.drafting import DraftCall
+from engine.backend.native.expanding import ExpandCall
 from engine.backend.native.fusion import pack_fusion
 from engine.backend.native.library import (
     Activation,
@@ -33,6 +35,7 @@ from engine.backend.segment import (
     DraftedTree,
     Draws,
     Floats,
+    Ranked,
     Ranking,
     SegmentCache,
     SegmentOutput,
@@ -181,6 +184,7 @@ class NativeSegment:
         self._scratch = Scratch(self._struct, account)
         self._arrays = self._new_arrays(PREFILL_ROWS, ROWS)
         self._draft_call: DraftCall | None = None
+        self._expand_call = ExpandCall(pool.handle, self._argument)
         self._verify_call: VerifyCall | None = None
 
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
@@ -279,20 +283,39 @@ class NativeSegment:
         draws.ask(nodes, parents, tokens, limit=limit, stop_ids=stop_ids)
         return self._verify_call(cache.handle, committed, draws, hidden, taps)
 
+    def expand(
+        self,
+        step: Step,
+        cache: SegmentCache,
+        ranking: Ranking,
+        width: int,
+        cancel: CancelFlag | None = None,
+    ) -> list[Ranked] | None:
+        """See `engine.backend.segment.TreeExpanding`."""
+        if not isinstance(cache, NativeCache):
+            raise TypeError("the cache belongs to another backend")
+        arrays = self._arrays_for(step)
+        arrays.prepare(step, None, cancel)
+        return self._expand_call(cache.handle, arrays.arguments, step, ranking, width)
+
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward, one native call."""
         if not isinstance(cache, NativeCache):
             raise TypeError("the cache belongs to another backend")
-        rows = len(step.tokens)
         if hidden is not None:
             hidden = np.ascontiguousarray(hidden, dtype=np.float32)
-        arrays = self._arrays
-        wanted = rows if step.logit_rows is None else len(step.logit_rows)
-        if rows > PREFILL_ROWS or wanted > ROWS:
-            arrays = self._new_arrays(rows, wanted)
-        self._scratch.use(rows)
+        arrays = self._arrays_for(step)
         output = arrays.prepare(step, hidden)
         handles = self._pool.handle, self._argument, cache.handle
         if result := library().dt_forward_tree(*handles, *arrays.arguments):
             raise refusal(result)
         return output
+
+    def _arrays_for(self, step: Step) -> StepArrays:
+        """Room for a forward's arguments and results."""
+        rows = len(step.tokens)
+        self._scratch.use(rows)
+        wanted = rows if step.logit_rows is None else len(step.logit_rows)
+        if rows > PREFILL_ROWS or wanted > ROWS:
+            return self._new_arrays(rows, wanted)
+        return self._arrays
