@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
 
 from engine.decode.decoding import Decoding, Round
 from engine.decode.loops import autoregressive, serial
+from engine.decode.parallel import parallel
 from engine.decode.sampler import Sampler
 from engine.decode.tally import Tally
+from engine.draft.drafter import DraftContext
 from engine.errors import Cancelled, ContextFull, UserFixable
 from engine.events import (
     Event,
@@ -82,25 +85,29 @@ class Answer:
             UserFixable: the request cannot be answered; call `give_up` then.
         """
         decoding = self._prepare()
-        rounds = self._rounds(decoding)
         try:
-            self._progress(decoding.reused)
-            for processed in decoding.prefill():
-                self._progress(processed)
-            first = True
-            for index, done in enumerate(rounds):
-                counted, released = self._take(done)
-                self._tally.add(done, counted, first=first)
-                self._announce(decoding, index, done, counted, released)
-                first = False
-                if self._stream.stopped:
-                    break
+            with self._rounds(decoding) as rounds:
+                self._decode(decoding, rounds)
         except Cancelled:
             pass
         except BaseException:
             self._pair.states.drop(decoding.state)
             raise
         self._finish(self._reason(decoding))
+
+    def _decode(self, decoding: Decoding, rounds: Iterator[Round]) -> None:
+        """All of it, until it ends or a stop string comes up."""
+        self._progress(decoding.reused)
+        for processed in decoding.prefill():
+            self._progress(processed)
+        first = True
+        for index, done in enumerate(rounds):
+            counted, released = self._take(done)
+            self._tally.add(done, counted, first=first)
+            self._announce(decoding, index, done, counted, released)
+            first = False
+            if self._stream.stopped:
+                return
 
     def give_up(self) -> None:
         """Close the answer after an error, with what was written before it."""
@@ -159,10 +166,21 @@ class Answer:
             self._opening = prompt.begun
         return prompt
 
-    def _rounds(self, decoding: Decoding) -> Iterator[Round]:
-        if self._pair.drafter is None:
-            return autoregressive(decoding)
-        return serial(decoding, self._pair.drafter, self._pair.controller)
+    @contextmanager
+    def _rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
+        """The pair's loop. A draft lane starts before the target reads the prompt, and ends here,
+        however the answer does.
+        """
+        pair = self._pair
+        if pair.lane is not None:
+            context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
+            with pair.lane.following(context) as following:
+                following.set_pace(pair.lane_controller.pace(ready=False))
+                yield parallel(decoding, following, pair.lane_controller)
+        elif pair.drafter is not None:
+            yield serial(decoding, pair.drafter, pair.controller)
+        else:
+            yield autoregressive(decoding)
 
     def _progress(self, processed: int) -> None:
         total, reused = self._tally.prompt_tokens, self._tally.reused
@@ -248,7 +266,7 @@ class Answer:
         final = reason is FinishReason.STOP
         self._show(self._stream.finish() if final else self._stream.suspend())
         ids = None if self._stream.cut_token else tuple(self._ids[: self._stream.kept])
-        fallback = self._pair.controller.fallback_reason if self._tally.plain_rounds else None
+        fallback = self._pair.fallback_reason if self._tally.plain_rounds else None
         self._emit(
             Finished(
                 at=perf_counter(),

@@ -63,7 +63,6 @@ from engine.loading.checking import CheckedPair, check
 from engine.loading.load import LoadedPair, fits_beside, load
 from engine.loading.machinery import Machinery
 from engine.loading.placing import close
-from engine.loading.planning import check_loop
 from engine.plan.machine import CPU
 from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds
@@ -200,7 +199,6 @@ class Engine:
 
     def _check(self, command: Load) -> CheckedPair:
         """Plan with the memory that will be there when the present model is gone."""
-        check_loop(command.mode)
         machine = self._machinery.look(command.simulate_gpu)
         self._emit(MachineFound(perf_counter(), machine))
         if self._monitor is not None:
@@ -234,7 +232,8 @@ class Engine:
         self._machinery.lose(lost)
         if self._pair is not None and lost in self._pair.devices:
             self._drop_model()
-        mode = Mode.AUTO if command.mode is Mode.DOVETAIL else command.mode
+        needed_it = command.mode in (Mode.DOVETAIL, Mode.DUO)
+        mode = Mode.AUTO if needed_it else command.mode
         again = replace(command, mode=mode, layers_on_gpu=None, after_answer=True)
         with self._wake:
             if not self._agenda.changes_model:

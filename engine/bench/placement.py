@@ -15,7 +15,6 @@ from engine.bench.random_model import RandomModel
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
 from engine.loading.machinery import Machinery
 from engine.loading.placing import whole
-from engine.loading.planning import check_loop
 from engine.model.decoder import Decoder
 from engine.plan.facts import DraftFacts, Wish
 from engine.plan.machine import CPU, Machine
@@ -57,7 +56,6 @@ def plan_models(known: Known, pair: RandomPair, placing: Placing, wishes: Wishes
         UserFixable: it cannot be done.
     """
     mode, layers = placing.mode, placing.layers_on_gpu
-    check_loop(mode)
     target = pair.target
     draft = DraftFacts(pair.draft.facts, wishes.acceptance, wishes.width(pair.draft.config))
     wish = Wish(
@@ -67,7 +65,7 @@ def plan_models(known: Known, pair: RandomPair, placing: Placing, wishes: Wishes
         forced=mode not in (Mode.AUTO, Mode.PLAIN),
         vram=placing.vram,
         layers_on_gpu=target.config.num_layers if layers == ALL_LAYERS else layers,
-        parallel=False,
+        parallel=mode is Mode.DUO,
         tokens=wishes.prompt + wishes.tokens // 2,
     )
     return plan(*known, target.facts, [] if mode is Mode.PLAIN else [draft], wish)

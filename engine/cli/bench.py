@@ -71,7 +71,7 @@ def run_speculate(arguments: argparse.Namespace) -> ExitCode:
     prompts = first_of_each_category(read_prompts(arguments.prompts), arguments.limit)
     params = sampling(arguments)
     pair = load_pair(arguments)
-    if pair.drafter is None:
+    if not pair.drafts:
         raise UserFixable(
             tr("Nothing drafts here, so there is nothing to compare."), tr("Choose a draft.")
         )

@@ -237,6 +237,8 @@ def _as_json(answered: Answered) -> str:
                 "tokens_per_s": stats.tokens_per_s,
                 "draft_idle": stats.draft_idle,
                 "verify_idle": stats.verify_idle,
+                "draft_useful": stats.draft_useful,
+                "draft_wasted": stats.draft_wasted,
             }
         )
         + "\n"

@@ -13,7 +13,6 @@ from engine.language import tr
 from engine.loading.checking import check
 from engine.loading.load import LoadedPair, load
 from engine.loading.machinery import Machinery
-from engine.loading.planning import check_loop
 from engine.request import SamplingParams
 
 GIB = 2**30
@@ -88,7 +87,6 @@ def load_pair(arguments: argparse.Namespace) -> LoadedPair:
         UserFixable: as `load_command`, and where the files cannot be used.
     """
     command, machinery = load_command(arguments), Machinery()
-    check_loop(command.mode)
     machine = machinery.look(command.simulate_gpu)
     return load(check(command, machine, machinery.speeds(machine)), machinery.open)
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from engine.bench.drafts import NAMES, random_draft
@@ -20,7 +19,7 @@ from engine.columns import left, right
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.language import number, tr
 from engine.loading.checking import check
-from engine.loading.planning import TO_COME, asked
+from engine.loading.planning import asked
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import DeviceMemory, Plan
 from engine.plan.planner import CurvePoint, Planning
@@ -82,8 +81,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     machine, speeds = known_machine(arguments.hardware, arguments.simulate_gpu)
     planning = _planning(arguments, machine, speeds)
     plan = planning.plan()
-    if plan.mode is Mode.DUO:
-        plan = replace(plan, reasons=(tr(TO_COME), *plan.reasons))
     points = list(_curve(planning)) if arguments.curve else []
     if arguments.json:
         sys.stdout.write(json.dumps(report(plan, speeds, points)) + "\n")

@@ -19,16 +19,20 @@ from engine.decode.tree import TokenTree
 from engine.decode.widths import Widths
 from engine.draft.drafter import Budget
 from engine.language import tr
-from engine.plan.expectation import BUCKETS, DEPTH, NODES, WIDTHS, Expectation
+from engine.plan.expectation import (
+    BUCKETS,
+    DEPTH,
+    NODES,
+    USUAL_ACCEPTANCE,
+    USUAL_LEVELS,
+    USUAL_VERIFY,
+    WIDTHS,
+    Expectation,
+)
 
 MAX_DEPTH = 10
 _SLACK = 2
 """Levels beyond those that pay in a usual round; in others the floor ends drafting before."""
-
-_USUAL_VERIFY = (1.0, 1.02, 1.05, 1.15, 1.5, 2.5)
-_USUAL_LEVELS = (1.0, 1.04, 1.1, 1.3)
-"""What rows, and widths, cost to each other where nobody has told."""
-_USUAL_ACCEPTANCE = 0.6
 
 _FORGET_RATE, _FORGET_FAST = 0.95, 0.85
 _GAIN_WORTH_IT = 1.03
@@ -52,9 +56,9 @@ class Controller:
 
     def __init__(self, expected: Expectation | None = None, *, forced: bool = False) -> None:
         self._forced = forced
-        verify = expected.verify if expected else _USUAL_VERIFY
-        levels = expected.levels if expected else _USUAL_LEVELS
-        acceptance = expected.acceptance if expected else _USUAL_ACCEPTANCE
+        verify = expected.verify if expected else USUAL_VERIFY
+        levels = expected.levels if expected else USUAL_LEVELS
+        acceptance = expected.acceptance if expected else USUAL_ACCEPTANCE
         self._verify = Costs(BUCKETS, verify, seconds=expected is not None)
         self._level = Costs(WIDTHS[: len(levels)], levels, seconds=expected is not None)
         self._widths = Widths(WIDTHS[: len(levels)])

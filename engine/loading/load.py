@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import clear_frames
 
 from engine.backend.ledger import Account
-from engine.commands import Load
+from engine.commands import Load, Mode
 from engine.decode.controller import Controller
+from engine.decode.lane_controller import LaneController
 from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
 from engine.draft.feature_head import HeadDrafter
+from engine.draft.lane import DraftLane
 from engine.draft.lookup import LookupDrafter
 from engine.draft.standalone import StandaloneDrafter
 from engine.events import PlanSummary
@@ -30,7 +32,13 @@ from engine.plan.plan import Plan
 
 @dataclass(slots=True)
 class LoadedPair:
-    """Everything an answer needs, and what holds it."""
+    """Everything an answer needs, and what holds it.
+
+    Attributes:
+        drafter: drafts in turns with the target; None where nothing does.
+        lane: drafts while the target verifies; None where the plan has no such thing.
+        controller, lane_controller: what was learnt of either.
+    """
 
     command: Load
     name: str
@@ -42,6 +50,8 @@ class LoadedPair:
     plan: PlanSummary
     placing: Plan
     devices: Devices
+    lane: DraftLane | None = None
+    lane_controller: LaneController = field(default_factory=LaneController)
 
     @property
     def path(self) -> Path:
@@ -63,6 +73,17 @@ class LoadedPair:
         """Where an answer enters what it takes."""
         processor = self.devices.get(CPU)
         return None if processor is None else Account(processor.ledger, "target")
+
+    @property
+    def drafts(self) -> bool:
+        """Whether anything drafts."""
+        return self.drafter is not None or self.lane is not None
+
+    @property
+    def fallback_reason(self) -> str | None:
+        """Why the target decodes alone although something could draft; None where it does not."""
+        learnt = self.controller if self.lane is None else self.lane_controller
+        return learnt.fallback_reason
 
     def held_on(self, device: str) -> int:
         """Bytes that come back there when the pair goes."""
@@ -124,14 +145,19 @@ def _loaded(
         target.feed(head, Account(devices[CPU].ledger, "target"))
     keeping = [KeptStates(StatePool(target, plan.context), plan.target)]
     drafters: list[Drafter] = [LookupDrafter()] if checked.lookup else []
+    lane: DraftLane | None = None
     if checked.draft is not None:
         described = checked.draft.facts
         context = min(plan.context, described.max_positions)
         shares = whole(len(described.footprint.blocks), plan.draft_device or CPU)
         model = build.decoder(checked.draft, context, shares, "draft")
         keeping.append(KeptStates(StatePool(model, context), shares))
-        kind = StandaloneDrafter if head is None else HeadDrafter
-        drafters.append(kind(described.name, model, keeping[-1].pool))
+        if plan.mode is Mode.DUO:
+            lane = DraftLane(described.name, model, keeping[-1].pool, drafters)
+            drafters = []
+        else:
+            kind = StandaloneDrafter if head is None else HeadDrafter
+            drafters.append(kind(described.name, model, keeping[-1].pool))
     progress(tr("Warming up"), 1.0)
     for kept in keeping:
         kept.warm_up()
@@ -144,6 +170,10 @@ def _loaded(
         states=keeping[0].pool,
         drafter=CombinedDrafter(drafters) if drafters else None,
         controller=Controller(plan.expected, forced=checked.forced),
+        lane=lane,
+        lane_controller=LaneController(
+            plan.expected, forced=checked.forced, ahead=checked.command.mode is Mode.DUO
+        ),
         plan=replace(checked.plan, signature=target.signature),
         placing=plan,
         devices=devices,

@@ -120,11 +120,11 @@ class Machinery:
             UserFixable: one cannot be used.
         """
         memory, accelerator = plan.on(CPU), _found(machine, plan.accelerator)
-        threads = plan.threads or threads_for(memory.target)
+        threads = plan.threads or threads_for(max(memory.target, memory.draft))
         if accelerator is None:
             return {CPU: CpuDevice(memory.budget, threads)}
-        if accelerator.simulated and plan.mode is Mode.DUO:
-            threads = min(threads, threads_beside_it())
+        if plan.mode is Mode.DUO:  # the engine's thread drives the accelerator at the same time
+            threads = min(threads, threads_for(memory.draft), threads_beside_it())
         return {
             CPU: CpuDevice(memory.budget, threads),
             accelerator.device: self._opened(accelerator, plan.on(accelerator.device).budget),

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from engine.commands import ALL_LAYERS, Load, Mode
-from engine.errors import Absent
 from engine.events import PlanSummary
-from engine.language import later, tr
 from engine.plan.acceptance import usual_draft
 from engine.plan.facts import ModelFacts, Wish
 from engine.plan.machine import CPU, Machine
@@ -17,21 +15,6 @@ from engine.plan.reasons import caveat
 from engine.plan.speeds import Speeds
 
 UNKNOWN = Speeds({})
-
-TO_COME = later(
-    "This version drafts and verifies in turns; the mode “duo”, which does both at the same time, "
-    "is still to come."
-)
-
-
-def check_loop(mode: Mode) -> None:
-    """Refuse a mode whose loop this version does not have.
-
-    Raises:
-        Absent: in words for the user.
-    """
-    if mode is Mode.DUO:
-        raise Absent(tr(TO_COME), tr("Choose the mode auto, dovetail, cpu or plain."))
 
 
 def asked(
@@ -58,7 +41,7 @@ def asked(
         forced,
         vram=command.vram,
         layers_on_gpu=len(target.footprint.blocks) if layers == ALL_LAYERS else layers,
-        parallel=command.mode is Mode.DUO,  # which can be planned, see `check_loop`
+        parallel=command.mode in (Mode.AUTO, Mode.DUO),
     )
     candidates = [usual_draft(draft, acceptance) for draft in drafts]
     return Planning(machine, speeds, target, candidates, wish)

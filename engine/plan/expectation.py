@@ -10,6 +10,11 @@ BUCKETS = (1, 2, 4, 8, 16, 32)
 WIDTHS = (1, 2, 4, 10)
 """Nodes of a drafted level whose cost is told apart."""
 
+USUAL_VERIFY = (1.0, 1.02, 1.05, 1.15, 1.5, 2.5)
+USUAL_LEVELS = (1.0, 1.04, 1.1, 1.3)
+"""What BUCKETS, and WIDTHS, cost to each other where nobody has told."""
+USUAL_ACCEPTANCE = 0.6
+
 NODES, DEPTH = 15, 7
 """Of the first tree, as Dovetail drafts them (arXiv 2412.18934)."""
 NODES_OF_FEW_CORES, DEPTH_OF_FEW_CORES = 6, 4

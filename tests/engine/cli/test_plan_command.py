@@ -48,11 +48,11 @@ def test_a_shape_on_a_machine_in_a_file(duotail: Duotail, desktop: Path) -> None
     assert exactly["layers_on_gpu"] == 7
 
 
-def test_a_duo_can_be_planned_before_it_can_be_run(duotail: Duotail, desktop: Path) -> None:
+def test_a_duo_is_planned_where_it_is_asked_for(duotail: Duotail, desktop: Path) -> None:
     shape = ("plan", "--shape", "llama2-7b", "--draft", "qwen2.5-0.5b", "--hardware", desktop)
     plan = duotail(*shape, "--mode", "duo", "--json").json
     assert (plan["mode"], plan["draft_device"]) == ("duo", "cpu")
-    assert "still to come" in plan["reasons"][0]
+    assert any("at the same time" in reason for reason in plan["reasons"])
     assert duotail(*shape, "--json").json["mode"] == "dovetail"
 
 

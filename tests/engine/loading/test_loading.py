@@ -65,10 +65,10 @@ def test_dovetail_needs_a_card() -> None:
 def test_a_mode_that_is_absent_is_a_failure_in_words(session: Session) -> None:
     session.load(bundled_target())
     after = len(session.events)
-    session.submit(Load(bundled_target(), mode=Mode.DUO))
+    session.submit(Load(bundled_target(), DraftChoice.NONE, mode=Mode.DUO))
     assert session.wait(PlanReady, after=after).plan.mode is Mode.CPU
     failed = session.wait(Failed)
-    assert "in turns" in failed.cause
+    assert "“duo” needs" in failed.cause
     assert not failed.bug
 
 
