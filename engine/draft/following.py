@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from math import exp, inf
-from threading import Condition, Event, Lock, Thread
+from threading import Condition, Lock, Thread
 from time import perf_counter
 
+from engine.backend.native.cancel import CancelFlag
 from engine.decode.tree import TokenTree
 from engine.draft.drafter import Budget, DraftContext, Drafter
 from engine.draft.lane_model import CATCH_UP_CHUNK, LaneModel, Settlement
@@ -124,7 +125,7 @@ class Following:
         self._told = False
         self._version = self._seen = 0
 
-        self._cancel = Event()
+        self._cancel = CancelFlag()
         self._thread = Thread(target=self._run, name="draft lane", daemon=True)
 
     # -- the engine thread's -------------------------------------------------------------------
@@ -305,6 +306,7 @@ class Following:
         self._over = self._over or not model.has_room(len(self._tokens) - 1)
         if pace is None or self._over:
             return None
+        self._cancel.clear()
         if (behind := self._catching_up()) is not None:
             self._ready = False
             self._end_span()
@@ -319,7 +321,6 @@ class Following:
         step = speculation.begin_step(pace)
         if step is None:
             return None
-        self._cancel.clear()
         self._began = perf_counter()
         self._span = self._span or self._began
         return partial(self._compute, step)
@@ -328,8 +329,7 @@ class Following:
         """The next piece of what the target has committed long ago."""
         path = self._speculation.path
         if self._missing:
-            piece, self._missing = self._missing[:CATCH_UP_CHUNK], self._missing[CATCH_UP_CHUNK:]
-            return partial(self._model.process, piece)
+            return self._catch_up
         pending = sum(1 for _ in takewhile(lambda node: node.staged is None, reversed(path)))
         if pending <= CATCH_UP_CHUNK:
             return None
@@ -337,11 +337,17 @@ class Following:
             return partial(self._settle, self._model.settlement(path))
         return partial(self._follow, path[:CATCH_UP_CHUNK])
 
+    def _catch_up(self) -> None:
+        piece = self._missing[:CATCH_UP_CHUNK]
+        if self._model.process(piece, self._sampler, self._cancel):
+            self._missing = self._missing[len(piece) :]
+
     def _follow(self, nodes: list[Node]) -> None:
-        self._model.process([node.token for node in nodes])
-        self._model.settled(nodes)
-        with self._changed:
-            del self._speculation.path[: len(nodes)]
+        tokens = [node.token for node in nodes]
+        if self._model.process(tokens, self._sampler, self._cancel):
+            self._model.settled(nodes)
+            with self._changed:
+                del self._speculation.path[: len(nodes)]
 
     def _settle(self, settlement: Settlement) -> None:
         self._model.settle(settlement)
@@ -350,11 +356,11 @@ class Following:
             self._cramped = False
 
     def _compute(self, step: DraftStep) -> None:
-        found = self._model.compute(step.nodes, self._sampler, self._cancel.is_set)
+        found = self._model.compute(step.nodes, self._sampler, self._cancel)
         with self._changed:
             seconds, self._began = perf_counter() - self._began, 0.0
             self._speculation.end_step(found.candidates if found else (), seconds)
-            if found is None and not self._cancel.is_set():
+            if found is None and not self._cancel:
                 self._full, self._cramped = self._settled, not self._settled
                 self._settled = True
             elif found is not None and found.rows:

@@ -7,10 +7,11 @@ of it. One thread uses all of this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from engine.backend.native.cancel import CancelFlag
 from engine.decode.sampler import Sampler
 from engine.draft.growing import likeliest
 from engine.draft.speculation import Candidates, Node
@@ -82,11 +83,13 @@ class LaneModel:
         state.crop(state.reusable(state.common_prefix(tokens)))
         return tokens[len(state) :]
 
-    def process(self, tokens: Sequence[int]) -> None:
-        """Commit tokens that follow those of the state; nothing may be staged."""
-        state = self._own
-        self._draft.forward(state, tokens, logit_rows=())
-        state.commit(range(len(tokens)))
+    def process(self, tokens: Sequence[int], sampler: Sampler, cancel: CancelFlag) -> bool:
+        """Commit tokens that follow those of the state, unless cancelled; nothing may be staged."""
+        state, rows = self._own, range(len(tokens))
+        if self._expand(tokens, [row - 1 for row in rows], (), sampler, cancel) is None:
+            return False
+        state.commit(rows)
+        return True
 
     def has_room(self, position: int) -> bool:
         """Whether a token at `position` can be computed: the draft's context may be the shorter."""
@@ -110,7 +113,7 @@ class LaneModel:
     # -- drafting ------------------------------------------------------------------------------
 
     def compute(
-        self, nodes: Sequence[Node], sampler: Sampler, cancelled: Callable[[], bool]
+        self, nodes: Sequence[Node], sampler: Sampler, cancel: CancelFlag
     ) -> Computed | None:
         """The candidates of the nodes, which are staged with those above them that are not yet.
 
@@ -121,40 +124,46 @@ class LaneModel:
         if not rows:
             return Computed(0, [[] for _ in nodes])
         first = len(self._staged)
-        if cancelled() or len(state) + first + len(rows) > state.slots:
+        if len(state) + first + len(rows) > state.slots:
             return None
         index = {node: row for row, node in enumerate(rows)}
         parents = [self._parent(node, index, first) for node in rows]
         wanted = sorted({index[node] for node in nodes if node in index})
-        found = self._expand(state, [node.token for node in rows], parents, wanted, sampler)
-        for row, node in enumerate(rows):
+        found = self._expand([node.token for node in rows], parents, wanted, sampler, cancel)
+        if found is None:
+            return None
+        for staged, node in enumerate(rows, first):
             again = node.staged is not None
             self._staged.append(None if again else node)
             if not again:
-                node.staged = first + row
+                node.staged = staged
         self._positions += positions
         of_row = dict(zip(wanted, found, strict=True))
         return Computed(len(rows), [of_row[index[node]] if node in index else [] for node in nodes])
 
     def _expand(
         self,
-        state: SequenceState,
         tokens: Sequence[int],
         parents: Sequence[int],
         wanted: Sequence[int],
         sampler: Sampler,
-    ) -> list[Candidates]:
-        """Stage rows and rank what may follow the wanted ones."""
-        first = len(state.staged)
-        forward = self._draft.forward(state, tokens, parents, logit_rows=wanted)
-        logits = self._draft.over_vocabulary(forward.logits)
+        cancel: CancelFlag,
+    ) -> Sequence[Candidates] | None:
+        """Stage rows and rank what may follow the wanted ones; None where it was cancelled."""
+        draft, state = self._draft, self._own
+        if draft.expands_trees:
+            return draft.expand(state, tokens, parents, wanted, sampler.ranking, BRANCHES, cancel)
+        if cancel:
+            return None
+        forward = draft.forward(state, tokens, parents, logit_rows=wanted)
+        logits = draft.over_vocabulary(forward.logits)
         depths: list[int] = []
         for parent in state.parents:
             depths.append(0 if parent == ROOT else depths[parent] + 1)
         found: list[Candidates] = []
-        for place, row in enumerate(wanted):
-            position = len(state) + depths[first + row] + 1
-            weights = sampler.rank(logits[place : place + 1], position)
+        for own, row in zip(logits, wanted, strict=True):
+            position = len(state) + depths[row - len(tokens)] + 1
+            weights = sampler.rank(own[None], position)
             found.append([pair[1:] for pair in likeliest(weights, [0.0], BRANCHES)])
         return found
 

@@ -9,7 +9,8 @@ from time import monotonic
 
 import numpy as np
 
-from engine.backend.segment import Floats
+from engine.backend.native.cancel import CancelFlag
+from engine.backend.segment import Floats, Ranked, Ranking
 from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
 from engine.draft.drafter import DraftContext
@@ -55,6 +56,19 @@ class Watched(Decoder):
         return super().forward(
             state, tokens, parents, logit_rows=logit_rows, taps=taps, features=features
         )
+
+    def expand(
+        self,
+        state: SequenceState,
+        tokens: Sequence[int],
+        parents: Sequence[int],
+        wanted: Sequence[int],
+        ranking: Ranking,
+        width: int,
+        cancel: CancelFlag | None = None,
+    ) -> list[Ranked] | None:
+        self._pass(len(tokens))
+        return super().expand(state, tokens, parents, wanted, ranking, width, cancel)
 
     def _pass(self, rows: int) -> None:
         self.rows.append(rows)

@@ -27,6 +27,7 @@ from engine.draft.drafter import Budget
 from engine.draft.lane import Following
 from engine.draft.speculation import Pace
 from engine.draft.standalone import StandaloneDrafter
+from engine.events import Interval
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
 
@@ -296,8 +297,8 @@ def test_near_the_end_of_the_context_it_makes_do_with_the_room_there_is(draft: W
     with lane_of(draft, limit).following(context(tokens)) as following:
         following.set_pace(Pace(width=16, theta=0.0, ahead=500))
         for _ in range(26):
-            end = len(draft.rows) + 6
-            until(following, lambda end=end: len(draft.rows) >= end or following._full)
+            draft.rows.clear()
+            until(following, lambda: len(draft.rows) >= 6 or following._full)
             tree = following.tree(900)
             commit(following, tokens, [tree.tokens[1]] if tree.drafted else [5])
         until(following, lambda: following._full)
@@ -322,7 +323,9 @@ def test_a_step_of_which_nothing_can_come_is_not_waited_for(draft: Watched) -> N
 
 def test_it_tells_when_it_drafted_and_what_came_of_it(draft: Watched) -> None:
     rng, tokens = np.random.default_rng(0), list(PROMPT)
-    spans, useful, wasted, steps = [], 0.0, 0.0, []
+    spans: list[Interval] = []
+    steps: list[tuple[int, float, float]] = []
+    useful = wasted = 0.0
     with lane_of(draft).following(context(tokens)) as following:
         following.set_pace(FEW)
         for _ in range(12):
