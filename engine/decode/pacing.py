@@ -13,13 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
-from math import ceil, exp
+from math import ceil, exp, sqrt
 
 from engine.decode.tree import TokenTree
 from engine.draft.speculation import Pace
 from engine.plan.expectation import WIDTHS
 
 Seconds = Callable[[int], float]
+
+_WIDE = WIDTHS[2]
+"""Most nodes of a step: beyond that drafts that are not heads are not measured."""
+_FLOOR = 0.01
+"""Of a hundred such nodes one comes true: they would heat the room."""
+_MOST_AHEAD = 128
+"""Nodes whose keys wait in the draft's state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,38 +51,48 @@ class Lanes:
 def pace(lanes: Lanes, *, overlap: bool = True) -> Pace:
     """How the draft lane should go on.
 
+    A further node of a step costs b steps, so it has to be b times as likely as the best one. And
+    b c verifications: where c is large even a little more is a whole step that comes too late for
+    the next verification. The theta that brings most grows with the root of b c, whatever the
+    draft's chances (`duotail bench lanes`).
+
     Args:
         lanes: what is known.
         overlap: whether it drafts while the target verifies.
     """
-    alone, widest = lanes.step(1), WIDTHS[-1]
-    if alone <= 0:
-        return Pace(overlap=overlap)
-    more = max(lanes.step(widest) / alone - 1, 0.0) / (widest - 1)
-    theta = min(max(more, lanes.goes_on * lanes.goes_on), 1.0)
-    width = widest if theta < 1 else 1
-    steps = ceil(lanes.verify(1) / alone)
-    return Pace(width, theta, ahead=2 * (steps + 1) * width, overlap=overlap)
+    alone, once = lanes.step(1), lanes.verify(1)
+    if alone <= 0 or once <= 0:
+        return Pace(floor=_FLOOR, overlap=overlap)
+    more = max(lanes.step(_WIDE) - alone, 0.0) / (_WIDE - 1)
+    theta = min(max(more / alone, 2 * sqrt(more / once)), 1.0)
+    width = _WIDE if theta < 1 else 1
+    ahead = width * (ceil(once / alone) + 1)
+    return Pace(width, theta, ahead=min(ahead, _MOST_AHEAD), floor=_FLOOR, overlap=overlap)
 
 
-def worth_waiting(lanes: Lanes, promise: float, left: float) -> bool:
+def worth_waiting(lanes: Lanes, promise: float, left: float, *, overlap: bool = True) -> bool:
     """Whether an idle target should wait for a step of the draft instead of verifying at once.
 
-    A step that is not waited for is not lost: its nodes are there for the next verification. Only
-    paths that would be verified before that are late. So the promise counts as far as a path that
-    goes on would leave the target's next tree without them.
+    What the step adds is accepted where one of its nodes comes true and the path goes on behind it.
+    In turns that would be lost otherwise. With both lanes at work it is not: the step ends while
+    the target verifies, and what it adds is verified next if the path goes on. So its promise
+    counts as far as the path is unlikely to go on through all that is drafted meanwhile: with a
+    fast draft the target waits as the serial loop does, with a slow one it never does, as in the
+    paper.
 
     Args:
         lanes: what is known.
         promise: chance that one of the step's nodes comes true.
         left: seconds until it ends.
+        overlap: whether the draft works while the target verifies.
     """
-    alone = lanes.step(1)
-    if alone <= 0:
+    alone, once = lanes.step(1), lanes.verify(1)
+    if alone <= 0 or once <= 0:
         return False
-    behind: float = lanes.goes_on ** (lanes.verify(1) / alone)
-    gain = min(promise * lanes.trust, 1.0) * lanes.goes_on * (1 - behind)
-    return gain > (lanes.rate or 1 / max(lanes.verify(1), left, 1e-9)) * left
+    gain = min(promise * lanes.trust, 1.0) * lanes.goes_on
+    if overlap:
+        gain *= 1 - lanes.goes_on ** (once / alone)
+    return gain > (lanes.rate or 1 / max(once, left)) * left
 
 
 def best_part(lanes: Lanes, tree: TokenTree) -> TokenTree:

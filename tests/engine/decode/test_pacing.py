@@ -53,7 +53,22 @@ def test_steps_are_wider_where_breadth_is_cheap() -> None:
     assert dear.theta == 1
 
 
-def test_as_much_is_drafted_ahead_as_two_verifications_take() -> None:
+def test_the_price_of_breadth_is_weighed_against_a_verification() -> None:
+    """The same dear breadth, of a draft that is fast and of one that is slow."""
+    fast = replace(FLAT, step=lambda nodes: 0.02 * (1 + 0.3 * (nodes - 1)))
+    slow = replace(FLAT, step=lambda nodes: 0.5 * (1 + 0.3 * (nodes - 1)))
+    assert pace(fast).theta < 0.2
+    assert pace(slow).theta > 0.7
+
+
+def test_drafting_goes_no_further_ahead_than_verifications_let_it() -> None:
     slow = replace(FLAT, step=lambda nodes: 0.5 * nodes)
     assert pace(slow).ahead < pace(FLAT).ahead
     assert not pace(FLAT, overlap=False).overlap
+
+
+def test_in_turns_a_step_is_worth_more_as_it_would_be_lost() -> None:
+    """A path that surely goes on is drafted beside the verification as well."""
+    sure = replace(FLAT, step=lambda _: 0.3, goes_on=0.95)
+    assert not worth_waiting(sure, promise=1.0, left=0.3)
+    assert worth_waiting(sure, promise=1.0, left=0.3, overlap=False)
