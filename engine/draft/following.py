@@ -155,11 +155,11 @@ class Following:
             pace, speculation = self._pace, self._speculation
             if pace is None or self._full or self._over or not self._ready:
                 return Outlook(0.0, None)
-            promise, step = speculation.promise(pace), speculation.step
-            if not promise:
+            if not (promise := speculation.promise(pace)):
                 return Outlook(0.0, None)
-            elapsed = perf_counter() - self._began if self._began else 0.0
-            nodes = 1 if step is None else len(step.nodes)
+            step, nodes, elapsed = speculation.step, 1, 0.0
+            if step is not None and not step.hopeless:
+                nodes, elapsed = len(step.nodes), perf_counter() - self._began
             return Outlook(promise, self._step_seconds.left(nodes, elapsed))
 
     def wait(self, seconds: float) -> None:

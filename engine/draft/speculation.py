@@ -222,9 +222,11 @@ class Speculation:
     def promise(self, pace: Pace) -> float:
         """The chance that a step's candidates matter: that one of its nodes comes true.
 
-        Of the step that is being computed, or else of the next one.
+        Of the step that is being computed, or else, where none is or nothing can come of it any
+        more, of the next one.
         """
-        chosen = self.step.nodes if self.step is not None else self._choose(pace)
+        step = self.step
+        chosen = self._choose(pace) if step is None or step.hopeless else step.nodes
         nodes = {node for node in chosen if node.alive}
         base = self.root.score
         return min(sum(exp(node.score - base) for node in nodes if node.parent not in nodes), 1.0)
@@ -244,9 +246,7 @@ class Speculation:
                 self.merit.useful += new.step.seconds
             if new.computed:
                 self._ahead -= 1
-            for other in old.children.values():
-                if other is not new:
-                    self._kill(other)
+            self._kill([other for other in old.children.values() if other is not new])
             old.children, old.alive = {token: new}, False
             self._part(new)
             self.path.append(old)
@@ -314,16 +314,26 @@ class Speculation:
             present.score = score
             self._push(present)
 
-    def _kill(self, top: Node) -> None:
-        """A node and all below it cannot come true any more."""
-        dying = [top]
-        while dying:
-            node = dying.pop()
+    def _kill(self, dying: list[Node]) -> None:
+        """Nodes and all below them cannot come true any more: `_part` for each, in a hurry.
+
+        There may be hundreds, and the target waits.
+        """
+        current, computed, wasted = self.step, 0, 0.0
+        for node in dying:  # they become more on the way
             node.alive = False
-            self._ahead -= node.computed
-            self._part(node)
-            dying.extend(node.children.values())
-            node.children = {}
+            if node.computed:
+                computed += 1
+            if node.children:
+                dying.extend(node.children.values())
+                node.children = {}
+            if (step := node.step) is not None:
+                node.step = None
+                step.hopes -= 1
+                if not step.hopes and not step.useful and step is not current:
+                    wasted += step.seconds
+        self._ahead -= computed
+        self.merit.wasted += wasted
 
     def _part(self, node: Node) -> None:
         """The node is no hope of the step any more that has proposed it.

@@ -361,3 +361,16 @@ def test_lookups_are_added_after_a_commit(draft: Watched) -> None:
         assert text == [33, 34, 40]
         at_rest(following)
     assert lane_of(draft, lookup=True).name == "lookup + draft"
+
+
+def test_behind_a_hopeless_step_there_is_the_next_one_to_wait_for(draft: Watched) -> None:
+    draft.gate = Semaphore(2)
+    with lane_of(draft).following(context(PROMPT)) as following:
+        following.set_pace(FEW)
+        until(following, lambda: following.tree(99).drafted > 0 and len(draft.rows) == 3)
+        wrong = next(token for token in range(3, 99) if token not in following.tree(99).tokens)
+        following.commit([wrong])  # the step that is held up was for something else
+        outlook = following.outlook()
+        assert outlook.promise == 1.0  # the token's own candidates come next
+        assert outlook.left is not None
+        draft.gate.release(99)

@@ -249,7 +249,8 @@ class Drafting(RuleBasedStateMachine):
     @rule(pace=PACES)
     def ask(self, pace: Pace) -> None:
         """How likely it is that the target comes by any of the next nodes."""
-        nodes = self.naive.running or self.naive.choice(pace)
+        hopeful = any(map(self.naive.below, self.naive.running))
+        nodes = self.naive.running if hopeful else self.naive.choice(pace)
         firsts = [
             path
             for path in nodes
