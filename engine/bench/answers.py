@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 
 from engine.backend.native.sizes import WIDTH
 from engine.bench.forward import CONTEXT, prompt
+from engine.bench.lane_script import write_lines
 from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
+from engine.bench.scripted_lane import ScriptedLane
 from engine.commands import Mode
 from engine.decode.controller import Controller
 from engine.decode.decoding import Decoding, Round
@@ -28,6 +33,10 @@ DEPTHS = tuple(range(1, 9))
 ROWS = (*range(1, 10), 16)
 SLACK = 16
 """Text known beyond the tokens asked for, so that no round is cut short by the end."""
+
+
+Loop = Callable[[Decoding], AbstractContextManager[Iterator[Round]]]
+"""How an answer is written, from its prompt on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +140,9 @@ class AnswersInTurns:
         self._fixed = {depth: Answers() for depth in wishes.depths}
         forced = wishes.mode not in (Mode.AUTO, Mode.PLAIN)
         self._controller = Controller(expected, forced=forced)
+        self._lane: ScriptedLane | None = None
+        if wishes.mode is Mode.DUO and draft is not None and self.draft_states is not None:
+            self._lane = ScriptedLane(draft, self.draft_states, expected)
 
     @property
     def plain_tokens_per_s(self) -> float:
@@ -171,39 +183,44 @@ class AnswersInTurns:
         """
         first = not self._text
         if first:
-            self._text = self._write(None, None, Answers())
-        self._check(self._write(None, None, self._plain))
+            self._text = self._write(_plainly, Answers())
+        self._check(self._write(_plainly, self._plain))
         if self._draft is None or self.draft_states is None:
             return
         vocab, acceptance = self._target.config.vocab_size, self._wishes.acceptance
         lines = script([*self._prompt, *self._text], vocab, acceptance, seed=number)
         inner = _drafter(self._draft, self.draft_states)
         drafter = ScriptedDrafter(inner, lines, trees=self._wishes.trees)
+        own = self._in_turns(drafter, self._controller)
+        if self._lane is not None:
+            told = write_lines([*self._prompt, *self._text], vocab, acceptance, 0.0, seed=number)
+            own = partial(self._lane.rounds, lines=told)
         if first:
-            self._write(drafter, self._controller, Answers())  # which learns what is cheap
-        self._check(self._write(drafter, self._controller, self._auto))
+            self._write(own, Answers())  # which learns what is cheap
+        self._check(self._write(own, self._auto))
         for depth, answers in self._fixed.items():
             fixed = FixedDepth(depth, self._wishes.width(self._draft.config))
-            self._check(self._write(drafter, fixed, answers))
-        self._check(self._write(None, None, self._plain))
+            self._check(self._write(self._in_turns(drafter, fixed), answers))
+        self._check(self._write(_plainly, self._plain))
 
-    def _write(
-        self, drafter: ScriptedDrafter | None, controller: Controller | None, answers: Answers
-    ) -> tuple[int, ...]:
+    def _in_turns(self, drafter: ScriptedDrafter, controller: Controller) -> Loop:
+        @contextmanager
+        def rounds(decoding: Decoding) -> Iterator[Iterator[Round]]:
+            prefill(decoding)
+            yield serial(decoding, drafter, controller)
+
+        return rounds
+
+    def _write(self, loop: Loop, answers: Answers) -> tuple[int, ...]:
         """One greedy answer to the same prompt, its keys and values already there."""
         sampler = Sampler(SamplingParams(), len(self._prompt))
         whole = self._wishes.tokens + SLACK
         decoding = Decoding(self._target, self.state, self._prompt, sampler, max_tokens=whole)
-        for _ in decoding.prefill():
-            pass
-        if drafter is None or controller is None:
-            loop = autoregressive(decoding)
-        else:
-            loop = serial(decoding, drafter, controller)
         enough = self._wishes.tokens if self._text else whole
         rounds = []
-        while decoding.committed < enough:
-            rounds.append(next(loop))
+        with loop(decoding) as begun:
+            while decoding.committed < enough:
+                rounds.append(next(begun))
         seconds = rounds[-1].verify.end - rounds[0].verify.end
         answers.speeds.append((decoding.committed - len(rounds[0].tokens)) / seconds)
         answers.rounds.extend(rounds[1:])  # the first never drafts
@@ -211,6 +228,18 @@ class AnswersInTurns:
 
     def _check(self, text: tuple[int, ...]) -> None:
         self.exact = self.exact and text == self._text[: len(text)]
+
+
+def prefill(decoding: Decoding) -> None:
+    """Process the prompt."""
+    for _ in decoding.prefill():
+        pass
+
+
+@contextmanager
+def _plainly(decoding: Decoding) -> Iterator[Iterator[Round]]:
+    prefill(decoding)
+    yield autoregressive(decoding)
 
 
 def _drafter(draft: Decoder, states: StatePool) -> Drafter:

@@ -17,8 +17,9 @@ class LaneShares:
         overlap: of the verifying time, that in which the draft lane computed as well.
         draft_idle: of all of it, that without drafting.
         verify_idle: of all of it, that without verifying.
-        useful: of the drafting time, that of which something was committed.
-        wasted: of the drafting time, that of which nothing can be committed any more.
+        useful: of all drafting time, also before the first token, that of which something was
+            committed.
+        wasted: of the same, that of which nothing can be committed any more.
     """
 
     overlap: float
@@ -39,9 +40,9 @@ def lane_shares(answers: Iterable[Sequence[Round]]) -> LaneShares | None:
         verifying += seconds(verify)
         drafting += seconds(draft)
         both += seconds(common(draft, verify))
-        useful += sum(done.useful for done in rounds[1:])
-        wasted += sum(done.wasted for done in rounds[1:])
-        spent += sum(each.seconds for done in rounds[1:] for each in done.drafting)
+        useful += sum(done.useful for done in rounds)
+        wasted += sum(done.wasted for done in rounds)
+        spent += sum(each.seconds for done in rounds for each in done.drafting)
     if whole <= 0 or verifying <= 0:
         return None
     return LaneShares(

@@ -50,8 +50,8 @@ def test_shares_of_an_answer() -> None:
     assert shares.overlap == pytest.approx((1 + 1 + 3) / 8)
     assert shares.draft_idle == pytest.approx(1 - 7 / 10)
     assert shares.verify_idle == pytest.approx(1 - 8 / 10)
-    assert shares.useful == pytest.approx(3 / 9)
-    assert shares.wasted == pytest.approx(3 / 9)
+    assert shares.useful == pytest.approx(3 / 18)
+    assert shares.wasted == pytest.approx(3 / 18)
 
 
 def test_answers_count_by_their_length() -> None:

@@ -46,6 +46,18 @@ def test_what_is_reported(duotail: Duotail) -> None:
     assert report["attainable"]["depth"] >= 0
 
 
+def test_drafting_in_parallel(duotail: Duotail) -> None:
+    """The headline is the parallel loop's; fixed depths are drafted in turns."""
+    gpu = ("--mode", "duo", "--simulate-gpu", "0.2", "--depth", "2", "--acceptance", "0.8")
+    done = duotail(*QUICK, *gpu, "--json")
+    assert (done.code, done.err) == (0, "")
+    report: dict[str, Any] = done.json
+    assert report["plan"]["mode"] == "duo"
+    assert report["exact"] is True
+    assert report["auto"]["tokens_per_s"] == report["tokens_per_s"] > 0
+    assert list(report["depths"]) == ["2"]
+
+
 def test_memory_is_what_is_held(duotail: Duotail) -> None:
     report = duotail(*QUICK, "--depth", "2", "--mode", "cpu", "--json").json
     config = shape("small")
@@ -152,7 +164,6 @@ def test_a_peer_that_is_not_there(duotail: Duotail, monkeypatch: pytest.MonkeyPa
         (("--shape", "small", "--acceptance", "1.5"), 2),
         (("--shape", "small", "--acceptance", "high"), 2),
         (("--shape", "small", "--mode", "duo"), 3),
-        (("--shape", "small", "--mode", "duo", "--simulate-gpu", "1"), 3),
         (("--shape", "small", "--mode", "dovetail", "--hardware", "none.json"), 2),
         ((), 2),
     ],

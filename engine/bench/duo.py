@@ -1,0 +1,163 @@
+"""Drafting on the CPU while the target verifies on an accelerator, beside all that it replaces.
+
+The target alone, with the same draft in turns, on the CPU and on the accelerator, and in parallel:
+same prompts, same run, texts compared. On a simulated accelerator the target can be declared as
+slow as one wishes against the draft, so that the whole range of c = T_draft / T_verify can be
+measured on one machine.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from engine.backend.device import Device
+from engine.backend.simulated.device import SimulatedDevice
+from engine.bench.answers import Speed
+from engine.bench.declaring import declare_verify
+from engine.bench.duo_answers import DuoAnswers, DuoWishes, Way
+from engine.bench.first_token import FirstTokenBench, FirstTokens
+from engine.bench.forward import time_forwards
+from engine.bench.lane_shares import LaneShares
+from engine.model.decoder import Decoder
+from engine.plan.plan import Plan
+
+_FEW = 24
+"""Tokens of an answer that shows what a step takes beside a busy target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Both models where they compute in this mode.
+
+    Attributes:
+        there: the draft once more, beside the target; None where there is no room.
+        prompts: token ids.
+        stop_ids: tokens that end an answer.
+    """
+
+    plan: Plan
+    devices: Mapping[str, Device]
+    target: Decoder
+    draft: Decoder
+    there: Decoder | None
+    prompts: Sequence[Sequence[int]]
+    stop_ids: Collection[int] = ()
+
+    @property
+    def simulated(self) -> SimulatedDevice | None:
+        """The accelerator, where it is simulated."""
+        found = (each for each in self.devices.values() if isinstance(each, SimulatedDevice))
+        return next(found, None)
+
+
+@dataclass(frozen=True, slots=True)
+class DuoSpeed:
+    """What was measured with one pair on one accelerator. Times in seconds.
+
+    Attributes:
+        wished: c as it was to be declared; None: the accelerator is as it is.
+        ways: speeds.
+        shares: what the lanes did.
+        verify: of the target by its rows, in rounds; medians.
+        step: of the draft lane by its nodes.
+        simulated: speed-up that the simulator of lanes has of the same acceptances and times; None
+            where nothing was scripted.
+    """
+
+    wished: float | None
+    ways: dict[Way, Speed]
+    shares: dict[Way, LaneShares]
+    verify: dict[int, float]
+    step: dict[int, float]
+    exact: bool
+    simulated: float | None = None
+
+    @property
+    def c(self) -> float | None:
+        """T_draft / T_verify, of a single token each; None while one of them is not known."""
+        step, verify = self.step.get(1), self.verify.get(1)
+        return step / verify if step and verify else None
+
+    @property
+    def against_simulated(self) -> float | None:
+        """The measured speed-up as a share of the simulated one."""
+        return self.ways[Way.PARALLEL].speedup / self.simulated if self.simulated else None
+
+
+def measure_duo(
+    lanes: Lanes, wishes: DuoWishes, wished: Sequence[float | None] = (None,)
+) -> Iterator[DuoSpeed]:
+    """One after the other for every wished c.
+
+    Args:
+        lanes: both models.
+        wishes: how many answers, how long.
+        wished: T_draft / T_verify to declare; None: as it is. What is declared is right for the
+            target alone, so that the draft is left on the CPU then.
+
+    Raises:
+        ValueError: something is to be declared where the accelerator is real.
+    """
+    for c in wished:
+        if c is not None:
+            wishes = replace(wishes, ways=(Way.PLAIN, Way.TURNS, Way.PARALLEL))
+            _declare(lanes, wishes, c)
+        answers = _answers(lanes, wishes)
+        for run in range(wishes.runs):
+            answers.run(run)
+        yield _result(answers, c)
+        del answers  # whose sequences would be second ones
+
+
+def measure_first_token(lanes: Lanes, prompt: Sequence[int], runs: int) -> FirstTokens:
+    """How long the first token takes behind a prompt, in every way."""
+    return FirstTokenBench(lanes.target, lanes.draft, lanes.there, prompt).measure(runs)
+
+
+def _answers(lanes: Lanes, wishes: DuoWishes) -> DuoAnswers:
+    return DuoAnswers(
+        lanes.target, lanes.draft, lanes.there, lanes.prompts, wishes, lanes.stop_ids
+    )  # fmt: skip
+
+
+def _declare(lanes: Lanes, wishes: DuoWishes, c: float) -> None:
+    """So slow a target that a step of the draft takes this share of its verification.
+
+    How long steps take while both lanes work is only known once they do, so they do so first.
+    """
+    device = lanes.simulated
+    if device is None:
+        raise ValueError("only a simulated accelerator can be declared to be slow")
+    context = max(map(len, lanes.prompts)) + wishes.tokens // 2
+    step = time_forwards(lanes.draft, (1,), context=context).seconds[1]
+    declare_verify(device, lanes.target, step / c, context)
+    answers = _answers(
+        lanes, replace(wishes, ways=(Way.PARALLEL,), tokens=min(wishes.tokens, _FEW))
+    )
+    answers.run(0)
+    step = _medians(answers.heard[Way.PARALLEL].steps).get(1, step)
+    declare_verify(device, lanes.target, step / c, context)
+
+
+def _result(answers: DuoAnswers, wished: float | None) -> DuoSpeed:
+    plain, duo = answers.heard[Way.PLAIN], answers.heard[Way.PARALLEL]
+    rounds = [*plain.speeds.rounds, *duo.speeds.rounds]
+    shares = {way: heard.shares for way, heard in answers.heard.items() if way is not Way.PLAIN}
+    return DuoSpeed(
+        wished=wished,
+        ways={way: answers.speed(way) for way in answers.heard},
+        shares={way: found for way, found in shares.items() if found is not None},
+        verify=_medians((done.drafted + 1, done.verify.seconds) for done in rounds),
+        step=_medians(duo.steps),
+        exact=answers.exact,
+    )
+
+
+def _medians(measured: Iterable[tuple[int, float]]) -> dict[int, float]:
+    by_size: dict[int, list[float]] = defaultdict(list)
+    for size, seconds in measured:
+        by_size[size].append(seconds)
+    return {size: median(spent) for size, spent in sorted(by_size.items())}

@@ -1,0 +1,192 @@
+"""The same text written plainly, drafted in turns on either device, and drafted in parallel.
+
+The ways take turns, so that a drift of the machine hits all alike; every text has to be the plain
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median
+
+from engine.bench.answers import SLACK, Answers, Speed, prefill
+from engine.bench.lane_script import Lines, write_lines
+from engine.bench.lane_shares import LaneShares, lane_shares
+from engine.bench.scripted_draft import ScriptedDrafter
+from engine.bench.scripted_lane import ScriptedLane
+from engine.decode.controller import Controller
+from engine.decode.decoding import Decoding, Round
+from engine.decode.loops import autoregressive, serial
+from engine.decode.sampler import Sampler
+from engine.draft.drafter import Drafter
+from engine.draft.standalone import StandaloneDrafter
+from engine.model.decoder import Decoder
+from engine.model.pool import StatePool
+from engine.request import SamplingParams
+
+
+class Way(StrEnum):
+    """How an answer is written; the target is always where the plan has put it."""
+
+    PLAIN = "plain"
+    """The target alone."""
+    TURNS = "turns"
+    """The draft on the CPU drafts, then the target verifies."""
+    TURNS_THERE = "turns_on_accelerator"
+    """The same with the draft beside the target."""
+    PARALLEL = "parallel"
+    """The draft on the CPU drafts while the target verifies."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuoWishes:
+    """What to measure.
+
+    Attributes:
+        tokens: per answer.
+        runs: answers each way.
+        acceptance: share of the draft's first choices that are right; None: the draft itself.
+        second: share of its second choices that are right where the first is not.
+        ways: to write; the plain one always is.
+    """
+
+    tokens: int = 64
+    runs: int = 3
+    acceptance: float | None = 0.7
+    second: float = 0.0
+    ways: tuple[Way, ...] = tuple(Way)
+
+
+@dataclass(slots=True)
+class Heard:
+    """What one way of writing has shown."""
+
+    speeds: Answers = field(default_factory=Answers)
+    answers: list[list[Round]] = field(default_factory=list)
+    steps: list[tuple[int, float]] = field(default_factory=list)
+    """Of the draft lane, those that were not cancelled: nodes, and seconds."""
+
+    @property
+    def shares(self) -> LaneShares | None:
+        """Of the lanes."""
+        return lane_shares(self.answers)
+
+
+class DuoAnswers:
+    """Writes greedy answers to the same prompts, each way in its turn.
+
+    Args:
+        target: writes.
+        draft: drafts, on the CPU.
+        there: drafts beside the target; None: that way is left out.
+        prompts: token ids.
+        wishes: how many, how long.
+        stop_ids: tokens that end an answer.
+    """
+
+    def __init__(
+        self,
+        target: Decoder,
+        draft: Decoder,
+        there: Decoder | None,
+        prompts: Sequence[Sequence[int]],
+        wishes: DuoWishes,
+        stop_ids: Collection[int] = (),
+    ) -> None:
+        self._target, self._wishes, self._stop_ids = target, wishes, stop_ids
+        self._prompts = [list(prompt) for prompt in prompts]
+        self._texts: list[list[int]] = []
+        self._context = max(map(len, self._prompts)) + wishes.tokens + SLACK
+        self.state = target.new_state(self._context)
+        self._lane = ScriptedLane(draft, self._pool(draft))
+        self._drafters: dict[Way, Drafter] = {
+            way: StandaloneDrafter("draft", own, self._pool(own))
+            for way, own in ((Way.TURNS, draft), (Way.TURNS_THERE, there))
+            if own is not None and way in wishes.ways
+        }
+        self._controllers = {way: Controller(forced=True) for way in self._drafters}
+        self.exact = True
+        last = [Way.PARALLEL] if Way.PARALLEL in wishes.ways else []
+        self.heard = {way: Heard() for way in (Way.PLAIN, *self._drafters, *last)}
+        self.lines: list[list[Lines]] = []
+        """What the draft was told, by run and prompt."""
+
+    def _pool(self, draft: Decoder) -> StatePool:
+        return StatePool(draft, self._context)
+
+    @property
+    def texts(self) -> Sequence[Sequence[int]]:
+        """Every prompt with the target's own answer, which goes on beyond what is timed."""
+        return [
+            [*prompt, *text] for prompt, text in zip(self._prompts, self._texts, strict=True)
+        ]  # fmt: skip
+
+    def speed(self, way: Way) -> Speed:
+        """Of one way, against plain decoding."""
+        return self.heard[way].speeds.speed(median(self.heard[Way.PLAIN].speeds.speeds))
+
+    def run(self, number: int) -> None:
+        """Every prompt once each way. The first run is preceded by one that is not timed."""
+        first = not self._texts
+        if first:
+            whole = self._wishes.tokens + SLACK
+            for prompt in self._prompts:
+                self._texts.append(self._write(Way.PLAIN, prompt, None, Heard(), whole))
+        scripts = [self._lines(text, number) for text in self.texts]
+        self.lines.append([lines for lines in scripts if lines is not None])
+        for warming in (True, False) if first else (False,):
+            for prompt, text, lines in zip(self._prompts, self._texts, scripts, strict=True):
+                for way, heard in self.heard.items():
+                    spare = Heard() if warming else heard
+                    written = self._write(way, prompt, lines, spare, self._wishes.tokens)
+                    self.exact = self.exact and written == text[: len(written)]
+
+    def _lines(self, text: Sequence[int], seed: int) -> Lines | None:
+        wishes = self._wishes
+        if wishes.acceptance is None:
+            return None
+        vocab = self._target.config.vocab_size
+        return write_lines(text, vocab, wishes.acceptance, wishes.second, seed)
+
+    def _write(
+        self, way: Way, prompt: list[int], lines: Lines | None, heard: Heard, enough: int
+    ) -> list[int]:
+        """One answer, the prompt's keys already there; rounds are cut short by no end."""
+        sampler = Sampler(SamplingParams(), len(prompt))
+        decoding = Decoding(
+            self._target, self.state, prompt, sampler,
+            stop_ids=self._stop_ids, max_tokens=self._wishes.tokens + SLACK,
+        )  # fmt: skip
+        rounds: list[Round] = []
+        with self._rounds(way, decoding, lines, heard) as loop:
+            for done in loop:
+                rounds.append(done)
+                if decoding.committed >= enough:
+                    break
+        if len(rounds) > 1:
+            seconds = rounds[-1].verify.end - rounds[0].verify.end
+            later = decoding.committed - len(rounds[0].tokens)
+            heard.speeds.speeds.append(later / seconds)
+            heard.speeds.rounds.extend(rounds[1:])  # the first never drafts
+            heard.answers.append(rounds)
+        return decoding.tokens[len(prompt) :]
+
+    @contextmanager
+    def _rounds(
+        self, way: Way, decoding: Decoding, lines: Lines | None, heard: Heard
+    ) -> Iterator[Iterator[Round]]:
+        if way is Way.PARALLEL:
+            with self._lane.rounds(decoding, lines, heard.steps) as loop:
+                yield loop
+            return
+        prefill(decoding)
+        if way is Way.PLAIN:
+            yield autoregressive(decoding)
+            return
+        drafter = self._drafters[way]
+        if lines is not None:
+            drafter = ScriptedDrafter(drafter, lines.script)
+        yield serial(decoding, drafter, self._controllers[way])
