@@ -16,6 +16,7 @@ from engine.cli import (
     bench_duo,
     bench_formats,
     bench_forward,
+    bench_lanes,
     bench_predictions,
     bench_quality,
     bench_round,
@@ -63,6 +64,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bench_dovetail.add_parser(kinds)
     bench_duo.add_parser(kinds)
     bench_accelerator.add_parser(kinds)
+    bench_lanes.add_parser(kinds)
     bench_predictions.add_parser(kinds)
     bench_quality.add_parser(kinds)
     bench_formats.add_parser(kinds)
