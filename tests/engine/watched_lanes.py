@@ -39,6 +39,7 @@ class Watched(Decoder):
         super().__init__(model.config, model.segments, model.ids)
         self.rows: list[int] = []
         self.gate: Semaphore | None = None
+        self.begun = Semaphore(0)
         self.failing = inf
         """The forward that fails, counted from 0."""
 
@@ -70,8 +71,14 @@ class Watched(Decoder):
         self._pass(len(tokens))
         return super().expand(state, tokens, parents, wanted, ranking, width, cancel)
 
+    def await_forwards(self, count: int) -> None:
+        """Until so many more have begun."""
+        for _ in range(count):
+            assert self.begun.acquire(timeout=LIMIT_S)
+
     def _pass(self, rows: int) -> None:
         self.rows.append(rows)
+        self.begun.release()
         if self.gate is not None:
             assert self.gate.acquire(timeout=LIMIT_S)
         if len(self.rows) > self.failing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from threading import Semaphore
 from threading import enumerate as threads
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,6 +76,19 @@ def test_whatever_was_committed_the_candidates_are_those_of_a_fresh_state(
     assert computed > 16 * 6
 
 
+def test_a_draft_without_the_one_call_is_asked_level_by_level(tiny_draft: Decoder) -> None:
+    draft, params = Watched(tiny_draft), PARAMS["sampled"]
+    assert not draft.expands_trees
+    rng, tokens = np.random.default_rng(7), list(PROMPT)
+    with lane_of(draft).following(context(tokens, params)) as following:
+        following.set_pace(Pace(width=4, theta=0.2, ahead=12))
+        for _ in range(12):
+            at_rest(following)
+            tree = following.tree(400)
+            assert assert_right(draft, tokens, params, tree) >= 12
+            commit(following, tokens, taken(tree, rng, 0.8))
+
+
 @pytest.mark.parametrize("sampling", PARAMS)
 def test_it_proposes_what_the_serial_drafter_does(draft: Watched, sampling: str) -> None:
     params, rng, tokens = PARAMS[sampling], np.random.default_rng(5), list(PROMPT)
@@ -106,12 +120,11 @@ def test_committed_drafts_are_not_computed_again(draft: Watched) -> None:
             tree = following.tree(1)
             commit(following, tokens, [tree.tokens[1]])
         at_rest(following)
+        rows = list(draft.rows)
         assert_right(draft, tokens, PARAMS["greedy"], following.tree(100))
-    # The prompt; a row for what is computed and never again, though much of it was settled.
-    beside = 1 + 6 + 60 * 8
-    assert sum(draft.rows[:1]) == len(PROMPT) - 1
-    assert max(draft.rows[1:60]) <= 2
-    assert sum(draft.rows[1:]) <= beside + sum(rows for rows in draft.rows if rows > 20)
+    # Nothing twice, though much of it was settled meanwhile.
+    assert rows[0] == len(PROMPT) - 1
+    assert set(rows[1:]) == {1}
 
 
 def test_the_next_turn_begins_where_the_last_one_ended(draft: Watched) -> None:
@@ -194,23 +207,25 @@ def test_waiting_ends_with_the_step(draft: Watched) -> None:
         assert outlook.left is not None
         before = following.tree(99).drafted
         draft.gate.release()
+        start = monotonic()
         following.wait(LIMIT_S)
+        assert monotonic() - start < LIMIT_S / 2
         assert following.tree(99).drafted > before
         draft.gate.release(99)
 
 
 def test_a_step_that_ended_before_the_waiting_is_not_waited_for(draft: Watched) -> None:
+    draft.gate = Semaphore(1)
     with lane_of(draft).following(context(PROMPT)) as following:
         following.set_pace(FEW)
+        draft.await_forwards(2)  # the prompt and a step, which is held up
         following.outlook()
-        draft.gate = None
-        end = at_rest  # steps end while nobody waits
-        end(following)
-        following.commit([5])
-        outlook = following.outlook()
-        assert outlook.promise > 0
-        until(following, lambda: following.tree(99).drafted > 0)
-        following.wait(LIMIT_S)  # returns: it has changed since it was last looked at
+        draft.gate.release()
+        draft.await_forwards(1)  # that step is over
+        start = monotonic()
+        following.wait(LIMIT_S)  # it has ended since it was looked at
+        assert monotonic() - start < LIMIT_S / 2
+        draft.gate.release(99)
 
 
 def test_what_fails_in_the_lane_is_raised_in_the_engine_thread(draft: Watched) -> None:
@@ -280,6 +295,18 @@ def test_past_its_own_context_it_drafts_nothing_and_says_so(draft: Watched) -> N
         assert following.outlook().left is None
         assert following.tree(9).drafted == 0
         commit(following, tokens, [5])
+
+
+def test_settling_does_not_move_the_end_of_the_context(draft: Watched) -> None:
+    tokens, limit = list(PROMPT), len(PROMPT) + 50
+    with lane_of(draft, limit).following(context(tokens)) as following:
+        following.set_pace(FEW)
+        while len(tokens) <= limit:
+            at_rest(following)
+            tree = following.tree(400)
+            assert max(tree.depths) <= limit - len(tokens) + 1
+            commit(following, tokens, [tree.tokens[1]])
+        until(following, lambda: not following.ready)
 
 
 def test_a_prompt_beyond_its_context_is_none_of_its_business(draft: Watched) -> None:
