@@ -155,12 +155,13 @@ class Following:
             pace, speculation = self._pace, self._speculation
             if pace is None or self._full or self._over or not self._ready:
                 return Outlook(0.0, None)
-            if not (promise := speculation.promise(pace)):
+            coming, step = speculation.coming(pace), speculation.step
+            if not coming:
                 return Outlook(0.0, None)
-            step, nodes, elapsed = speculation.step, 1, 0.0
-            if step is not None and not step.hopeless:
-                nodes, elapsed = len(step.nodes), perf_counter() - self._began
-            return Outlook(promise, self._step_seconds.left(nodes, elapsed))
+            begun = step is not None and coming is step.nodes
+            elapsed = perf_counter() - self._began if begun else 0.0
+            left = self._step_seconds.left(len(coming), elapsed)
+            return Outlook(speculation.promise(pace), left)
 
     def wait(self, seconds: float) -> None:
         """Until a step ends, or anything else changes that `outlook` has not told; not longer."""

@@ -219,15 +219,17 @@ class Speculation:
             scores.append(node.score - base)
         return TokenTree(tuple(tokens), tuple(parents), tuple(scores))
 
-    def promise(self, pace: Pace) -> float:
-        """The chance that a step's candidates matter: that one of its nodes comes true.
+    def coming(self, pace: Pace) -> list[Node]:
+        """The nodes of the step that is being computed.
 
-        Of the step that is being computed, or else, where none is or nothing can come of it any
-        more, of the next one.
+        Where none is, or nothing can come of it any more, those of the next one.
         """
         step = self.step
-        chosen = self._choose(pace) if step is None or step.hopeless else step.nodes
-        nodes = {node for node in chosen if node.alive}
+        return self._choose(pace) if step is None or step.hopeless else step.nodes
+
+    def promise(self, pace: Pace) -> float:
+        """The chance that the candidates of what is coming matter: that a node comes true."""
+        nodes = {node for node in self.coming(pace) if node.alive}
         base = self.root.score
         return min(sum(exp(node.score - base) for node in nodes if node.parent not in nodes), 1.0)
 

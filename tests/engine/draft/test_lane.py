@@ -401,3 +401,23 @@ def test_behind_a_hopeless_step_there_is_the_next_one_to_wait_for(draft: Watched
         assert outlook.promise == 1.0  # the token's own candidates come next
         assert outlook.left is not None
         draft.gate.release(99)
+
+
+def test_a_draft_that_does_not_answer_is_given_up(
+    draft: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.draft.following._PATIENCE_S", 0.01)
+    draft.gate, lane = Semaphore(0), lane_of(draft)
+    with (
+        pytest.raises(RuntimeError, match="does not come to an end"),
+        lane.following(context(PROMPT)) as following,
+    ):
+        draft.await_forwards(1)
+    with pytest.raises(RuntimeError, match="another answer"), lane.following(context(PROMPT)):
+        pass
+    draft.gate.release(99)
+    following._thread.join(LIMIT_S)
+    assert not following.alive
+    monkeypatch.undo()
+    with lane.following(context(PROMPT)) as following:
+        at_rest(following)
