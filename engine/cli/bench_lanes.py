@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
 
+from engine.bench.lanes.planned import module
 from engine.bench.lanes.table import (
     BREADTHS,
     COSTS,
@@ -44,12 +45,18 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--tokens", type=one_or_more, default=TOKENS, metavar="N", help=tr("of each cell")
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help=tr("of the dice"))
+    parser.add_argument(
+        "--for-plans", action="store_true", help=tr("print engine/plan/both_lanes.py instead")
+    )
     parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Play and print."""
+    if arguments.for_plans:
+        sys.stdout.write(module())
+        return ExitCode.DONE
     cells = [
         *compare(
             arguments.acceptance,

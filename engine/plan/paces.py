@@ -36,6 +36,8 @@ LOOKUP_S = 5e-6
 CHEAP_BYTES = 64 << 20
 """A draft of so many bytes is loaded anyway: what it brings is measured sooner than predicted."""
 _PREFERRED = 1 + 1e-9
+_WIDE = 4
+"""Nodes of a step that tell what breadth costs."""
 _NEW_FEATURES = 5
 """Tokens of a usual round, whose features a head gets in the next one."""
 
@@ -125,8 +127,18 @@ class Paces:
         if draft.width > 1 and not way.parallel:
             begin = self._forwards(way, draft).call(_NEW_FEATURES)
             return in_trees(self._verify, draft_s, begin, draft.acceptance, draft.width)
-        loop = parallel if way.parallel else serial
-        return loop(self._verify, draft_s, draft.acceptance)
+        in_turns = serial(self._verify, draft_s, draft.acceptance)
+        if not way.parallel:
+            return in_turns
+        steps = self._forwards(way, draft).seconds((1, _WIDE))[:, -1]
+        breadth = float(steps[1] / steps[0] - 1) / (_WIDE - 1)
+        both = parallel(self._verify, draft_s, breadth, draft.acceptance)
+        # Where the CPU verifies as well it has no time to draft meanwhile.
+        alone = np.arange(len(both.depth)) == len(both.depth) - 1
+        return Pace(
+            np.where(alone, both.tokens_per_s, in_turns.tokens_per_s),
+            np.where(alone, both.depth, in_turns.depth),
+        )
 
     def _draft_seconds(self, way: Way) -> float:
         if way.draft is None:

@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from engine.plan import both_lanes
 from engine.plan.cost import DEEPEST, ROWS
 from engine.plan.footprint import Numbers
 
@@ -19,6 +20,11 @@ With it a tree of 26 nodes brings a quarter more tokens than a chain of five, as
 """
 
 DEPTHS = range(1, DEEPEST + 1)
+
+_PARALLEL_ROWS = (1, 3, 7, len(ROWS) - 1)
+"""Drafted nodes of the parallel loop's verifications that are weighed."""
+_CANDIDATES = 4
+"""Children of a node there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +109,36 @@ def in_trees(verify: Numbers, level: float, begin: float, acceptance: float, wid
     return Pace(flat.max(axis=0), flat.argmax(axis=0) // tokens.shape[1] + 1.0)
 
 
-def parallel(verify: Numbers, draft: float, acceptance: float) -> Pace:
-    """Draft the next chain while the last one is verified, as DuoDecoding does with one sequence.
+def parallel(verify: Numbers, draft: float, breadth: float, acceptance: float) -> Pace:
+    """Draft while the target verifies, as DuoDecoding does here: see `engine.plan.both_lanes`.
 
-    A chain has as many tokens as are drafted during a verification. After a rejection a round goes
-    by that verifies a single token: with acceptance a and chains of L, a share of v = a / (1 + a -
-    a^L) of the rounds verify a chain, which brings (1 - a^L) / (1 - a) tokens.
+    What was played with verifications that take as long for any number of rows is taken for those
+    of the rows that pay best; and no round brings more than the best tree of so many.
+
+    Args:
+        verify: as in `plain`.
+        draft: seconds of a step with one node.
+        breadth: of every further node of it, as a share of that.
+        acceptance: as in `serial`.
     """
-    steps = verify[0] / draft
-    depth = np.clip(np.floor(steps), 1, DEEPEST)
-    rows = verify[depth.astype(np.int64), np.arange(len(depth))]
-    round_s = np.maximum(rows, depth * draft)
-    lost = acceptance**depth
-    share = acceptance / (1 + acceptance - lost)
-    chain_tokens = (1 - lost) / (1 - acceptance) if acceptance < 1 else depth
-    return Pace(((1 - share) + share * chain_tokens) / round_s, depth)
+    played, most = _played(acceptance, breadth), tree_tokens(acceptance, _CANDIDATES)[-1]
+    places = np.log(both_lanes.COSTS)
+    rates = [
+        np.minimum(np.interp(np.log(draft / verify[rows]), places, played), most[rows])
+        / verify[rows]
+        for rows in _PARALLEL_ROWS
+    ]
+    depth = np.clip(np.floor(verify[0] / draft), 1, DEEPEST)
+    return Pace(np.max(rates, axis=0), depth)
+
+
+@lru_cache(maxsize=64)
+def _played(acceptance: float, breadth: float) -> Numbers:
+    """Tokens by cost, between the nearest chances and breadths that were played."""
+    table = np.array(both_lanes.TOKENS)
+    for axis, value in ((both_lanes.BREADTHS, breadth), (both_lanes.FIRST, acceptance)):
+        after = int(np.clip(np.searchsorted(axis, value), 1, len(axis) - 1))
+        below, above = axis[after - 1], axis[after]
+        part = float(np.clip((value - below) / (above - below), 0, 1))
+        table = table[after - 1] * (1 - part) + table[after] * part
+    return table

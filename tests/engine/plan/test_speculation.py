@@ -9,6 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from engine.bench.lanes.planned import BREADTHS, COSTS, FIRST, tokens_per_verification
+from engine.plan import both_lanes
 from engine.plan.cost import DEEPEST, ROWS
 from engine.plan.speculation import (
     NEXT_CHOICE,
@@ -21,6 +23,7 @@ from engine.plan.speculation import (
 )
 
 FLAT = np.ones((DEEPEST + 1, 1))
+FLAT_TREES = np.ones((len(ROWS), 1))
 """Verification costs the same for all numbers of rows."""
 
 
@@ -33,36 +36,45 @@ def test_serial_drafting(acceptance: float, share: float, best: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("acceptance", "share", "speed"),
-    [(0.5, 0.15, 1.33), (0.7, 0.15, 1.86), (0.8, 0.20, 2.28), (0.8, 0.33, 1.89), (0.9, 0.50, 1.74)],
+    ("place", "acceptance", "cost"), [(0, 0.5, 0.15), (1, 0.7, 0.33), (2, 0.9, 0.5), (0, 0.8, 1.5)]
 )
-def test_parallel_drafting(acceptance: float, share: float, speed: float) -> None:
-    assert parallel(FLAT, share, acceptance).tokens_per_s[0] == pytest.approx(speed, abs=0.01)
+def test_cells_of_the_table_are_what_is_played(place: int, acceptance: float, cost: float) -> None:
+    """Some of what `duotail bench lanes --for-plans` writes."""
+    breadth = both_lanes.BREADTHS[place]
+    kept = both_lanes.TOKENS[place][both_lanes.FIRST.index(acceptance)]
+    played = tokens_per_verification(acceptance, cost, breadth)
+    assert kept[both_lanes.COSTS.index(cost)] == pytest.approx(played, rel=0.03)
+    assert (both_lanes.FIRST, both_lanes.COSTS, both_lanes.BREADTHS) == (FIRST, COSTS, BREADTHS)
 
 
-def test_parallel_drafting_as_it_happens() -> None:
-    """Rounds played with dice: chains are verified whole, or after a rejection one token alone."""
-    dice, acceptance, length = Random(3), 0.8, 5
-    tokens = rounds = 0
-    whole = False
-    while tokens < 200_000:
-        rounds += 1
-        if not whole:
-            tokens += 1
-            whole = dice.random() < acceptance
-            continue
-        accepted = 0
-        while accepted < length and dice.random() < acceptance:
-            accepted += 1
-        tokens += accepted if accepted == length else accepted + 1
-        whole = accepted == length
-    rate = parallel(FLAT, 1 / length - 1e-9, acceptance).tokens_per_s[0]
-    assert rate == pytest.approx(tokens / rounds, rel=0.02)
+def test_parallel_drafting_is_read_from_the_table_and_in_between() -> None:
+    most = tree_tokens(0.7, 4)[-1, -1]
+    cells = dict(zip(both_lanes.COSTS, both_lanes.TOKENS[1][4], strict=True))
+    for cost in (0.1, 0.33, 0.75):
+        rate = parallel(FLAT_TREES, cost, 0.1, 0.7).tokens_per_s[0]
+        assert rate == pytest.approx(min(cells[cost], most))
+    between = parallel(FLAT_TREES, 0.25, 0.05, 0.75).tokens_per_s[0]
+    assert cells[0.33] < between < both_lanes.TOKENS[0][5][both_lanes.COSTS.index(0.2)]
+    far = parallel(FLAT_TREES, 1e-4, 0.0, 0.3).tokens_per_s[0]
+    assert far == pytest.approx(both_lanes.TOKENS[0][1][0])
+
+
+def test_no_round_brings_more_than_its_tree() -> None:
+    dear = 1 + 10.0 * np.arange(len(ROWS))[:, None]  # only few rows pay
+    assert parallel(dear, 0.01, 0.0, 0.9).tokens_per_s[0] < 1
+    assert parallel(FLAT_TREES, 0.001, 0.0, 1.0).tokens_per_s[0] <= DEEPEST + 1
+
+
+@pytest.mark.parametrize("share", [0.05, 0.15, 0.33, 0.5])
+@pytest.mark.parametrize("acceptance", [0.5, 0.7, 0.9])
+def test_both_lanes_at_work_are_faster_than_in_turns(acceptance: float, share: float) -> None:
+    both = parallel(FLAT_TREES, share, 0.1, acceptance).tokens_per_s[0]
+    assert both > serial(FLAT, share, acceptance).tokens_per_s[0]
 
 
 def test_a_draft_that_is_as_slow_as_the_target_brings_nothing() -> None:
     assert serial(FLAT, 1.0, 0.9).tokens_per_s[0] < plain(FLAT).tokens_per_s[0]
-    assert parallel(FLAT, 1.1, 0.9).tokens_per_s[0] < 1.3
+    assert parallel(FLAT_TREES, 1.1, 0.0, 0.9).tokens_per_s[0] < 1.3
 
 
 def test_the_depth_is_that_of_the_best_rate() -> None:
