@@ -53,7 +53,7 @@ def measure(
 
     Prompts that do not fit the context, and answers too short to time, are left out.
     """
-    plain = replace(pair, drafter=None)
+    plain = replace(pair, drafter=None, lane=None)
     results = []
     for number, prompt in enumerate(prompts):
         progress(number, len(prompts))

@@ -15,7 +15,11 @@ from session import Session, answer_of, generate, user
 from engine.backend.cpu import native_is_built
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import DEVICE
+from engine.bench.prompts import BenchPrompt
+from engine.bench.speculate import measure
 from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, Stop
+from engine.draft.drafter import DraftContext
+from engine.draft.lane import DraftLane
 from engine.draft.lane_model import LaneModel
 from engine.events import (
     Failed,
@@ -95,6 +99,26 @@ def test_the_draft_computes_while_the_target_verifies(session: Session) -> None:
     )
     spans = [span for done in rounds for span in done.drafting]
     assert all(one.end <= two.start for one, two in pairwise(spans))
+
+
+def test_comparing_it_with_the_target_alone_leaves_the_lane_out(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(session)
+    pair = session.engine._pair
+    assert pair is not None
+    honest, followed = DraftLane.following, 0
+
+    def following(self: DraftLane, context: DraftContext) -> Any:
+        nonlocal followed
+        followed += 1
+        return honest(self, context)
+
+    monkeypatch.setattr(DraftLane, "following", following)
+    prompts = [BenchPrompt("stories", QUESTION)]
+    results = measure(pair, prompts, SAMPLED, max_tokens=40, repeat=2)
+    assert followed == 2
+    assert [result.exact for result in results] == [True]
 
 
 # -- whatever ends an answer -------------------------------------------------------------------
