@@ -168,14 +168,11 @@ class Answer:
 
     @contextmanager
     def _rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
-        """The pair's loop. A draft lane starts before the target reads the prompt, and ends here,
-        however the answer does.
-        """
+        """The pair's loop. A draft lane ends here, however the answer does."""
         pair = self._pair
         if pair.lane is not None:
             context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
-            with pair.lane.following(context) as following:
-                following.set_pace(pair.lane_controller.pace(ready=False))
+            with pair.lane.following(context, pace=None) as following:
                 yield parallel(decoding, following, pair.lane_controller)
         elif pair.drafter is not None:
             yield serial(decoding, pair.drafter, pair.controller)

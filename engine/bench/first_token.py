@@ -113,7 +113,7 @@ class FirstTokenBench:
         decoding = Decoding(self._target, self._state, self._prompt, Sampler(SamplingParams()))
         context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
         following: AbstractContextManager[object] = (
-            lane.following(context) if lane else nullcontext()
+            lane.following(context, pace=None) if lane else nullcontext()
         )
         with following:
             for _ in decoding.prefill():

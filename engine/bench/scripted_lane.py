@@ -46,7 +46,7 @@ class ScriptedLane:
         self._draft.lines = lines
         sampler = LanePrompter(lines) if lines else decoding.sampler
         context = DraftContext(decoding.tokens, sampler, decoding.cancelled)
-        with self._lane.following(context) as following:
+        with self._lane.following(context, pace=None) as following:
             for _ in decoding.prefill():
                 pass
             listening = _Listening(following, [] if steps is None else steps)

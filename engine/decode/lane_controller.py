@@ -9,6 +9,7 @@ what the plan expects. In `auto` rounds are spent in the manner that turns out t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import exp
 
 from engine.decode import pacing
@@ -112,14 +113,10 @@ class LaneController:
         """Whether an idle target should wait for the draft's running or next step."""
         if outlook.left is None:
             return False
-        if self._manners.now is Manner.AHEAD:
-            return pacing.worth_waiting(self.lanes, outlook.promise, outlook.left)
-        # In turns what is not waited for now will not be there later either.
-        lanes, left = self.lanes, outlook.left
-        rate = lanes.rate or 1 / max(lanes.verify(1), left, 1e-9)
-        if outlook.promise >= 1:  # nothing is drafted yet
-            return rate * left < 1
-        return min(outlook.promise * lanes.trust, 1.0) * lanes.goes_on > rate * left
+        lanes, overlap = self.lanes, self._manners.now is Manner.AHEAD
+        if not overlap and outlook.promise >= 1:  # nothing is drafted: without it this is no turn
+            lanes = replace(lanes, trust=1.0, goes_on=1.0)
+        return pacing.worth_waiting(lanes, outlook.promise, outlook.left, overlap=overlap)
 
     def prune(self, tree: TokenTree) -> TokenTree:
         """The part of what is drafted that is worth verifying now."""

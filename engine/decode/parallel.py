@@ -70,25 +70,29 @@ class Lane(Protocol):
 def parallel(decoding: Decoding, lane: Lane, controller: LaneController) -> Iterator[Round]:
     """Draft and verify at the same time (DuoDecoding).
 
-    The first round is the target's alone, so that its first token never waits for the draft, which
-    meanwhile reads the prompt. Where the user has stopped the answer nothing is verified any more.
+    The first round is the target's alone, and the draft begins behind it: reading the prompt beside
+    the target would cost the first token time, on one memory and one interpreter, and gain little.
+    Where the user has stopped the answer nothing is verified any more.
     """
     controller.begin()
+    lane.set_pace(None)
     first = True
     while decoding.remaining and not decoding.cancelled():
         start, ready = perf_counter(), lane.ready
-        pace = controller.pace(ready=ready)
-        lane.set_pace(pace)
         tree = TokenTree.root(decoding.tokens[-1])
-        if pace is not None and not first and decoding.remaining > 1:
-            _wait(decoding, lane, controller)
-            if decoding.cancelled():
-                return
-            tree = controller.prune(lane.tree(MOST_NODES).limited(decoding.remaining - 1))
+        if not first:
+            lane.set_pace(pace := controller.pace(ready=ready))
+            if pace is not None and decoding.remaining > 1:
+                _wait(decoding, lane, controller)
+                if decoding.cancelled():
+                    return
+                tree = controller.prune(lane.tree(MOST_NODES).limited(decoding.remaining - 1))
         with lane.verifying():
             done = decoding.verify(tree)
         lately = lane.commit(done.tokens)
         controller.observe(done, perf_counter() - start, lane.step_times(), ready=ready)
+        if first:
+            lane.set_pace(controller.pace(ready=False))
         first = False
         yield replace(done, drafting=lately.drafting, useful=lately.useful, wasted=lately.wasted)
 

@@ -28,6 +28,8 @@ _PATIENCE_S = 60.0
 _LOOK_UP_S = 1.0
 """A thread at rest looks about it this often, whoever may have forgotten to call it."""
 
+AT_ONCE = Pace()
+
 _LATELY = 8
 """Steps of a width whose times are averaged, the latest counting most."""
 
@@ -98,6 +100,7 @@ class Following:
         others: Sequence[Drafter],
         step_seconds: StepSeconds,
         context: DraftContext,
+        pace: Pace | None = AT_ONCE,
     ) -> None:
         self._model = model
         self._step_seconds = step_seconds
@@ -112,7 +115,7 @@ class Following:
         # Shared; under the lock.
         self._changed = Condition(Lock())
         self._speculation = Speculation(self._tokens[-1])
-        self._pace: Pace | None = Pace()
+        self._pace = pace
         self._busy = self._closing = self._ready = False
         self._cramped = self._settled = self._full = False  # no room for a step
         self._over = False  # the draft's context has ended
@@ -275,13 +278,21 @@ class Following:
 
     def _run(self) -> None:
         try:
-            self._begin()
+            if self._is_wanted():
+                self._begin()
             while (work := self._next()) is not None:
                 work()
         except BaseException as error:  # noqa: BLE001  # the engine thread raises it
             with self._changed:
                 self._error = error
                 self._tell()
+
+    def _is_wanted(self) -> bool:
+        """Wait for the first pace; whether one came before the end of the answer."""
+        with self._changed:
+            while self._pace is None and not self._closing:
+                self._changed.wait(_LOOK_UP_S)
+            return not self._closing
 
     def _begin(self) -> None:
         prompt = tuple(self._tokens[: self._length])

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from engine.draft.drafter import DraftContext, Drafter
-from engine.draft.following import Following, Lately, Outlook, StepSeconds
+from engine.draft.following import AT_ONCE, Following, Lately, Outlook, StepSeconds
 from engine.draft.lane_model import LaneModel
+from engine.draft.speculation import Pace
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
 
@@ -38,10 +39,14 @@ class DraftLane:
         self._last: Following | None = None
 
     @contextmanager
-    def following(self, context: DraftContext) -> Iterator[Following]:
-        """Draft for one answer from now on, beginning with its prompt; until the block ends.
+    def following(self, context: DraftContext, pace: Pace | None = AT_ONCE) -> Iterator[Following]:
+        """Draft for one answer, beginning with its prompt; until the block ends.
 
         Whatever it has computed of what was committed is kept for the next answer.
+
+        Args:
+            context: the answer.
+            pace: to begin with; None: nothing is done before there is one.
 
         Raises:
             RuntimeError: the lane follows an answer already.
@@ -49,7 +54,7 @@ class DraftLane:
         if self._last is not None and self._last.alive:
             raise RuntimeError("the draft lane is following another answer")
         following = self._last = Following(
-            LaneModel(self._draft, self._pool), self._others, self._step_seconds, context
+            LaneModel(self._draft, self._pool), self._others, self._step_seconds, context, pace
         )
         following.start()
         try:

@@ -22,14 +22,17 @@ def flat(verify: float, step: float, acceptance: float, **more: Any) -> PaperPai
 
 
 def rests(written: Written) -> float:
-    """Share of the rounds in which the draft rested."""
-    return written.lane.paces.count(None) / len(written.lane.paces)
+    """Share of the rounds behind the first in which the draft rested."""
+    paces = written.lane.paces[1:]
+    return paces.count(None) / len(paces)
 
 
 def test_the_first_token_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     written = write(monkeypatch, flat(1.0, 0.1, 0.9), LaneController(ahead=True), tokens=30)
     first = written.rounds[0]
-    assert (first.verify.start, first.drafted) == (0.0, 0)
+    assert (first.verify.start, first.drafted, first.drafting) == (0.0, 0, ())
+    assert written.lane.paces[0] is None, "and has the machine to itself"
+    assert written.rounds[1].drafted
 
 
 def test_a_cheap_draft_is_ahead_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +71,7 @@ def test_drafting_that_does_not_pay_ends_in_words_and_is_tried_again(
     controller = LaneController()
     written = write(monkeypatch, flat(1.0, 0.9, 0.05, slowed=1.3), controller, tokens=600)
     assert rests(written) > 0.85
-    assert written.tokens_per_s > 0.97
+    assert written.tokens_per_s > 0.95, "what trying costs"
     assert controller.fallback_reason is not None
     assert "times the plain speed" in controller.fallback_reason
     paces = written.lane.paces
@@ -94,7 +97,7 @@ def test_asked_for_by_name_it_never_rests(
     pair = flat(1.0, 0.9, acceptance, slowed=1.5)
     controller = LaneController(ahead=True)
     written = write(monkeypatch, pair, controller)
-    assert all(pace is not None and pace.overlap for pace in written.lane.paces)
+    assert all(pace is not None and pace.overlap for pace in written.lane.paces[1:])
     assert controller.fallback_reason is None
     offered = LaneController(forced=True)
     in_auto = write(monkeypatch, pair, offered)
@@ -108,7 +111,7 @@ def test_a_draft_that_still_reads_is_not_waited_for(monkeypatch: pytest.MonkeyPa
     alone = [done for done in written.rounds if done.verify.start < 40]
     assert [len(done.tokens) for done in alone] == [1] * len(alone)
     assert len(alone) >= 39, "the target has gone on meanwhile"
-    assert all(pace and pace.overlap for pace in written.lane.paces[: len(alone)])
+    assert all(pace and pace.overlap for pace in written.lane.paces[1 : len(alone)])
     assert any(done.accepted for done in written.rounds[len(alone) :])
 
 
