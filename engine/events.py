@@ -303,17 +303,23 @@ class AnswerStats:
     @property
     def draft_useful(self) -> float | None:
         """Share of the drafting time of which something was committed."""
-        return min(self.useful_seconds / self.draft_seconds, 1.0) if self.draft_seconds else None
+        return self._of_drafting(self.useful_seconds)
 
     @property
     def draft_wasted(self) -> float | None:
         """Share of the drafting time of which nothing was committed."""
-        return min(self.wasted_seconds / self.draft_seconds, 1.0) if self.draft_seconds else None
+        return self._of_drafting(self.wasted_seconds)
 
     @property
     def verify_idle(self) -> float | None:
         """Share of the decoding time in which the target verified nothing."""
         return self._idle(self.verify_seconds)
+
+    def _of_drafting(self, seconds: float) -> float | None:
+        if not self.draft_seconds:
+            return None
+        # Some of what was decided may have been drafted before the first round.
+        return seconds / max(self.draft_seconds, self.useful_seconds + self.wasted_seconds)
 
     def _idle(self, busy: float) -> float | None:
         if self.decode_seconds <= 0:

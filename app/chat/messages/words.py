@@ -111,12 +111,13 @@ def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
 
 def _lanes(stats: AnswerStats) -> list[tuple[str, str]]:
     """What draft and target did with the time from the first token to the last."""
-    if not stats.draft_seconds or stats.draft_idle is None or stats.verify_idle is None:
+    useful, wasted, idle = stats.draft_useful, stats.draft_wasted, stats.draft_idle
+    if useful is None or wasted is None or idle is None or stats.verify_idle is None:
         return []
     shares = (
-        (tr("useful {share}"), min(stats.useful_seconds / stats.decode_seconds, 1.0)),
-        (tr("wasted {share}"), min(stats.wasted_seconds / stats.decode_seconds, 1.0)),
-        (tr("idle {share}"), stats.draft_idle),
+        (tr("useful {share}"), (1 - idle) * useful),
+        (tr("wasted {share}"), (1 - idle) * wasted),
+        (tr("idle {share}"), idle),
     )
     return [
         (

@@ -51,6 +51,8 @@ def test_what_the_lanes_did_is_told_where_it_was_measured() -> None:
     told = table(numbers)
     assert told["The draft's time"] == "useful 40\u202f%, wasted 10\u202f%, idle 40\u202f%"
     assert told["Target idle"] == "10\u202f%"
+    before = replace(numbers, useful_seconds=9.0, wasted_seconds=3.0)  # some before the first round
+    assert table(before)["The draft's time"] == "useful 45\u202f%, wasted 15\u202f%, idle 40\u202f%"
     assert "The draft's time" not in table(replace(numbers, draft_seconds=0.0))
     assert "The draft's time" not in table(replace(numbers, decode_seconds=0.0))
 
