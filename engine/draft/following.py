@@ -20,6 +20,7 @@ from engine.decode.tree import TokenTree
 from engine.draft.drafter import Budget, DraftContext, Drafter
 from engine.draft.lane_model import CATCH_UP_CHUNK, LaneModel, Settlement
 from engine.draft.speculation import DraftStep, Node, Pace, Speculation
+from engine.draft.step_seconds import StepSeconds
 from engine.events import Interval
 
 _PATIENCE_S = 60.0
@@ -29,9 +30,7 @@ _LOOK_UP_S = 1.0
 """A thread at rest looks about it this often, whoever may have forgotten to call it."""
 
 AT_ONCE = Pace()
-
-_LATELY = 8
-"""Steps of a width whose times are averaged, the latest counting most."""
+"""To begin with the prompt beside the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +62,6 @@ class Lately:
     useful: float = 0.0
     wasted: float = 0.0
     hit: bool = False
-
-
-class StepSeconds:
-    """How long a step of so many nodes takes, from those of late."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[int, float]] = {}  # nodes -> steps, mean
-
-    def observe(self, nodes: int, seconds: float) -> None:
-        """A step has ended."""
-        steps, mean = self._known.get(nodes, (0, 0.0))
-        steps = min(steps + 1, _LATELY)
-        self._known[nodes] = steps, mean + (seconds - mean) / steps
-
-    def left(self, nodes: int, elapsed: float) -> float | None:
-        """Seconds until a step ends that has taken so long; None before any has been seen.
-
-        Of one that is late nothing is known but that it may well take as long again.
-        """
-        if not self._known:
-            return None
-        nearest = min(self._known, key=lambda known: abs(known - nodes))
-        return abs(self._known[nearest][1] - elapsed)
 
 
 class Following:

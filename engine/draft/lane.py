@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from engine.draft.drafter import DraftContext, Drafter
-from engine.draft.following import AT_ONCE, Following, Lately, Outlook, StepSeconds
+from engine.draft.following import AT_ONCE, Following, Lately, Outlook
 from engine.draft.lane_model import LaneModel
 from engine.draft.speculation import Pace
+from engine.draft.step_seconds import StepSeconds
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
 

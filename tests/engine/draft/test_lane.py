@@ -28,6 +28,7 @@ from engine.draft.drafter import Budget
 from engine.draft.lane import Following
 from engine.draft.speculation import Pace
 from engine.draft.standalone import StandaloneDrafter
+from engine.draft.step_seconds import StepSeconds
 from engine.events import Interval
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
@@ -170,6 +171,18 @@ def test_at_rest_nothing_is_computed(draft: Watched) -> None:
         following.wait(0.05)
         assert following.tree(9).drafted == 0
         assert len(draft.rows) == count
+
+
+def test_without_a_pace_not_even_the_prompt_is_read(draft: Watched) -> None:
+    tokens = list(PROMPT)
+    with lane_of(draft).following(context(tokens), None) as following:
+        commit(following, tokens, [5])
+        following.wait(0.05)
+        assert draft.rows == []
+        assert not following.ready
+        following.set_pace(FEW)
+        at_rest(following)
+        assert_right(draft, tokens, PARAMS["greedy"], following.tree(100))
 
 
 def test_without_overlap_no_step_begins_while_the_target_verifies(draft: Watched) -> None:
@@ -421,3 +434,17 @@ def test_a_draft_that_does_not_answer_is_given_up(
     monkeypatch.undo()
     with lane.following(context(PROMPT)) as following:
         at_rest(following)
+
+
+def test_how_long_a_step_takes_is_told_by_those_of_its_width() -> None:
+    seconds = StepSeconds()
+    assert seconds.left(1, 0.0) is None
+    for _ in range(20):
+        seconds.observe(1, 2.0)
+        seconds.observe(8, 4.0)
+    assert seconds.left(2, 0.5) == pytest.approx(1.5)
+    assert seconds.left(7, 0.5) == pytest.approx(3.5)
+    assert seconds.left(1, 6.0) == pytest.approx(4.0)  # late: it may be so for as long again
+    for _ in range(40):
+        seconds.observe(1, 1.0)
+    assert seconds.left(1, 0.0) == pytest.approx(1.0, rel=0.01)
