@@ -1,0 +1,140 @@
+"""DuoDecoding chosen in the window: the real engine, two lanes, a simulated graphics card."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+from traveller import Traveller
+
+from app.banner import Banner
+from app.chat.messages.words import answer_table
+from app.history import AnswerState
+from app.performance import PerformancePanel
+from app.performance.timeline import overlap
+from app.status import Phase
+from app.theme.theme import Theme
+from app.tuning.run_panel import RunPanel
+from app.tuning.running import RunWish
+from engine.commands import DraftChoice, Mode
+from engine.hub.local import bundled_target
+from engine.model.config import ModelConfig
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
+from head_folders import write_head
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+QUESTION = "Tell me a long story about a dog and a cat."
+LONG = "Count from one to fifty."
+
+
+@pytest.fixture
+def guest(tmp_path: Path, theme: Theme, qtbot: QtBot) -> Iterator[Traveller]:
+    """Somebody with a simulated graphics card of 2 GiB, whose window shows the performance."""
+    result = Traveller(tmp_path, theme, qtbot, simulate_gpu=2 << 30)
+    result.window.performance.show()
+    result.start()
+    yield result
+    result.leave()
+
+
+def panel(guest: Traveller) -> RunPanel:
+    """The panel that says how the model runs, opened with the mouse."""
+    button = guest.window.run_button
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert button.panel.isVisible()
+    return button.panel
+
+
+def run(guest: Traveller, mode: Mode) -> None:
+    """Choose a mode with the mouse, and wait for it."""
+    opened = panel(guest)
+    opened.modes.rows[mode].button.click()
+    opened.apply_button.click()
+    guest.until(lambda: guest.assembly.settings.value.mode is mode)
+    guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
+
+
+def performance(guest: Traveller) -> PerformancePanel:
+    shown = guest.window.performance
+    assert isinstance(shown, PerformancePanel)
+    return shown
+
+
+def told(guest: Traveller) -> str:
+    banners = guest.chat.banners.findChildren(Banner)
+    return " ".join(banner.accessibleName() for banner in banners)
+
+
+def test_both_lanes_are_seen_at_work_and_the_text_is_the_same(guest: Traveller) -> None:
+    """The same question in turns and with both lanes at once: one text."""
+    run(guest, Mode.DOVETAIL)
+    in_turns = guest.ask(QUESTION).message
+    run(guest, Mode.DUO)
+    status = guest.assembly.bridge.status
+    assert status.plan is not None
+    assert status.plan.mode is Mode.DUO
+    assert "DuoDecoding: draft on the CPU, target on the simulated GPU" in (
+        guest.chat.status_line.text
+    )
+    guest.session.open(None)
+    together = guest.ask(QUESTION).message
+    assert together.state is AnswerState.COMPLETE
+    assert together.stats is not None
+    assert together.stats.mode == Mode.DUO
+    assert together.stats.drafted > 0
+    assert together.signature == in_turns.signature, "all of the target is on the card"
+    assert together.text == in_turns.text
+    shown = performance(guest)
+    guest.until(lambda: not shown.model.behind and shown.sight.tally is not None)
+    rounds = shown.model.timeline.rounds
+    assert sum(done.committed for done in rounds) == together.stats.committed
+    assert any(overlap(done) > 0 for done in rounds), "drafted while the target verified"
+    shares = shown.model.timeline.shares
+    assert shares is not None
+    assert shares.both > 0
+    assert shares.useful + shares.wasted + shares.open == pytest.approx(shares.draft)
+    guest.until(lambda: "useful" in shown.draft_time.accessibleDescription())
+    numbers = dict(answer_table(together))
+    assert numbers["Mode"] == "DuoDecoding"
+    assert "useful" in numbers["The draft's time"]
+
+
+def test_stopped_in_the_middle_and_asked_again(guest: Traveller) -> None:
+    run(guest, Mode.DUO)
+    guest.say(LONG)
+    guest.writing(20)
+    guest.keys("Escape")
+    guest.answered()
+    stopped = guest.session.messages[-1]
+    assert stopped.state in (AnswerState.STOPPED, AnswerState.COMPLETE)
+    assert len(stopped.text) >= 20
+    answer = guest.ask("And then?").message
+    assert answer.state is AnswerState.COMPLETE
+    assert answer.stats is not None
+    assert answer.stats.mode == Mode.DUO
+
+
+def test_what_cannot_draft_ahead_is_told_and_the_model_goes_on(
+    guest: Traveller, tmp_path: Path
+) -> None:
+    """Lookup cannot be chosen with it; a head is refused in words."""
+    opened = panel(guest)
+    opened.drafts.rows[DraftChoice.LOOKUP].button.click()
+    duo = opened.modes.rows[Mode.DUO]
+    assert not duo.button.isEnabled()
+    assert "Needs a draft model" in duo.about.text()
+    opened.hide()
+    head = write_head(tmp_path / "my head", "dgf", ModelConfig.open(bundled_target()))
+    before = guest.assembly.bridge.status.plan
+    guest.assembly.models.running.apply(RunWish(Mode.DUO, head))
+    guest.until(lambda: "my head" in told(guest))
+    guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
+    assert guest.assembly.bridge.status.plan == before
+    assert guest.ask("Hello").message.state is AnswerState.COMPLETE
