@@ -9,9 +9,11 @@ measured on one machine.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, median
+
+import numpy as np
 
 from engine.backend.device import Device
 from engine.backend.simulated.device import SimulatedDevice
@@ -21,11 +23,19 @@ from engine.bench.duo_answers import DuoAnswers, DuoWishes, Way
 from engine.bench.first_token import FirstTokenBench, FirstTokens
 from engine.bench.forward import time_forwards
 from engine.bench.lane_shares import LaneShares
+from engine.bench.lanes.ours import simulate_trace
+from engine.bench.lanes.script import MISSED, Times
 from engine.model.decoder import Decoder
 from engine.plan.plan import Plan
 
 _FEW = 24
 """Tokens of an answer that shows what a step takes beside a busy target."""
+
+
+_EASE = 3
+"""How much more slowly than usual a simulated accelerator reads prompts, to be in time."""
+_REPEATS = 20
+"""Times that a trace is played: then its end weighs little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +87,9 @@ class DuoSpeed:
 
     @property
     def c(self) -> float | None:
-        """T_draft / T_verify, of a single token each; None while one of them is not known."""
-        step, verify = self.step.get(1), self.verify.get(1)
-        return step / verify if step and verify else None
+        """T_draft / T_verify, of as few tokens as they had; None while one of them is not known."""
+        step, verify = min(self.step, default=0), min(self.verify, default=0)
+        return self.step[step] / self.verify[verify] if step and verify else None
 
     @property
     def against_simulated(self) -> float | None:
@@ -113,8 +123,20 @@ def measure_duo(
 
 
 def measure_first_token(lanes: Lanes, prompt: Sequence[int], runs: int) -> FirstTokens:
-    """How long the first token takes behind a prompt, in every way."""
-    return FirstTokenBench(lanes.target, lanes.draft, lanes.there, prompt).measure(runs)
+    """How long the first token takes behind a prompt, in every way.
+
+    A simulated accelerator multiplies more slowly than usual meanwhile: its core would otherwise be
+    late, and all the later while the draft reads the prompt on the other cores.
+    """
+    device = lanes.simulated
+    if device is None:
+        return FirstTokenBench(lanes.target, lanes.draft, lanes.there, prompt).measure(runs)
+    usual = device.spec
+    device.declare(replace(usual, products_per_s=usual.products_per_s / _EASE))
+    try:
+        return FirstTokenBench(lanes.target, lanes.draft, lanes.there, prompt).measure(runs)
+    finally:
+        device.declare(usual)
 
 
 def _answers(lanes: Lanes, wishes: DuoWishes) -> DuoAnswers:
@@ -138,7 +160,8 @@ def _declare(lanes: Lanes, wishes: DuoWishes, c: float) -> None:
         lanes, replace(wishes, ways=(Way.PARALLEL,), tokens=min(wishes.tokens, _FEW))
     )
     answers.run(0)
-    step = _medians(answers.heard[Way.PARALLEL].steps).get(1, step)
+    steps = _medians(answers.heard[Way.PARALLEL].steps)
+    step = steps[min(steps)] if steps else step
     declare_verify(device, lanes.target, step / c, context)
 
 
@@ -153,11 +176,43 @@ def _result(answers: DuoAnswers, wished: float | None) -> DuoSpeed:
         verify=_medians((done.drafted + 1, done.verify.seconds) for done in rounds),
         step=_medians(duo.steps),
         exact=answers.exact,
+        simulated=_simulated(answers),
     )
 
 
+def _simulated(answers: DuoAnswers) -> float | None:
+    """What the simulator of lanes makes of the same acceptances, and of what both lanes took.
+
+    The scripts of all runs are played one behind the other, some times over, as one long answer.
+    """
+    plain, duo = answers.heard[Way.PLAIN], answers.heard[Way.PARALLEL]
+    rounds = [*plain.speeds.rounds, *duo.speeds.rounds]
+    # Means: what is late now and then delays both lanes, too.
+    verify = _by_size(((done.drafted + 1, done.verify.seconds) for done in rounds), fmean)
+    step = _by_size(duo.steps, fmean)
+    if not answers.ranks or not step:
+        return None
+    trace = [MISSED if rank is None else rank for rank in answers.ranks]
+    played = simulate_trace(
+        _REPEATS * trace, answers.candidates, Times(_curve(verify), _curve(step))
+    )
+    return played.rate * verify[1]
+
+
+def _curve(known: Mapping[int, float]) -> Callable[[int], float]:
+    """Between sizes that were measured a straight line, beyond them the nearest."""
+    sizes, seconds = [*known], [*known.values()]
+    return lambda size: float(np.interp(size, sizes, seconds))
+
+
 def _medians(measured: Iterable[tuple[int, float]]) -> dict[int, float]:
+    return _by_size(measured, median)
+
+
+def _by_size(
+    measured: Iterable[tuple[int, float]], middle: Callable[[Sequence[float]], float]
+) -> dict[int, float]:
     by_size: dict[int, list[float]] = defaultdict(list)
     for size, seconds in measured:
         by_size[size].append(seconds)
-    return {size: median(spent) for size, spent in sorted(by_size.items())}
+    return {size: middle(spent) for size, spent in sorted(by_size.items())}

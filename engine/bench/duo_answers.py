@@ -111,8 +111,10 @@ class DuoAnswers:
         self.exact = True
         last = [Way.PARALLEL] if Way.PARALLEL in wishes.ways else []
         self.heard = {way: Heard() for way in (Way.PLAIN, *self._drafters, *last)}
-        self.lines: list[list[Lines]] = []
-        """What the draft was told, by run and prompt."""
+        self.ranks: list[int | None] = []
+        """Which choice of the draft was right, at all positions of all scripted answers."""
+        self.candidates: list[tuple[int, float]] = []
+        """The draft's choices, 0 and 1, with the logs of their chances."""
 
     def _pool(self, draft: Decoder) -> StatePool:
         return StatePool(draft, self._context)
@@ -136,13 +138,19 @@ class DuoAnswers:
             for prompt in self._prompts:
                 self._texts.append(self._write(Way.PLAIN, prompt, None, Heard(), whole))
         scripts = [self._lines(text, number) for text in self.texts]
-        self.lines.append([lines for lines in scripts if lines is not None])
+        self._note(scripts)
         for warming in (True, False) if first else (False,):
             for prompt, text, lines in zip(self._prompts, self._texts, scripts, strict=True):
                 for way, heard in self.heard.items():
                     spare = Heard() if warming else heard
                     written = self._write(way, prompt, lines, spare, self._wishes.tokens)
                     self.exact = self.exact and written == text[: len(written)]
+
+    def _note(self, scripts: Sequence[Lines | None]) -> None:
+        for prompt, lines in zip(self._prompts, scripts, strict=True):
+            if lines is not None:
+                self.ranks += lines.ranks[len(prompt) : len(prompt) + self._wishes.tokens]
+                self.candidates = [*enumerate(weight for _, weight in lines.choices(0))]
 
     def _lines(self, text: Sequence[int], seed: int) -> Lines | None:
         wishes = self._wishes

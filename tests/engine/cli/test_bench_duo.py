@@ -69,6 +69,9 @@ def test_a_target_as_slow_as_one_wishes(duotail: Duotail) -> None:
     assert report["exact"] is True
     for row in report["rows"]:
         assert list(row["ways"]) == ["plain", "turns", "parallel"]
+        assert row["measured_to_simulated"] == pytest.approx(
+            row["ways"]["parallel"]["speedup"] / row["simulated_speedup"]
+        )
     quick, slow = (row["t_verify_ms"]["1"] for row in report["rows"])
     assert quick < slow
 
