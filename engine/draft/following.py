@@ -97,6 +97,7 @@ class Following:
         self._over = False  # the draft's context has ended
         self._missing: Sequence[int] = ()  # tokens of the prompt
         self._began = 0.0  # when the running step did; 0: none runs
+        self._given_up = 0.0  # when the running step became hopeless; 0: it is not
         self._span = 0.0  # since when step has followed step; 0: at rest
         self._spans: list[Interval] = []
         self._times: list[tuple[int, float, float]] = []
@@ -138,8 +139,10 @@ class Following:
             if not coming:
                 return Outlook(0.0, None)
             begun = step is not None and coming is step.nodes
-            elapsed = perf_counter() - self._began if begun else 0.0
-            left = self._step_seconds.left(len(coming), elapsed)
+            now = perf_counter()
+            left = self._step_seconds.left(len(coming), now - self._began if begun else 0.0)
+            if left is not None and self._given_up:
+                left += now - self._given_up  # one that does not end holds nobody up for ever
             return Outlook(speculation.promise(pace), left)
 
     def wait(self, seconds: float) -> None:
@@ -183,6 +186,7 @@ class Following:
             hit = speculation.advance(tokens)
             if (step := speculation.step) is not None and step.hopeless:
                 self._cancel.set()
+                self._given_up = self._given_up or perf_counter()
             for tree in proposals:
                 speculation.graft(tree)
             self._full = self._cramped = self._settled = False
@@ -347,6 +351,7 @@ class Following:
         found = self._model.compute(step.nodes, self._sampler, self._cancel)
         with self._changed:
             seconds, self._began = perf_counter() - self._began, 0.0
+            self._given_up = 0.0
             self._speculation.end_step(found.candidates if found else (), seconds)
             if found is None and not self._cancel:
                 self._full, self._cramped = self._settled, not self._settled

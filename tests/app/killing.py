@@ -26,7 +26,7 @@ from app.chat.request import chat_request
 from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, StoredMessage
 from app.paths import find_paths
 from engine.answering import Answer
-from engine.commands import Load
+from engine.commands import Load, Mode
 from engine.events import Event, Finished
 from engine.hub.local import bundled_target
 from engine.loading.checking import check
@@ -73,14 +73,14 @@ class Told:
         return f"{what}, writing" if "text" in since else f"{what}, before the first text"
 
 
-def killed(data: Path, dice: random.Random) -> Told:
+def killed(data: Path, dice: random.Random, mode: Mode) -> Told:
     """Run the window up to a random moment."""
     kind = dice.choice(("open", "doing", "added", "text", "text", "text", "text", "stored"))
     count = {"open": 1, "stored": dice.randint(1, 3)}.get(kind, dice.randint(1, 5))
     count = dice.randint(1, 120) if kind == "text" else count
     pause = dice.uniform(0, 1.0 if kind == "open" else 0.12)
     with subprocess.Popen(
-        [sys.executable, str(CHILD), str(data), str(dice.getrandbits(32))],
+        [sys.executable, str(CHILD), str(data), str(dice.getrandbits(32)), mode.value],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -146,8 +146,8 @@ class Findings:
 class Killings:
     """One history that lives on through all kills, and the checks after each."""
 
-    def __init__(self, data: Path, seed: int) -> None:
-        self._data = data
+    def __init__(self, data: Path, seed: int, mode: Mode = Mode.AUTO) -> None:
+        self._data, self._mode = data, mode
         self._history = find_paths(str(data)).history
         self._dice = random.Random(seed)
         self._known = everything(self._history) if self._history.exists() else {}
@@ -157,7 +157,7 @@ class Killings:
 
     def kill(self) -> None:
         """Once more; fails where anything is not as it should be."""
-        told = killed(self._data, self._dice)
+        told = killed(self._data, self._dice, self._mode)
         assert not told.of("problem"), told.of("problem")
         with HistoryStore.open(self._history) as store:
             branches = [
@@ -266,8 +266,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mode", type=Mode, choices=[Mode.AUTO, Mode.DUO], default=Mode.AUTO)
     arguments = parser.parse_args()
-    killings = Killings(arguments.data, arguments.seed)
+    killings = Killings(arguments.data, arguments.seed, arguments.mode)
     for _ in range(arguments.kills):
         killings.kill()
     found = killings.findings

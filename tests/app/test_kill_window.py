@@ -18,7 +18,7 @@ from app.history import AnswerState
 from app.paths import find_paths
 from app.status import Phase
 from app.theme.theme import Theme
-from engine.commands import Load
+from engine.commands import Load, Mode
 from engine.hub.local import bundled_target
 
 KILLS = int(os.environ.get("DUOTAIL_KILLS", "4"))
@@ -40,6 +40,15 @@ def test_nothing_is_lost_however_often_the_window_is_killed(
     assert found.half_answers > 0
     assert max(found.lost_seconds) < UNSAVED + BUSY_MACHINE
     the_window_goes_on(tmp_path, theme, qtbot)
+
+
+def test_nor_where_it_drafts_while_it_verifies(tmp_path: Path) -> None:
+    """The answers are those of the target alone, and so is what continues a half one."""
+    killings = Killings(tmp_path, seed=5, mode=Mode.DUO)
+    found = killings.findings
+    while not found.continued and found.kills < 10 * KILLS:
+        killings.kill()
+    assert found.continued > 0
 
 
 def the_window_goes_on(data: Path, theme: Theme, qtbot: QtBot) -> None:

@@ -24,7 +24,7 @@ from app.history import Conversation, StoredMessage
 from app.paths import find_paths
 from app.status import Phase
 from app.theme.theme import Theme
-from engine.commands import Load
+from engine.commands import Load, Mode
 from engine.events import Event, TextDelta
 from engine.hub.local import bundled_target
 from engine.request import Role
@@ -36,6 +36,7 @@ QUESTIONS = (
     "Why do birds sing?",
     "Hello!",
 )
+GIB = 2**30
 MOST_MESSAGES = 6
 """After so many a new conversation begins, so that the context never fills."""
 
@@ -117,7 +118,12 @@ class User:
         return live.base.id
 
 
-def main(data: str, seed: int) -> None:
+def load(mode: Mode) -> Load:
+    """The bundled models; in duo one of them drafts while a simulated accelerator verifies."""
+    return Load(bundled_target(), mode=mode, simulate_gpu=GIB if mode is Mode.DUO else None)
+
+
+def main(data: str, seed: int, mode: Mode) -> None:
     dice = random.Random(seed)
     application = make_application()
     paths = find_paths(data)
@@ -130,11 +136,11 @@ def main(data: str, seed: int) -> None:
     pulse.timeout.connect(lambda: tell("alive"))
     pulse.start(10)
     assembly.window.show()
-    assembly.bridge.start(lambda: Load(bundled_target()))
+    assembly.bridge.start(lambda: load(mode))
     tell("open")
     application.exec()
 
 
 if __name__ == "__main__":
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), Mode(sys.argv[3]))

@@ -31,6 +31,18 @@ from folder_bugs import (
     offsets_taken_for_tokens,
     taps_one_block_late,
 )
+from parallel_bugs import (
+    drafted_tail_shown,
+    failures_of_the_draft_swallowed,
+    grafts_computed_twice,
+    guesses_kept_for_the_next_answer,
+    lane_outlives_its_answer,
+    merit_counted_twice,
+    own_token_kept_from_the_draft,
+    settled_keys_left_where_they_were,
+    ties_by_the_order_of_calls,
+    tokens_behind_a_stop_string_counted,
+)
 from planning_bugs import (
     borrowed_matrices_counted_twice,
     drafts_leave_their_embedding_behind,
@@ -480,6 +492,9 @@ def context_not_entered_on_an_accelerator() -> None:
 _ACCELERATOR = "tests/engine/backend/accelerator/test_accelerator_"
 _EXACT = (_DECODE + "test_exactness.py",)
 _HEAD = ("tests/engine/draft/test_feature_head.py",)
+_PARALLEL = (_DECODE + "test_parallel_exactness.py",)
+_SPECULATION = ("tests/engine/draft/test_speculation.py",)
+_DUO = "tests/engine/test_duo_answers.py"
 _FOLDERS = ("tests/engine/hub/test_head_folders.py",)
 
 BUGS: dict[str, Bug] = {
@@ -535,6 +550,19 @@ BUGS: dict[str, Bug] = {
         Bug(factors_of_short_texts_for_long_ones, _PARITY),
         Bug(cut_off_files_taken_for_whole, (_MODEL + "gguf/test_gguf_file.py",)),
         Bug(damaged_scales_accepted, ("tests/engine/backend/test_native_formats.py",)),
+        Bug(drafted_tail_shown, _PARALLEL),
+        Bug(own_token_kept_from_the_draft, _PARALLEL),
+        Bug(tokens_behind_a_stop_string_counted, (_DUO,)),
+        Bug(settled_keys_left_where_they_were, ("tests/engine/draft/test_lane.py",)),
+        Bug(guesses_kept_for_the_next_answer, _PARALLEL),
+        Bug(lane_outlives_its_answer, _PARALLEL),
+        Bug(
+            failures_of_the_draft_swallowed,
+            (_DUO + "::test_a_draft_that_fails_ends_the_answer_in_words",),
+        ),
+        Bug(merit_counted_twice, ("tests/engine/draft/test_speculation_model.py",)),
+        Bug(ties_by_the_order_of_calls, _SPECULATION),
+        Bug(grafts_computed_twice, _SPECULATION),
         Bug(length_counts_the_first_token, (_DECODE + "test_tally.py",)),
         Bug(
             cards_matched_by_their_order,

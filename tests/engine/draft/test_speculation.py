@@ -125,3 +125,26 @@ def test_the_proposals_of_others_are_grafted_on() -> None:
     assert [node.token for node in step.nodes] == [2, 50, 51]
     speculation.graft(TokenTree((8, 9), (-1, 0), (0.0, 0.0)))  # of another root
     assert 9 not in speculation.tree(9).tokens
+
+
+def test_of_equals_the_parent_comes_first_also_once_more() -> None:
+    """What was cancelled is open again, and what somebody has proposed below it hangs on it."""
+    speculation = Speculation(1)
+    speculation.graft(TokenTree((1, 2), (-1, 0), (0.0, 0.0)))
+    for _ in range(2):
+        step = speculation.begin_step(CHAIN)
+        assert step is not None
+        assert [node.token for node in step.nodes] == [1]
+        speculation.end_step([], 0.1)
+
+
+def test_what_is_computed_is_not_computed_again_for_a_better_score() -> None:
+    speculation = Speculation(1)
+    speculation.graft(TokenTree((1, 2), (-1, 0), (0.0, log(0.5))))
+    step = speculation.begin_step(Pace(width=2, theta=0.1))
+    assert step is not None
+    assert [node.token for node in step.nodes] == [1, 2]
+    speculation.end_step([[(2, log(0.9))], [(3, log(0.9))]], 0.1)
+    again = speculation.begin_step(Pace(width=2, theta=0.1))
+    assert again is not None
+    assert [node.token for node in again.nodes] == [3]

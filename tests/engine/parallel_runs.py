@@ -1,0 +1,171 @@
+"""The parallel loop for tests: at any pace, and looked through once it is done."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from time import monotonic
+
+import numpy as np
+
+from engine.decode.decoding import Decoding, Round
+from engine.decode.lane_controller import LaneController
+from engine.decode.parallel import parallel
+from engine.decode.sampler import Sampler
+from engine.decode.tree import TokenTree
+from engine.draft.drafter import DraftContext, Drafter
+from engine.draft.lane import DraftLane, Following, Outlook
+from engine.draft.speculation import Pace
+from engine.model.decoder import Decoder
+from engine.model.pool import StatePool
+from engine.model.sequence import SequenceState
+from engine.request import SamplingParams
+
+LIMIT_S = 60.0
+"""Seconds after which a test fails instead of waiting on."""
+
+
+class RandomPace(LaneController):
+    """Every decision is drawn with dice, so that no lucky constant hides a mistake.
+
+    Args:
+        rng: the dice.
+        waits: how likely the target waits for a step rather than go on.
+    """
+
+    def __init__(self, rng: np.random.Generator, waits: float = 0.85) -> None:
+        super().__init__(ahead=True)
+        self._rng, self._waits = rng, waits
+
+    def pace(self, *, ready: bool) -> Pace | None:
+        del ready
+        rng = self._rng
+        if rng.random() < 0.1:
+            return None
+        return Pace(
+            width=int(rng.integers(1, 7)),
+            theta=float(rng.choice([1.0, 0.5, 0.1, 0.0])),
+            ahead=int(rng.choice([0, 2, 8, 40, 200])),
+            floor=float(rng.choice([0.0, 0.0, 0.05])),
+            overlap=bool(rng.random() < 0.8),
+        )
+
+    def worth_waiting(self, outlook: Outlook) -> bool:
+        return outlook.left is not None and bool(self._rng.random() < self._waits)
+
+    def prune(self, tree: TokenTree) -> TokenTree:
+        return tree.best(int(self._rng.integers(0, len(tree) + 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelRun:
+    """What the parallel loop wrote."""
+
+    tokens: list[int]
+    rounds: list[Round]
+    state: SequenceState
+
+    @property
+    def accepted(self) -> int:
+        """Drafted tokens that were right."""
+        return sum(done.accepted for done in self.rounds)
+
+
+def lane_of(draft: Decoder, context: int = 512, others: Sequence[Drafter] = ()) -> DraftLane:
+    return DraftLane("draft", draft, StatePool(draft, context, 1 << 28), others)
+
+
+def run(
+    target: Decoder,
+    lane: DraftLane,
+    prompt: Sequence[int],
+    sampling: SamplingParams,
+    *,
+    controller: LaneController | None = None,
+    state: SequenceState | None = None,
+    max_tokens: int | None = 48,
+    stop_ids: Sequence[int] = (),
+    context: int = 512,
+    cancelled: Callable[[], bool] = lambda: False,
+    patient: bool = True,
+    answer_start: int | None = None,
+    written: list[int] | None = None,
+    prepared: Callable[[], object] = lambda: None,
+) -> ParallelRun:
+    """Decode with the parallel loop.
+
+    A patient run lets the draft read the prompt first. `written` gets the tokens as they come.
+    `prepared` is called before the first round.
+    """
+    decoding = Decoding(
+        target,
+        state or target.new_state(context),
+        list(prompt),
+        Sampler(sampling, len(prompt) if answer_start is None else answer_start),
+        stop_ids=stop_ids,
+        max_tokens=max_tokens,
+        cancelled=cancelled,
+    )
+    drafting = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
+    with lane.following(drafting) as following:
+        for _ in decoding.prefill():
+            pass
+        if patient:
+            until_ready(following)
+        prepared()
+        rounds = []
+        for done in parallel(decoding, following, controller or LaneController(ahead=True)):
+            rounds.append(done)
+            if written is not None:
+                written += done.tokens
+    assert no_lane_is_left()
+    answer = decoding.tokens[len(prompt) :]
+    assert answer == [token for done in rounds for token in done.tokens], "shown, but not decoded"
+    assert list(decoding.state.tokens) == decoding.tokens[:-1]
+    assert not decoding.state.staged
+    _assert_merit(rounds)
+    assert_kept_keys(lane, decoding.tokens)
+    return ParallelRun(answer, rounds, decoding.state)
+
+
+def until_ready(following: Following) -> None:
+    """Wait until the draft has read the prompt, or has no room for it."""
+    end = monotonic() + LIMIT_S
+    while not following.ready and not following._over:
+        assert monotonic() < end, "the lane never catches up"
+        following.wait(0.01)
+
+
+def no_lane_is_left() -> bool:
+    """Whether no draft lane's thread is there any more."""
+    return all(thread.name != "draft lane" for thread in threading.enumerate())
+
+
+def _assert_merit(rounds: Sequence[Round]) -> None:
+    """Spans of drafting follow each other, and no second of them counts twice."""
+    spans = [span for done in rounds for span in done.drafting]
+    assert all(span.start <= span.end for span in spans)
+    assert all(one.end <= two.start for one, two in pairwise(spans))
+    drafted = sum(span.seconds for span in spans)
+    assert sum(done.useful + done.wasted for done in rounds) <= drafted + 1e-6
+
+
+def assert_kept_keys(lane: DraftLane, tokens: Sequence[int] | None = None) -> None:
+    """What the draft keeps for the next answer is committed tokens, with the keys of these."""
+    draft, pool = lane._draft, lane._pool
+    for state in pool._states:
+        kept = list(state.tokens)
+        assert not state.staged
+        if tokens is not None and state is pool._states[-1]:
+            assert kept == list(tokens[: len(kept)]), "the draft keeps what was not committed"
+        probe = [7, 8, 9]
+        if not kept or len(kept) + len(probe) > state.slots:
+            continue
+        after = np.array(draft.forward(state, probe).logits)
+        state.discard()
+        fresh = draft.new_state(pool.context)
+        draft.forward(fresh, kept, logit_rows=())
+        fresh.commit(range(len(kept)))
+        np.testing.assert_allclose(after, draft.forward(fresh, probe).logits, rtol=1e-4, atol=1e-4)

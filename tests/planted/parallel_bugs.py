@@ -1,0 +1,135 @@
+"""Planted bugs of drafting while the target verifies; see `bugs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappush
+from itertools import count
+from typing import Any
+
+
+def drafted_tail_shown() -> None:
+    """The official DuoDecoding code returns what the next round was to verify."""
+    from engine.decode import parallel
+
+    def tail(self: Any, most: int) -> Any:
+        drafted.append(honest_tree(self, most))
+        return drafted[-1]
+
+    def shown(done: Any, **more: Any) -> Any:
+        tree = drafted[-1] if drafted else None
+        if tree is None or not tree.drafted or not hasattr(done, "drafting"):
+            return honest(done, **more)
+        return honest(done, tokens=(*done.tokens, tree.tokens[-1]), **more)
+
+    from engine.draft.following import Following
+
+    drafted: list[Any] = []
+    honest, honest_tree = parallel.replace, Following.tree
+    Following.tree = tail  # type: ignore[method-assign]
+    parallel.replace = shown  # type: ignore[attr-defined]
+
+
+def own_token_kept_from_the_draft() -> None:
+    """The draft learns which of its tokens were accepted, and not what the target wrote then."""
+    from engine.draft.following import Following
+
+    honest = Following.commit
+
+    def commit(self: Any, tokens: Sequence[int]) -> Any:
+        return honest(self, tokens[: max(len(tokens) - 1, 1)])
+
+    Following.commit = commit  # type: ignore[method-assign]
+
+
+def tokens_behind_a_stop_string_counted() -> None:
+    """A round's tokens all belong to the answer, also those behind the string that ends it."""
+    from engine.answering import Answer
+
+    honest = Answer._take
+
+    def take(self: Any, done: Any) -> Any:
+        counted, released = honest(self, done)
+        self._ids += done.tokens[counted:]
+        return len(done.tokens), released
+
+    Answer._take = take  # type: ignore[method-assign]
+
+
+def settled_keys_left_where_they_were() -> None:
+    """Nodes that stay staged are renumbered, and their keys do not come along."""
+    from engine.model.sequence import SequenceState
+
+    honest = SequenceState.settle
+
+    def settle(self: Any, path: Sequence[int], keep: Sequence[int]) -> None:
+        caches, self.caches = self.caches, ()
+        try:
+            honest(self, path, keep)
+        finally:
+            self.caches = caches
+
+    SequenceState.settle = settle  # type: ignore[method-assign]
+
+
+def guesses_kept_for_the_next_answer() -> None:
+    """At the end of an answer the draft commits what it holds likeliest, too."""
+    from engine.draft.lane_model import LaneModel
+
+    honest = LaneModel.end
+
+    def end(self: Any, path: Sequence[Any]) -> None:
+        root = path[-1]
+        staged = [node for node in root.children.values() if node.staged is not None]
+        honest(self, [*path, *staged[:1]])
+
+    LaneModel.end = end  # type: ignore[method-assign]
+
+
+def lane_outlives_its_answer() -> None:
+    """Nobody waits for the draft's thread, which goes on with the last answer's tokens."""
+    from engine.draft.following import Following
+
+    Following.stop = lambda _self: None  # type: ignore[method-assign]
+
+
+def failures_of_the_draft_swallowed() -> None:
+    """An error ends the draft's thread, and nobody is told."""
+    from engine.draft.following import Following
+
+    Following._check = lambda _self: None  # type: ignore[method-assign]
+
+
+def merit_counted_twice() -> None:
+    """Every round is told of all useful and wasted seconds since the answer began."""
+    from engine.draft.speculation import Speculation
+
+    Speculation.take_merit = lambda self: self.merit  # type: ignore[method-assign]
+
+
+def ties_by_the_order_of_calls() -> None:
+    """A cancelled node queues up again behind its own children, which have nothing to hang on."""
+    from engine.draft.speculation import Speculation
+
+    order = count()
+
+    def push(self: Any, node: Any) -> None:
+        heappush(self._open, (-node.score, next(order), node))
+
+    Speculation._push = push  # type: ignore[method-assign]
+
+
+def grafts_computed_twice() -> None:
+    """A better score makes a node open again whose candidates are known."""
+    from engine.draft.speculation import Speculation
+
+    honest = Speculation._add
+
+    def add(self: Any, parent: Any, token: int, score: float, step: Any) -> None:
+        honest(self, parent, token, score, step)
+        child = parent.children[token]
+        if child.computed and score > child.score:
+            child.score = min(score, parent.score)
+            self._push(child)
+
+    Speculation._add = add  # type: ignore[method-assign]
