@@ -172,7 +172,10 @@ class Answer:
         pair = self._pair
         if pair.lane is not None:
             context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
-            with pair.lane.following(context, pace=None) as following:
+            controller = pair.lane_controller
+            begins = pair.reads_beside and not decoding.cancelled()
+            pace = controller.pace(ready=False) if begins else None
+            with pair.lane.following(context, pace) as following:
                 yield parallel(decoding, following, pair.lane_controller)
         elif pair.drafter is not None:
             yield serial(decoding, pair.drafter, pair.controller)

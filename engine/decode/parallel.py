@@ -70,12 +70,11 @@ class Lane(Protocol):
 def parallel(decoding: Decoding, lane: Lane, controller: LaneController) -> Iterator[Round]:
     """Draft and verify at the same time (DuoDecoding).
 
-    The first round is the target's alone, and the draft begins behind it: reading the prompt beside
-    the target would cost the first token time, on one memory and one interpreter, and gain little.
-    Where the user has stopped the answer nothing is verified any more.
+    The first round is the target's alone. The draft begins behind it at the latest; before, where
+    reading the prompt beside the target costs the first token no time. Where the user has stopped
+    the answer nothing is verified any more.
     """
     controller.begin()
-    lane.set_pace(None)
     first = True
     while decoding.remaining and not decoding.cancelled():
         start, ready = perf_counter(), lane.ready

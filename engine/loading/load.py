@@ -37,6 +37,8 @@ class LoadedPair:
     Attributes:
         drafter: drafts in turns with the target; None where nothing does.
         lane: drafts while the target verifies; None where the plan has no such thing.
+        reads_beside: whether it reads a prompt while the target does. A simulated accelerator has
+            the host's memory and cores, so that the first token would be late.
         controller, lane_controller: what was learnt of either.
     """
 
@@ -52,6 +54,7 @@ class LoadedPair:
     devices: Devices
     lane: DraftLane | None = None
     lane_controller: LaneController = field(default_factory=LaneController)
+    reads_beside: bool = False
 
     @property
     def path(self) -> Path:
@@ -173,6 +176,9 @@ def _loaded(
         lane=lane,
         lane_controller=LaneController(
             plan.expected, forced=checked.forced, ahead=checked.command.mode is Mode.DUO
+        ),
+        reads_beside=not any(
+            found.simulated for found in checked.machine.accelerators if found.device in devices
         ),
         plan=replace(checked.plan, signature=target.signature),
         placing=plan,

@@ -18,8 +18,10 @@ from engine.backend.simulated.spec import DEVICE
 from engine.bench.prompts import BenchPrompt
 from engine.bench.speculate import measure
 from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, Stop
+from engine.draft.drafter import DraftContext
 from engine.draft.lane import DraftLane
 from engine.draft.lane_model import LaneModel
+from engine.draft.speculation import Pace
 from engine.events import (
     Failed,
     Finished,
@@ -200,3 +202,25 @@ def test_a_head_cannot_draft_beside_its_target(session: Session, tmp_path: Path)
     head = write_head(tmp_path / "head", "dgf", config)
     session.submit(Load(bundled_target(), head, mode=Mode.DUO, simulate_gpu=MEMORY))
     assert "feature head" in session.wait(Failed).cause
+
+
+def test_beside_a_real_card_the_draft_reads_the_prompt_at_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(session)
+    pair = session.engine._pair
+    assert pair is not None
+    assert not pair.reads_beside, "for it is simulated, and would slow the first token down"
+    honest, paces = DraftLane.following, []
+
+    def noted(lane: DraftLane, context: DraftContext, pace: Pace | None) -> Any:
+        paces.append(pace)
+        return honest(lane, context, pace)
+
+    monkeypatch.setattr(DraftLane, "following", noted)
+    late = session.ask(QUESTION, max_tokens=30)
+    pair.reads_beside = True
+    early = session.ask(QUESTION, id="b", max_tokens=30)
+    assert early.token_ids == late.token_ids
+    assert paces[0] is None
+    assert paces[1] is not None
