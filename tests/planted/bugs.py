@@ -560,7 +560,7 @@ BUGS: dict[str, Bug] = {
             failures_of_the_draft_swallowed,
             (_DUO + "::test_a_draft_that_fails_ends_the_answer_in_words",),
         ),
-        Bug(merit_counted_twice, ("tests/engine/draft/test_speculation_model.py",)),
+        Bug(merit_counted_twice, _SPECULATION),
         Bug(ties_by_the_order_of_calls, _SPECULATION),
         Bug(grafts_computed_twice, _SPECULATION),
         Bug(length_counts_the_first_token, (_DECODE + "test_tally.py",)),

@@ -59,6 +59,7 @@ def test_committed_tokens_of_the_tree_keep_what_is_below_them() -> None:
     assert speculation.tree(9).tokens[:3] == (3, 4, 5)
     assert [node.token for node in speculation.path] == [1, 2]
     assert speculation.take_merit().useful == 2.0
+    assert speculation.take_merit().useful == 0.0, "told once"
 
 
 def test_another_token_begins_anew_behind_it() -> None:
