@@ -31,9 +31,6 @@ from engine.plan.plan import Plan
 _FEW = 24
 """Tokens of an answer that shows what a step takes beside a busy target."""
 
-
-_EASE = 3
-"""How much more slowly than usual a simulated accelerator reads prompts, to be in time."""
 _REPEATS = 20
 """Times that a trace is played: then its end weighs little."""
 
@@ -123,20 +120,10 @@ def measure_duo(
 
 
 def measure_first_token(lanes: Lanes, prompt: Sequence[int], runs: int) -> FirstTokens:
-    """How long the first token takes behind a prompt, in every way.
-
-    A simulated accelerator multiplies more slowly than usual meanwhile: its core would otherwise be
-    late, and all the later while the draft reads the prompt on the other cores.
-    """
-    device = lanes.simulated
-    if device is None:
-        return FirstTokenBench(lanes.target, lanes.draft, lanes.there, prompt).measure(runs)
-    usual = device.spec
-    device.declare(replace(usual, products_per_s=usual.products_per_s / _EASE))
-    try:
-        return FirstTokenBench(lanes.target, lanes.draft, lanes.there, prompt).measure(runs)
-    finally:
-        device.declare(usual)
+    """How long the first token takes behind a prompt, in every way."""
+    beside = lanes.simulated is None  # as answers have it, see LoadedPair.reads_beside
+    bench = FirstTokenBench(lanes.target, lanes.draft, lanes.there, prompt, beside=beside)
+    return bench.measure(runs)
 
 
 def _answers(lanes: Lanes, wishes: DuoWishes) -> DuoAnswers:

@@ -17,6 +17,7 @@ from engine.decode.decoding import Decoding
 from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
 from engine.draft.drafter import Budget, DraftContext, Drafter
+from engine.draft.following import AT_ONCE
 from engine.draft.lane import DraftLane
 from engine.draft.standalone import StandaloneDrafter
 from engine.model.decoder import Decoder
@@ -34,7 +35,8 @@ class FirstTokens:
     Attributes:
         prompt: tokens of it.
         plain: the target alone.
-        duo: the draft on the CPU reads the prompt at the same time.
+        duo: as answers do: beside a real card the draft on the CPU reads the prompt at the same
+            time, beside a simulated one, which has the host's cores, behind the first token.
         in_turns: target and draft one after the other, the draft on the CPU.
         in_turns_there: the same with the draft beside the target; None: it is not there.
     """
@@ -59,11 +61,19 @@ class FirstTokenBench:
         draft: on the CPU.
         there: the draft beside the target, if it is there.
         prompt: token ids.
+        beside: whether the draft lane reads it at the same time.
     """
 
     def __init__(
-        self, target: Decoder, draft: Decoder, there: Decoder | None, prompt: Sequence[int]
+        self,
+        target: Decoder,
+        draft: Decoder,
+        there: Decoder | None,
+        prompt: Sequence[int],
+        *,
+        beside: bool,
     ) -> None:
+        self._pace = AT_ONCE if beside else None
         self._target, self._prompt = target, list(prompt)
         context = len(prompt) + 2 * PAPERS_DRAFT
         self._state = target.new_state(context)
@@ -113,7 +123,7 @@ class FirstTokenBench:
         decoding = Decoding(self._target, self._state, self._prompt, Sampler(SamplingParams()))
         context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
         following: AbstractContextManager[object] = (
-            lane.following(context, pace=None) if lane else nullcontext()
+            lane.following(context, self._pace) if lane else nullcontext()
         )
         with following:
             for _ in decoding.prefill():
