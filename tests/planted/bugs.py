@@ -493,7 +493,7 @@ _ACCELERATOR = "tests/engine/backend/accelerator/test_accelerator_"
 _EXACT = (_DECODE + "test_exactness.py",)
 _HEAD = ("tests/engine/draft/test_feature_head.py",)
 _PARALLEL = (_DECODE + "test_parallel_exactness.py",)
-_SPECULATION = ("tests/engine/draft/test_speculation.py",)
+_SPECULATION = ("tests/engine/draft/test_speculation_tree.py",)
 _DUO = "tests/engine/test_duo_answers.py"
 _FOLDERS = ("tests/engine/hub/test_head_folders.py",)
 
