@@ -26,6 +26,7 @@ from engine.bench.lane_shares import LaneShares
 from engine.bench.lanes.ours import simulate_trace
 from engine.bench.lanes.script import MISSED, Times
 from engine.model.decoder import Decoder
+from engine.plan.expectation import BUCKETS, USUAL_ACCEPTANCE, USUAL_LEVELS, Expectation
 from engine.plan.plan import Plan
 
 _FEW = 24
@@ -108,11 +109,12 @@ def measure_duo(
     Raises:
         ValueError: something is to be declared where the accelerator is real.
     """
+    expected = lanes.plan.expected
     for c in wished:
         if c is not None:
             wishes = replace(wishes, ways=(Way.PLAIN, Way.TURNS, Way.PARALLEL))
-            _declare(lanes, wishes, c)
-        answers = _answers(lanes, wishes)
+            expected = _declare(lanes, wishes, c)
+        answers = _answers(lanes, wishes, expected)
         for run in range(wishes.runs):
             answers.run(run)
         yield _result(answers, c)
@@ -126,16 +128,17 @@ def measure_first_token(lanes: Lanes, prompt: Sequence[int], runs: int) -> First
     return bench.measure(runs)
 
 
-def _answers(lanes: Lanes, wishes: DuoWishes) -> DuoAnswers:
+def _answers(lanes: Lanes, wishes: DuoWishes, expected: Expectation | None) -> DuoAnswers:
     return DuoAnswers(
-        lanes.target, lanes.draft, lanes.there, lanes.prompts, wishes, lanes.stop_ids
+        lanes.target, lanes.draft, lanes.there, lanes.prompts, wishes, lanes.stop_ids, expected
     )  # fmt: skip
 
 
-def _declare(lanes: Lanes, wishes: DuoWishes, c: float) -> None:
+def _declare(lanes: Lanes, wishes: DuoWishes, c: float) -> Expectation:
     """So slow a target that a step of the draft takes this share of its verification.
 
-    How long steps take while both lanes work is only known once they do, so they do so first.
+    How long steps take while both lanes work is only known once they do, so they do so first. What
+    was declared is what a plan for such an accelerator would expect.
     """
     device = lanes.simulated
     if device is None:
@@ -143,13 +146,17 @@ def _declare(lanes: Lanes, wishes: DuoWishes, c: float) -> None:
     context = max(map(len, lanes.prompts)) + wishes.tokens // 2
     step = time_forwards(lanes.draft, (1,), context=context).seconds[1]
     declare_verify(device, lanes.target, step / c, context)
-    answers = _answers(
-        lanes, replace(wishes, ways=(Way.PARALLEL,), tokens=min(wishes.tokens, _FEW))
-    )
+    few = replace(wishes, ways=(Way.PARALLEL,), tokens=min(wishes.tokens, _FEW))
+    answers = _answers(lanes, few, None)
     answers.run(0)
     steps = _medians(answers.heard[Way.PARALLEL].steps)
     step = steps[min(steps)] if steps else step
     declare_verify(device, lanes.target, step / c, context)
+    return Expectation(
+        verify=(step / c,) * len(BUCKETS),
+        levels=tuple(step * usual for usual in USUAL_LEVELS),
+        acceptance=USUAL_ACCEPTANCE if wishes.acceptance is None else wishes.acceptance,
+    )
 
 
 def _result(answers: DuoAnswers, wished: float | None) -> DuoSpeed:

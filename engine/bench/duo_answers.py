@@ -25,6 +25,7 @@ from engine.draft.drafter import Drafter
 from engine.draft.standalone import StandaloneDrafter
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
+from engine.plan.expectation import Expectation
 from engine.request import SamplingParams
 
 
@@ -85,6 +86,7 @@ class DuoAnswers:
         prompts: token ids.
         wishes: how many, how long.
         stop_ids: tokens that end an answer.
+        expected: what all that draft on the CPU are told.
     """
 
     def __init__(
@@ -95,19 +97,23 @@ class DuoAnswers:
         prompts: Sequence[Sequence[int]],
         wishes: DuoWishes,
         stop_ids: Collection[int] = (),
+        expected: Expectation | None = None,
     ) -> None:
         self._target, self._wishes, self._stop_ids = target, wishes, stop_ids
         self._prompts = [list(prompt) for prompt in prompts]
         self._texts: list[list[int]] = []
         self._context = max(map(len, self._prompts)) + wishes.tokens + SLACK
         self.state = target.new_state(self._context)
-        self._lane = ScriptedLane(draft, self._pool(draft))
+        self._lane = ScriptedLane(draft, self._pool(draft), expected)
         self._drafters: dict[Way, Drafter] = {
             way: StandaloneDrafter("draft", own, self._pool(own))
             for way, own in ((Way.TURNS, draft), (Way.TURNS_THERE, there))
             if own is not None and way in wishes.ways
         }
-        self._controllers = {way: Controller(forced=True) for way in self._drafters}
+        self._controllers = {
+            way: Controller(expected if way is Way.TURNS else None, forced=True)
+            for way in self._drafters
+        }
         self.exact = True
         last = [Way.PARALLEL] if Way.PARALLEL in wishes.ways else []
         self.heard = {way: Heard() for way in (Way.PLAIN, *self._drafters, *last)}
