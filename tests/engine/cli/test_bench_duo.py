@@ -62,9 +62,14 @@ def test_four_ways_to_write_the_same(duotail: Duotail) -> None:
 
 def test_a_target_as_slow_as_one_wishes(duotail: Duotail) -> None:
     """A row for every c; the draft beside the target would be as slow and is left out."""
-    done = duotail(*QUICK, *SHAPE, *GPU, "--c", "0.5,0.1", "--acceptance", "1", "--json")
-    assert (done.code, done.err) == (0, "")
-    report: dict[str, Any] = done.json
+    wishes = ("--c", "0.5,0.1", "--acceptance", "1", "--tokens", "96", "--json")
+    report: dict[str, Any] = {}
+    for _ in range(5):  # on a busy machine an answer may be over before its draft has begun
+        done = duotail(*QUICK, *SHAPE, *GPU, *wishes)
+        assert (done.code, done.err) == (0, "")
+        report = done.json
+        if all(row["simulated_speedup"] is not None for row in report["rows"]):
+            break
     assert [row["wished_c"] for row in report["rows"]] == [0.5, 0.1]
     assert report["exact"] is True
     for row in report["rows"]:
