@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt
@@ -11,6 +12,8 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QDialog
 
 from app.dialogs import AboutDialog, ShortcutsDialog
+from app.pages.names import KEYS as PAGE_KEYS
+from app.pages.names import PageName
 from app.palette import CommandPalette
 from app.status import Phase
 from app.theme.theme import ThemeChoice
@@ -54,6 +57,10 @@ class WindowActions(QObject):
             _Row(tr("Search conversations"), "Ctrl+K", self._focus_search),
             _Row(tr("Go to the message field"), "Ctrl+L", chat.composer.field.setFocus),
             _Row(tr("Go to the conversations"), "Ctrl+1", self._focus_list),
+            *(
+                _Row(tr(name.value), PAGE_KEYS[name], partial(window.pages.toggle, name))
+                for name in PageName
+            ),
             _Row(tr("Next conversation"), "Ctrl+PgDown", lambda: window.sidebar.open_next(1)),
             _Row(tr("Previous conversation"), "Ctrl+PgUp", lambda: window.sidebar.open_next(-1)),
             _Row(tr("Choose the model"), "Ctrl+M", window.model_button.open_menu),
@@ -146,6 +153,8 @@ class WindowActions(QObject):
             search.clear()
         elif status.phase is Phase.LOADING or status.measuring:
             self._services.bridge.submit(Stop())
+        elif self._window.pages.shown is not None:
+            self._window.pages.show_chat()
         else:
             self._window.chat.composer.field.setFocus()
 

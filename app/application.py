@@ -25,6 +25,7 @@ from app.main_window import MainWindow, Services
 from app.measuring import measure_once
 from app.moving import settle_data
 from app.opening import OpenHistory
+from app.pages.names import PageName
 from app.paths import Paths
 from app.pointing import Pointing
 from app.restart import start_again
@@ -38,6 +39,8 @@ from engine.events import Failed, PlanReady, Unloaded
 from engine.language import tr
 
 if TYPE_CHECKING:
+    from app.pages.frame import PageFrame
+    from app.pages.stack import PageMakers
     from app.performance.panel import PerformancePanel
 
 _log = logging.getLogger(__name__)
@@ -92,7 +95,10 @@ class Assembly:
         panel = performance_panel(self.bridge, self.session)
         running = Running(self.bridge, self.settings, simulate_gpu)
         self.models = ModelChoice(running, self.settings)
-        services = Services(self.bridge, self.session, self.settings, theme, self.models, panel)
+        pages = page_makers(running, panel)
+        services = Services(
+            self.bridge, self.session, self.settings, theme, self.models, panel, pages
+        )
         self.window = MainWindow(services)
         self.house = Housekeeping(
             paths, self.settings, theme, self.session, self.window.chat.banners
@@ -147,6 +153,31 @@ def performance_panel(bridge: EngineBridge, session: ChatSession) -> Performance
     session.asked.connect(panel.asked)
     bridge.frame.connect(panel.handle_all)
     return panel
+
+
+def page_makers(running: Running, panel: PerformancePanel) -> PageMakers:
+    """How the pages are made; none of them is imported before it is asked for."""
+
+    def tuning() -> PageFrame:
+        from app.tuning.tuning_page import TuningPage
+
+        return TuningPage(running)
+
+    def performance() -> PageFrame:
+        from app.performance.performance_page import PerformancePage
+
+        return PerformancePage(panel.model)
+
+    def benchmark() -> PageFrame:
+        from app.benchmark.benchmark_page import BenchmarkPage
+
+        return BenchmarkPage(running)
+
+    return {
+        PageName.TUNING: tuning,
+        PageName.PERFORMANCE: performance,
+        PageName.BENCHMARK: benchmark,
+    }
 
 
 def _hand_over_clipboard() -> None:

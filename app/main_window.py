@@ -1,4 +1,4 @@
-"""Assembles the pages: conversations, chat, performance. Owns nothing else."""
+"""Assembles the window: conversations, the chat or a page, performance. Owns nothing else."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from app.keys import with_keys
 from app.library.choice import ModelChoice
 from app.library.file_chooser import FileChooser
 from app.library.model_button import ModelButton
+from app.pages.names import PageName
+from app.pages.stack import PageMakers, PageStack
 from app.settings import SettingsStore
 from app.status import Phase
 from app.theme.fonts import scaled
@@ -52,6 +54,7 @@ class Services:
     models: ModelChoice
     performance: QWidget
     """The performance panel; shown as it is."""
+    pages: PageMakers
 
 
 class MainWindow(QMainWindow):
@@ -74,10 +77,11 @@ class MainWindow(QMainWindow):
         self.chat.add_to_header(self.model_button)
         self.chat.add_to_header(self.run_button)
         self.performance = services.performance
+        self.pages = PageStack(self.chat, services.pages, self)
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self._splitter.setHandleWidth(1)
         self._splitter.setChildrenCollapsible(False)
-        for area in (self.sidebar, self.chat, self.performance):
+        for area in (self.sidebar, self.pages, self.performance):
             self._splitter.addWidget(area)
         self._splitter.setStretchFactor(1, 1)
         centre = settings.window_width - _SIDEBAR_WIDTH - _PERFORMANCE_WIDTH
@@ -119,7 +123,7 @@ class MainWindow(QMainWindow):
             if now < limit <= before or (before < 0 and now < limit):
                 area.hide()
             elif 0 < before < limit <= now:
-                area.setVisible(wanted)
+                area.setVisible(wanted and not self._replaces(area))
         self.run_button.setVisible(now >= scaled(_ROOM_FOR_MODE))
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
@@ -143,6 +147,10 @@ class MainWindow(QMainWindow):
         sidebar.about_asked.connect(commands.show_about)
         self.chat.sidebar_asked.connect(commands.toggle_sidebar)
         self.chat.performance_asked.connect(commands.toggle_performance)
+        self.pages.sidebar_asked.connect(commands.toggle_sidebar)
+        self.pages.changed.connect(self._page_changed)
+        sidebar.page_asked.connect(self.pages.toggle)
+        session.opened.connect(self.pages.show_chat)
         self.chat.model_asked.connect(self._services.models.load_bundled)
         self.chat.model_given.connect(self._services.models.load_path)
         self._services.models.problem.connect(self.chat.show_trouble)
@@ -152,6 +160,22 @@ class MainWindow(QMainWindow):
         self._services.bridge.subscribe(PlanReady, self._tell_caveat)
         self._services.settings.problem.connect(self.chat.show_trouble)
         self._services.bridge.subscribe(Failed, self._failed)
+
+    def _page_changed(self, name: PageName | None) -> None:
+        """A page is on show, or the chat (None). The performance page needs no panel beside it."""
+        self.sidebar.navigation.show_page(name)
+        self._show_performance()
+        if name is None:
+            self.chat.composer.field.setFocus()
+
+    def _replaces(self, area: QWidget) -> bool:
+        """Whether the page on show makes a side area needless."""
+        return area is self.performance and self.pages.shown is PageName.PERFORMANCE
+
+    def _show_performance(self) -> None:
+        wanted = self._services.settings.value.performance_visible
+        room = self.width() >= scaled(_ROOM_FOR_THREE)
+        self.performance.setVisible(wanted and room and not self._replaces(self.performance))
 
     def _open(self, conversation: Conversation) -> None:
         self._services.session.open(conversation)

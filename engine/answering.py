@@ -170,7 +170,9 @@ class Answer:
     def _rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
         """The pair's loop. A draft lane ends here, however the answer does."""
         pair = self._pair
-        if pair.lane is not None:
+        if not self._request.drafting:
+            yield autoregressive(decoding)
+        elif pair.lane is not None:
             context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
             controller = pair.lane_controller
             begins = pair.reads_beside and not decoding.cancelled()

@@ -88,6 +88,16 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Preview:
+    """Tell what a load would come to, for every ceiling of graphics memory; nothing is loaded.
+
+    Answered beside everything else; the newest question wins.
+    """
+
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the answer `request_id`, wherever it is; None stops whatever is running (a load too)."""
 
@@ -107,4 +117,20 @@ class Calibrate:
     """
 
 
-Command = Load | Generate | Count | Stop | Unload | Calibrate
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Measure the present model in each of some modes, on fixed prompts; takes a minute or so.
+
+    Waits until nothing else is to be done. Whatever comes meanwhile calls it off; the model then
+    runs again as it did.
+
+    `modes`: those to try; empty: all that can run here. `passes`: how often each one has its turn;
+    they take turns, so that what disturbs one disturbs all. `tokens`: of an answer.
+    """
+
+    modes: tuple[Mode, ...] = ()
+    passes: int = 2
+    tokens: int = 96
+
+
+Command = Load | Preview | Generate | Count | Stop | Unload | Calibrate

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from engine.commands import Load, Mode
+from engine.plan.curve import Curve
 from engine.plan.machine import Machine, Missing
 from engine.plan.plan import DeviceMemory
 from engine.plan.speeds import Speeds
@@ -149,6 +150,8 @@ class TokenSpan:
     start: int
     end: int
     origin: Origin
+    probability: float | None = None
+    """What the target gave it, at temperature 1 and before filters; None where nobody told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,21 @@ class TextDelta:
     request_id: str
     text: str
     spans: tuple[TokenSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A drafted token on the verified way: those that were accepted, then the first that was not.
+
+    Attributes:
+        draft_probability: what the draft gave it; None of lookup.
+        probability: what the target gave it, as in `TokenSpan`.
+    """
+
+    text: str
+    draft_probability: float | None
+    probability: float | None
+    accepted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +217,9 @@ class RoundFinished:
     wasted_s: float = 0.0
     """Seconds of drafting whose fate this round decided: some of it was committed, or none is any
     more."""
+    transfers: tuple[Interval, ...] = ()
+    """When something was copied from one device to another and somebody waited for it."""
+    guesses: tuple[Guess, ...] = ()
 
     @property
     def draft(self) -> Interval | None:
@@ -374,6 +395,87 @@ class Calibrated:
     speeds: Speeds | None
 
 
+@dataclass(frozen=True, slots=True)
+class HeldLine:
+    """Bytes that are held for one purpose; see `engine.backend.ledger.Held`.
+
+    `owner`: "target", "draft", ...; `purpose`: "weights", "kv", "features", "workspace", "runtime".
+    """
+
+    owner: str
+    purpose: str
+    nbytes: int
+    touched: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHeld:
+    """What the model in memory holds on one device, as its allocators say."""
+
+    device: str
+    budget: int | None
+    lines: tuple[HeldLine, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """All of it."""
+        return sum(line.nbytes for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHeld:
+    """Told after every load and every answer; the CPU first."""
+
+    at: float
+    devices: tuple[DeviceHeld, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModeRun:
+    """What a mode was measured to do in a `Compare`; medians over its answers.
+
+    Attributes:
+        plan: as it was loaded; None where it could not be, and `refusal` says why.
+        lowest, highest: tokens per second of its slowest and fastest answer.
+    """
+
+    mode: Mode
+    plan: PlanSummary | None
+    answers: int = 0
+    tokens_per_s: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    ttft_s: float | None = None
+    acceptance_length: float | None = None
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareProgress:
+    """A comparison is under way; `fraction` runs from 0 to 1.
+
+    `mode`: the one that has its turn; `runs`: what is known so far.
+    """
+
+    at: float
+    mode: Mode
+    fraction: float
+    runs: tuple[ModeRun, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The end of a `Compare`; `complete`: it was not called off and did not fail.
+
+    The model runs again as it did before, which a PlanReady has said.
+    """
+
+    at: float
+    model: Path
+    runs: tuple[ModeRun, ...]
+    complete: bool
+
+
 class FailureKind(StrEnum):
     """What kind of trouble it was, where the window can offer a way out."""
 
@@ -383,6 +485,53 @@ class FailureKind(StrEnum):
     ABSENT = "absent"
     """Something optional is not here: a graphics card."""
     MODEL_UNUSABLE = "model unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Another program, and what it holds of a device; None where the driver does not tell."""
+
+    name: str
+    pid: int
+    nbytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """What a load lacks, in bytes.
+
+    Attributes:
+        device: as in plans; "cpu" is the PC's memory.
+        name: of the device, for people.
+        needed: of the smallest way to meet the wish, by purpose.
+        free: what Duotail might take there.
+        holders: who else holds something there, the largest first.
+    """
+
+    device: str
+    name: str
+    needed: DeviceMemory
+    free: int
+    holders: tuple[Holder, ...] = ()
+
+    @property
+    def missing(self) -> int:
+        """What would have to be free in addition."""
+        return max(self.needed.total - self.free, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """Another load that was planned and fits.
+
+    Attributes:
+        words: what is different, for a button: "Context of 4,096 tokens".
+        tokens_per_s: predicted.
+    """
+
+    words: str
+    load: Load
+    tokens_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,11 +552,35 @@ class Failed:
     needed: int | None = None
     available: int | None = None
     """For CONTEXT_FULL: tokens of the request, and of the context."""
+    shortage: Shortage | None = None
+    """For OUT_OF_MEMORY of a load."""
+    ways_out: tuple[WayOut, ...] = ()
+    """Loads that would fit, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Previewed:
+    """The answer to `Preview`.
+
+    Attributes:
+        machine: what is here now, the memory of the present model counted as free.
+        plan: None where it cannot be loaded so, and `refusal` says why.
+        curves: one per mode that this machine and these models can run in at all, the one that was
+            asked for first. Such a mode that finds no room is there too, with its refusal.
+    """
+
+    at: float
+    load: Load
+    machine: Machine
+    plan: PlanSummary | None
+    curves: tuple[Curve, ...] = ()
+    refusal: Failed | None = None
 
 
 Event = (
     LoadProgress
     | MachineFound
+    | Previewed
     | PlanReady
     | Unloaded
     | PrefillProgress
@@ -416,6 +589,9 @@ Event = (
     | Counted
     | CalibrationProgress
     | Calibrated
+    | CompareProgress
+    | Compared
+    | MemoryHeld
     | DeviceSample
     | Finished
     | Failed

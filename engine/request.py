@@ -101,3 +101,5 @@ class ChatRequest:
 
     To continue an answer, ask as it was asked for.
     """
+    drafting: bool = True
+    """Whether anything may be drafted; without it the same text comes from the target alone."""

@@ -23,8 +23,8 @@ both and the files looked usable: then the present one had to go first. Answers 
 written by whatever model is loaded when their turn comes. Stop with an id also takes an answer out
 of the queue; without an id it stops everything. Every Load ends in a PlanReady or an Unloaded that
 names what is in memory now, unless a newer Load or Unload takes its place in the queue. Every
-Calibrate ends in a Calibrated, without speeds if something else came up. Count is answered beside
-all this, at once, by the model in memory.
+Calibrate ends in a Calibrated, without speeds if something else came up. Count and Preview are
+answered beside all this, at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,17 @@ from time import perf_counter
 
 from engine.agenda import Agenda, Announce, Work
 from engine.answering import Answer
-from engine.commands import Calibrate, Command, Count, Generate, Load, Mode, Stop, Unload
+from engine.commands import (
+    Calibrate,
+    Command,
+    Count,
+    Generate,
+    Load,
+    Mode,
+    Preview,
+    Stop,
+    Unload,
+)
 from engine.counting import TokenCounter
 from engine.errors import Cancelled, DeviceLost
 from engine.events import (
@@ -66,6 +76,7 @@ from engine.loading.placing import close
 from engine.plan.machine import CPU
 from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds
+from engine.previewing import Previewer, with_memory_of
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +106,7 @@ class Engine:
         self._closed = False
         self._pair: LoadedPair | None = None
         self._counter = TokenCounter(self._emit, lambda: self._pair)
+        self._previewer = Previewer(self._emit, self._machinery, lambda: self._pair)
         watch = AcceleratorWatch(simulated=self._machinery.simulated)
         self._monitor = DeviceMonitor(self._emit_sample, watch) if sample_devices else None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -104,6 +116,9 @@ class Engine:
         """Hand over a command; never blocks. What becomes of it comes as events."""
         if isinstance(command, Count):
             self._counter.ask(command.request)
+            return
+        if isinstance(command, Preview):
+            self._previewer.ask(command)
             return
         dropped: list[Generate | Calibrate] = []
         with self._wake:
@@ -127,6 +142,7 @@ class Engine:
         if self._monitor is not None:
             self._monitor.close()
         self._counter.close(timeout)
+        self._previewer.close(timeout)
         self._thread.join(timeout)
 
     def _enter(self, command: Load | Unload | Generate | Calibrate) -> None:
@@ -203,10 +219,9 @@ class Engine:
         self._emit(MachineFound(perf_counter(), machine))
         if self._monitor is not None:
             self._monitor.learn(machine)
-        host, pair = machine.host, self._pair
+        pair = self._pair
         if pair is not None:
-            free = host.memory_available + pair.held_on(CPU)
-            machine = replace(machine, host=replace(host, memory_available=free))
+            machine = with_memory_of(pair, machine)
         speeds, text = self._machinery.speeds(machine), pair.text if pair is not None else None
         checked = check(command, machine, speeds, text)
         complete = self._machinery.complete(machine, speeds, checked.facts)

@@ -29,6 +29,7 @@ from app.conversations.view import ConversationView
 from app.history import Conversation, Hit
 from app.history.words import words_of
 from app.keys import with_keys
+from app.pages.navigation import Navigation
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 from engine.language import tr
@@ -76,6 +77,8 @@ class Sidebar(QWidget):
     """What was done, in a sentence."""
     problem = Signal(object)
     """A `UserFixable`."""
+    page_asked = Signal(object)
+    """A `PageName`."""
     theme_asked = Signal()
     settings_asked = Signal()
     shortcuts_asked = Signal()
@@ -155,6 +158,7 @@ class Sidebar(QWidget):
         self._bar.setTextVisible(False)
         self._bar.setFixedHeight(4)
         self._cancel = IconButton("close", tr("Cancel"), self)
+        self.navigation = Navigation(self)
         self.theme_button = IconButton("contrast", tr("Light, dark or as the system"), self)
 
     def _arrange(self) -> None:
@@ -188,6 +192,7 @@ class Sidebar(QWidget):
         doing.setStretch(0, 1)
         layout.addLayout(doing)
         layout.addWidget(self._bar)
+        layout.addWidget(self.navigation)
         layout.addLayout(foot)
         # As one sees them, not as they were made.
         walk = (
@@ -197,6 +202,7 @@ class Sidebar(QWidget):
             self.list,
             self.hits,
             self._cancel,
+            *self.navigation.buttons.values(),
             settings,
             self.theme_button,
             shortcuts,
@@ -209,6 +215,7 @@ class Sidebar(QWidget):
 
     def _connect(self) -> None:
         self.new_button.clicked.connect(self.new_asked)
+        self.navigation.chosen.connect(self.page_asked)
         self.theme_button.clicked.connect(self.theme_asked)
         self._more.clicked.connect(self._pop_up_more)
         self.search.textChanged.connect(self._look_for)

@@ -86,6 +86,11 @@ QPushButton[look="example"] { text-align: left; padding: 12px 14px; border-color
 QPushButton[look="example"]:focus { border: 2px solid $accent; padding: 11px 13px; }
 QPushButton[look="pill"] { border-radius: 17px; padding: 7px 14px; }
 QPushButton[look="pill"]:focus { padding: 6px 13px; }
+QPushButton[look="row"] { text-align: left; background: transparent; padding: 6px 8px;
+    border: 2px solid transparent; border-radius: ${radius}px; }
+QPushButton[look="row"]:hover { background: $hover; }
+QPushButton[look="row"]:checked { background: $selected; font-weight: 600; }
+QPushButton[look="row"]:focus { border-color: $accent; }
 QDialogButtonBox, QMessageBox { dialogbuttonbox-buttons-have-icons: 0; }
 """
 

@@ -20,13 +20,16 @@ from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.language import number, tr
 from engine.loading.checking import check
 from engine.loading.planning import asked
+from engine.plan.curve import Curve, CurvePoint
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import DeviceMemory, Plan
-from engine.plan.planner import CurvePoint, Planning
+from engine.plan.planner import Planning
 from engine.plan.speeds import Speeds
 from engine.units import gibibytes, memory
 
 CURVE_POINTS = 9
+_Sample = tuple[int, CurvePoint | None]
+"""A ceiling in bytes, and what it gives."""
 _NAME, _CELL = 26, 12
 
 
@@ -81,7 +84,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     machine, speeds = known_machine(arguments.hardware, arguments.simulate_gpu)
     planning = _planning(arguments, machine, speeds)
     plan = planning.plan()
-    points = list(_curve(planning)) if arguments.curve else []
+    points = list(_evenly(planning.curve())) if arguments.curve else []
     if arguments.json:
         sys.stdout.write(json.dumps(report(plan, speeds, points)) + "\n")
     else:
@@ -89,7 +92,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def report(plan: Plan, speeds: Speeds, points: list[CurvePoint]) -> dict[str, object]:
+def report(plan: Plan, speeds: Speeds, points: list[_Sample]) -> dict[str, object]:
     """What `--json` prints; bytes, and `measured`: whether the speeds were."""
     return {
         **plan_report(plan),
@@ -104,11 +107,11 @@ def report(plan: Plan, speeds: Speeds, points: list[CurvePoint]) -> dict[str, ob
         },
         "curve": [
             {
-                "vram": point.vram,
-                "tokens_per_s": point.tokens_per_s,
-                "layers_on_gpu": point.layers_on_gpu,
+                "vram": ceiling,
+                "tokens_per_s": None if point is None else point.tokens_per_s,
+                "layers_on_gpu": 0 if point is None else point.layers_on_gpu,
             }
-            for point in points
+            for ceiling, point in points
         ],
     }
 
@@ -153,16 +156,17 @@ def _recipe(wanted: str | None) -> str:
     return SHAPE_FORMAT if wanted in (None, WeightFormat.AUTO, WeightFormat.STORED) else wanted
 
 
-def _curve(planning: Planning) -> Iterator[CurvePoint]:
-    """Evenly from nothing to all that an accelerator has."""
-    for step in range(CURVE_POINTS if planning.limit else 1):
-        yield planning.point(planning.limit * step // (CURVE_POINTS - 1))
+def _evenly(curve: Curve) -> Iterator[_Sample]:
+    """From nothing to all that an accelerator has."""
+    for step in range(CURVE_POINTS if curve.limit else 1):
+        ceiling = curve.limit * step // (CURVE_POINTS - 1)
+        yield ceiling, curve.at(ceiling)
 
 
 # ---- for people ------------------------------------------------------------------------------
 
 
-def _table(plan: Plan, machine: Machine, speeds: Speeds, points: list[CurvePoint]) -> Iterator[str]:
+def _table(plan: Plan, machine: Machine, speeds: Speeds, points: list[_Sample]) -> Iterator[str]:
     names = {found.device: found.name for found in machine.accelerators} | {CPU: tr("Memory")}
     yield _speed(plan, speeds)
     yield ""
@@ -203,7 +207,8 @@ def _memory(name: str, each: DeviceMemory) -> str:
     return left(name, _NAME) + "".join(right(cell, _CELL + 2) for cell in cells)
 
 
-def _point(point: CurvePoint) -> str:
-    speed = "" if point.tokens_per_s is None else number(point.tokens_per_s, ".1f")
-    layers = right(number(point.layers_on_gpu, "d"), _CELL) if speed else ""
-    return left(gibibytes(point.vram / 2**30), _CELL) + right(speed, _CELL) + layers
+def _point(sample: _Sample) -> str:
+    ceiling, point = sample
+    speed = "" if point is None else number(point.tokens_per_s, ".1f")
+    layers = "" if point is None else right(number(point.layers_on_gpu, "d"), _CELL)
+    return left(gibibytes(ceiling / 2**30), _CELL) + right(speed, _CELL) + layers

@@ -148,40 +148,88 @@ def check(
 
 
 def _check(command: Load, machine: Machine, speeds: Speeds, known: ModelText | None) -> CheckedPair:
-    memory = machine.host.memory_available
-    target = _check_model(command.model, command.weights, memory)
-    text = _text(target.model, known)
-    wish_draft = command.draft
-    other = isinstance(target.config, OtherConfig)
-    if other and isinstance(wish_draft, Path) and command.mode is not Mode.PLAIN:
-        _refuse_head(target, wish_draft)
-    if other or command.mode is Mode.PLAIN or wish_draft is DraftChoice.NONE:
-        draft, lookup = None, False
-    else:
-        draft = _draft_of(target, wish_draft, memory)
-        lookup = wish_draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
-    if draft is not None and draft.fusion is None:
-        _check_vocabulary(target, text.tokenizer, draft)
-    if other:
-        machine = replace(machine, accelerators=())
-    forced = command.mode not in (Mode.AUTO, Mode.PLAIN) or wish_draft is not DraftChoice.AUTO
-    drafts = [draft.facts] if draft else []
-    planning = asked(command, target.facts, drafts, machine, speeds, lookup=lookup, forced=forced)
+    read = Read.of(command, machine, known)
+    planning = read.planning(command.mode, speeds)
     placing = planning.plan()
-    chosen = draft if placing.draft is not None else None
-    summary = summarise(placing, target.facts, chosen.facts if chosen else None, machine)
+    chosen = read.draft if placing.draft is not None else None
     return CheckedPair(
         command=command,
-        target=target,
+        target=read.target,
         draft=chosen,
         lookup=placing.lookup,
-        forced=forced,
-        text=text,
-        plan=replace(summary, can_think=text.template.can_think, measured=speeds.measured),
+        forced=read.forced(command.mode),
+        text=read.text,
+        plan=read.summary(placing, speeds),
         placing=placing,
         planning=planning,
-        machine=machine,
+        machine=read.machine,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The files of a load, read and checked; not yet planned.
+
+    Attributes:
+        draft: the model that may draft; None where none may.
+        machine: without what this model cannot use.
+    """
+
+    command: Load
+    target: Checked
+    draft: Checked | None
+    text: ModelText
+    machine: Machine
+
+    @classmethod
+    def of(cls, command: Load, machine: Machine, known: ModelText | None = None) -> Read:
+        """Read what a command names. Raises as `check`."""
+        memory = machine.host.memory_available
+        target = _check_model(command.model, command.weights, memory)
+        text = _text(target.model, known)
+        wish = command.draft
+        other = isinstance(target.config, OtherConfig)
+        if other and isinstance(wish, Path) and command.mode is not Mode.PLAIN:
+            _refuse_head(target, wish)
+        draft = None
+        if not (other or command.mode is Mode.PLAIN or wish is DraftChoice.NONE):
+            draft = _draft_of(target, wish, memory)
+        if draft is not None and draft.fusion is None:
+            _check_vocabulary(target, text.tokenizer, draft)
+        if other:
+            machine = replace(machine, accelerators=())
+        return cls(command, target, draft, text, machine)
+
+    def forced(self, mode: Mode) -> bool:
+        """Whether drafting was asked for by name."""
+        wish = self.command.draft
+        return mode not in (Mode.AUTO, Mode.PLAIN) or wish is not DraftChoice.AUTO
+
+    def planning(self, mode: Mode, speeds: Speeds) -> Planning:
+        """The question to the planner, for a mode that may be another than the command's.
+
+        Raises:
+            UserFixable: the wish cannot be met on this machine.
+        """
+        command = replace(self.command, mode=mode)
+        drafting = not (mode is Mode.PLAIN or isinstance(self.target.config, OtherConfig))
+        lookup = drafting and command.draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
+        return asked(
+            command,
+            self.target.facts,
+            [self.draft.facts] if self.draft is not None and drafting else [],
+            self.machine,
+            speeds,
+            lookup=lookup,
+            forced=self.forced(mode),
+        )
+
+    def summary(self, plan: Plan, speeds: Speeds) -> PlanSummary:
+        """A plan in words."""
+        draft = self.draft.facts if self.draft is not None and plan.draft is not None else None
+        summary = summarise(plan, self.target.facts, draft, self.machine)
+        can_think = self.text.template.can_think
+        return replace(summary, can_think=can_think, measured=speeds.measured)
 
 
 def _text(model: LocalModel, known: ModelText | None) -> ModelText:

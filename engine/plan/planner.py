@@ -6,12 +6,13 @@ What a plan can be made of is surveyed once (`engine.plan.survey`); a ceiling th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.commands import Mode
 from engine.plan.assumed import assumed_speeds
 from engine.plan.budgets import COMFORTABLE_CONTEXT, context_for, host_reserve, runtime_bytes
 from engine.plan.cost import Lane
+from engine.plan.curve import Curve, CurvePoint
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import Holding
 from engine.plan.machine import CPU, Accelerator, Machine
@@ -21,15 +22,6 @@ from engine.plan.reasons import Told, reasons
 from engine.plan.refusals import check_wish, does_not_fit
 from engine.plan.speeds import DeviceSpeeds, Speeds
 from engine.plan.survey import Choice, Survey
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """What a ceiling of `vram` bytes gives; no speed where nothing fits."""
-
-    vram: int
-    tokens_per_s: float | None
-    layers_on_gpu: int
 
 
 def plan(
@@ -91,12 +83,28 @@ class Planning:
         """The highest ceiling that means anything; 0 without an accelerator."""
         return self._survey.limit
 
-    def point(self, ceiling: int) -> CurvePoint:
-        """The speed for one ceiling."""
-        choice = self.choice(ceiling)
-        if choice is None:
-            return CurvePoint(ceiling, None, 0)
-        return CurvePoint(ceiling, choice.rate, min(choice.cut, len(self._target.footprint.blocks)))
+    def curve(self) -> Curve:
+        """What every ceiling would give."""
+        survey = self._survey
+        return Curve(
+            mode=self._wish.mode,
+            points=tuple(map(self._point, survey.steps)),
+            limit=survey.limit,
+            knee=survey.knee,
+            layers=len(self._target.footprint.blocks),
+            context=survey.context,
+        )
+
+    def _point(self, choice: Choice) -> CurvePoint:
+        return CurvePoint(
+            vram=choice.vram,
+            layers_on_gpu=min(choice.cut, len(self._target.footprint.blocks)),
+            mode=choice.mode,
+            draft_device=choice.way.draft_device,
+            tokens_per_s=choice.rate,
+            plain_tokens_per_s=choice.plain_rate,
+            memory=self._memory(choice),
+        )
 
     def _best_survey(self) -> Survey:
         """That of the accelerator that serves best; the first one of equals."""

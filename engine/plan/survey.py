@@ -120,6 +120,13 @@ class Survey:
         return self._choice(int(fits[0])) if len(fits) else None
 
     @property
+    def steps(self) -> list[Choice]:
+        """All that some ceiling within the device's limit is best used for, by its memory."""
+        by_vram = np.argsort(self._vram[self._order], kind="stable")
+        best_so_far = np.minimum.accumulate(by_vram)  # places in the order: the best one is first
+        return [self._choice(int(self._order[at])) for at in np.unique(best_so_far)[::-1]]
+
+    @property
     def knee(self) -> int:
         """The smallest ceiling with about the best speed that the device's limit allows."""
         rates, vram = self._rate[self._order], self._vram[self._order]

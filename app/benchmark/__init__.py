@@ -1,0 +1,1 @@
+"""Which mode is best here: measured with one click."""

@@ -1,0 +1,75 @@
+"""What all pages besides the chat look like: a line with the title, and a column that scrolls."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+
+from app.theme.icons import IconButton
+from engine.language import tr
+
+_SIDE = 24
+_GAP = 16
+
+
+class PageFrame(QWidget):
+    """A page: subclasses put their parts into `column` and their buttons into `header`.
+
+    Args:
+        title: of the page, translated.
+    """
+
+    sidebar_asked = Signal()
+    closed = Signal()
+    """Back to the chat."""
+
+    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("look", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName(title)
+        sidebar = IconButton("sidebar", tr("Show or hide the conversations"), self)
+        self.back = IconButton("close", tr("Back to the chat"), self, shortcut="Esc")
+        heading = QLabel(title, self)
+        heading.setProperty("look", "title")
+        self.header = QHBoxLayout()
+        self.header.setContentsMargins(10, 8, 10, 8)
+        self.header.addWidget(sidebar)
+        self.header.addSpacing(6)
+        self.header.addWidget(heading, 1)
+        self.header.addWidget(self.back)
+        self._inside = QWidget(self)
+        self.column = QVBoxLayout(self._inside)
+        self.column.setContentsMargins(_SIDE, 4, _SIDE, _SIDE)
+        self.column.setSpacing(_GAP)
+        self.scroller = QScrollArea(self)
+        self.scroller.setWidgetResizable(True)
+        self.scroller.setFrameShape(QFrame.Shape.NoFrame)
+        self.scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.scroller.setWidget(self._inside)
+        self._inside.setAutoFillBackground(False)
+        self.scroller.viewport().setAutoFillBackground(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(self.header)
+        layout.addWidget(self.scroller, 1)
+        sidebar.clicked.connect(self.sidebar_asked)
+        self.back.clicked.connect(self.closed)
+
+    def add_to_header(self, widget: QWidget) -> None:
+        """Put something into the line with the title, left of the last button."""
+        self.header.insertWidget(self.header.count() - 1, widget)
+
+    def take_keyboard(self) -> None:
+        """The page was opened: give the keyboard to what is used first."""
+        self.back.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Escape leads back to the chat from wherever the keyboard is in here."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.closed.emit()
+        else:
+            super().keyPressEvent(event)

@@ -1,0 +1,27 @@
+"""Which pages there are besides the chat: names, icons, keys."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from engine.language import later
+
+
+class PageName(StrEnum):
+    """In the order shown; the values are texts for `tr`."""
+
+    TUNING = later("Tuning")
+    PERFORMANCE = later("Performance")
+    BENCHMARK = later("Benchmark")
+
+
+ICONS = {
+    PageName.TUNING: "sliders",
+    PageName.PERFORMANCE: "gauge",
+    PageName.BENCHMARK: "bars",
+}
+KEYS = {
+    PageName.TUNING: "Ctrl+2",
+    PageName.PERFORMANCE: "Ctrl+3",
+    PageName.BENCHMARK: "Ctrl+4",
+}

@@ -1,0 +1,66 @@
+"""The middle of the window: the chat, or one of the pages, which are made when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QStackedWidget, QWidget
+
+from app.pages.frame import PageFrame
+from app.pages.names import PageName
+
+PageMakers = Mapping[PageName, Callable[[], PageFrame]]
+
+
+class PageStack(QStackedWidget):
+    """Shows the chat until told otherwise.
+
+    Args:
+        chat: the chat.
+        makers: called once each.
+    """
+
+    changed = Signal(object)
+    """The `PageName` on show, or None for the chat."""
+    sidebar_asked = Signal()
+
+    def __init__(self, chat: QWidget, makers: PageMakers, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._chat, self._makers = chat, makers
+        self._pages: dict[PageName, PageFrame] = {}
+        self.shown: PageName | None = None
+        self.addWidget(chat)
+
+    def page(self, name: PageName) -> PageFrame:
+        """A page, made if it has not been."""
+        if name not in self._pages:
+            page = self._makers[name]()
+            page.closed.connect(self.show_chat)
+            page.sidebar_asked.connect(self.sidebar_asked)
+            self._pages[name] = page
+            self.addWidget(page)
+        return self._pages[name]
+
+    def open(self, name: PageName) -> None:
+        """Show a page, with the keyboard in it."""
+        page = self.page(name)
+        self._show(name, page)
+        page.take_keyboard()
+
+    def toggle(self, name: PageName) -> None:
+        """Show a page, or the chat again if it is shown already."""
+        if self.shown is name:
+            self.show_chat()
+        else:
+            self.open(name)
+
+    def show_chat(self) -> None:
+        """Back to the chat."""
+        self._show(None, self._chat)
+
+    def _show(self, name: PageName | None, widget: QWidget) -> None:
+        if name is not self.shown:
+            self.shown = name
+            self.setCurrentWidget(widget)
+            self.changed.emit(name)

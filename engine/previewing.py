@@ -1,0 +1,130 @@
+"""What a load would come to: planned beside the engine's thread, while that writes or loads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+from engine.commands import Load, Mode, Preview
+from engine.errors import OutOfMemory, UserFixable
+from engine.events import Previewed
+from engine.failures import failed
+from engine.loading.checking import Read
+from engine.loading.load import LoadedPair
+from engine.loading.machinery import Machinery
+from engine.plan.curve import Curve
+from engine.plan.machine import CPU, Machine
+from engine.plan.speeds import Speeds
+
+_log = logging.getLogger(__name__)
+
+
+class Previewer:
+    """Answers `Preview` in a thread of its own, which begins with the first question.
+
+    A question that comes while another one waits takes its place.
+
+    Args:
+        emit: takes the answers; called from the previewer's thread.
+        machinery: what there is.
+        pair: the loaded pair in force, whose memory would come back.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[Previewed], None],
+        machinery: Machinery,
+        pair: Callable[[], LoadedPair | None],
+    ) -> None:
+        self._emit, self._machinery, self._pair = emit, machinery, pair
+        self._wake = threading.Condition()
+        self._question: Load | None = None
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def ask(self, preview: Preview) -> None:
+        """Plan this load, and no older one; never blocks."""
+        with self._wake:
+            if self._closed:
+                return
+            self._question = preview.load
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="previewer", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+
+    def close(self, timeout: float) -> None:
+        """End the thread."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while (load := self._next()) is not None:
+            try:
+                told = self._preview(load)
+            except BaseException:  # noqa: BLE001 - a picture is missing, nothing worse
+                _log.warning("a load could not be previewed", exc_info=True)
+                continue
+            if self._question is None:
+                self._emit(told)
+
+    def _next(self) -> Load | None:
+        with self._wake:
+            self._wake.wait_for(lambda: self._closed or self._question is not None)
+            load, self._question = self._question, None
+            return None if self._closed else load
+
+    def _preview(self, load: Load) -> Previewed:
+        machine = self._machinery.look(load.simulate_gpu)
+        pair = self._pair()
+        known = None
+        if pair is not None:
+            machine, known = with_memory_of(pair, machine), pair.text
+        del pair  # its weights must be free to go meanwhile
+        speeds = self._machinery.speeds(machine)
+        try:
+            read = Read.of(load, machine, known)
+            plan = read.planning(load.mode, speeds).plan()
+        except (UserFixable, OSError) as error:
+            refusal = failed(error, None, loading=True)
+            curves = () if not isinstance(error, OutOfMemory) else _curves(read, load.mode, speeds)
+            return Previewed(perf_counter(), load, machine, None, curves, refusal)
+        curves = _curves(_whole(read, machine), load.mode, speeds)
+        return Previewed(perf_counter(), load, machine, read.summary(plan, speeds), curves)
+
+
+def with_memory_of(pair: LoadedPair, machine: Machine) -> Machine:
+    """The machine as it will be when a pair is gone."""
+    host = machine.host
+    free = host.memory_available + pair.held_on(CPU)
+    return replace(machine, host=replace(host, memory_available=free))
+
+
+def _whole(read: Read, machine: Machine) -> Read:
+    """With the draft that other modes than plain would have."""
+    if read.command.mode is not Mode.PLAIN:
+        return read
+    try:
+        return Read.of(replace(read.command, mode=Mode.AUTO), machine, read.text)
+    except UserFixable:
+        return read
+
+
+def _curves(read: Read, first: Mode, speeds: Speeds) -> tuple[Curve, ...]:
+    """Of all modes that are possible at all."""
+    found = []
+    for mode in sorted(Mode, key=lambda mode: mode is not first):
+        try:
+            found.append(read.planning(mode, speeds).curve())
+        except OutOfMemory as error:
+            layers = len(read.target.facts.footprint.blocks)
+            found.append(Curve(mode, (), 0, 0, layers, 0, str(error)))
+        except UserFixable:
+            continue
+    return tuple(found)
