@@ -41,6 +41,7 @@ from engine.language import tr
 if TYPE_CHECKING:
     from app.pages.frame import PageFrame
     from app.pages.stack import PageMakers
+    from app.performance.feed import Feed
     from app.performance.panel import PerformancePanel
 
 _log = logging.getLogger(__name__)
@@ -92,10 +93,11 @@ class Assembly:
         self.store = self.history.store
         self.bridge = EngineBridge(factory)
         self.session = ChatSession(self.store, self.bridge, self.settings)
-        panel = performance_panel(self.bridge, self.session)
+        feed = performance_feed(self.bridge, self.session)
+        panel = performance_panel(feed)
         running = Running(self.bridge, self.settings, simulate_gpu)
         self.models = ModelChoice(running, self.settings)
-        pages = page_makers(running, panel)
+        pages = page_makers(running, feed)
         services = Services(
             self.bridge, self.session, self.settings, theme, self.models, panel, pages
         )
@@ -145,17 +147,24 @@ class Assembly:
         )
 
 
-def performance_panel(bridge: EngineBridge, session: ChatSession) -> PerformancePanel:
-    """The performance panel, fed with every question and every event."""
+def performance_feed(bridge: EngineBridge, session: ChatSession) -> Feed:
+    """What performance panel and page show, fed with every question and every event."""
+    from app.performance.feed import Feed
+
+    feed = Feed(bridge)
+    session.asked.connect(feed.asked)
+    bridge.frame.connect(feed.handle_all)
+    return feed
+
+
+def performance_panel(feed: Feed) -> PerformancePanel:
+    """The performance panel."""
     from app.performance.panel import PerformancePanel
 
-    panel = PerformancePanel()
-    session.asked.connect(panel.asked)
-    bridge.frame.connect(panel.handle_all)
-    return panel
+    return PerformancePanel(feed)
 
 
-def page_makers(running: Running, panel: PerformancePanel) -> PageMakers:
+def page_makers(running: Running, feed: Feed) -> PageMakers:
     """How the pages are made; none of them is imported before it is asked for."""
 
     def tuning() -> PageFrame:
@@ -166,7 +175,7 @@ def page_makers(running: Running, panel: PerformancePanel) -> PageMakers:
     def performance() -> PageFrame:
         from app.performance.performance_page import PerformancePage
 
-        return PerformancePage(panel.model)
+        return PerformancePage(feed)
 
     def benchmark() -> PageFrame:
         from app.benchmark.benchmark_page import BenchmarkPage

@@ -26,7 +26,7 @@ class Controls(QWidget):
     def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._sight = sight
-        sight.changed.connect(lambda: self.buttons[sight.window].setChecked(True))
+        sight.changed.connect(self._show)
         self._windows = QButtonGroup(self)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -76,7 +76,14 @@ class Controls(QWidget):
         return button
 
     def _freeze(self, frozen: bool) -> None:
-        self._sight.freeze(frozen=frozen)
+        if frozen is not self._sight.frozen:
+            self._sight.freeze(frozen=frozen)
+
+    def _show(self) -> None:
+        """Follow what was chosen, here or elsewhere."""
+        self.buttons[self._sight.window].setChecked(True)
+        frozen = self._sight.frozen
+        self.freeze.setChecked(frozen)
         name = tr("Go on") if frozen else tr("Freeze the graphs")
         self.freeze.setAccessibleName(name)
         self.freeze.setToolTip(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt
@@ -45,6 +46,11 @@ class LaneView(PaintedView):
         self._base: QPixmap | None = None
         self._base_for: tuple[object, ...] = ()
         self.setMouseTracking(True)
+
+    @property
+    def present(self) -> bool:
+        """Whether this machine measures it."""
+        return self._lane.present
 
     def set_axis(self, axis: bool) -> None:
         """Whether to label the time below the graph; the lowest of a stack of lanes does."""
@@ -220,6 +226,15 @@ class LaneView(PaintedView):
         at = min(max(at, view.start), view.end)
         self.sight.point_at(at - pixel / 2, at + pixel / 2)
         return True
+
+
+def show_present(views: Sequence[LaneView]) -> None:
+    """Hide the graphs of what is not measured here; the lowest of the others labels the time."""
+    lowest = max(index for index, view in enumerate(views) if view.present)
+    for index, view in enumerate(views):
+        view.set_axis(index == lowest)
+        if view.isHidden() == view.present:
+            view.setVisible(view.present)
 
 
 def _points(x: Floats, y: Floats) -> list[QPointF]:

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.performance import PerformancePanel
+from app.performance.feed import Feed
 from app.performance.painted_view import PaintedView
 from app.performance.timeline import MOST_IN_VIEW, SPANS_S
 from app.theme.theme import Theme, ThemeChoice, current
@@ -47,10 +48,10 @@ def panel(
     qtbot: QtBot, theme: Theme, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PerformancePanel]:
     for name in ("_FRAME_MS", "_FRAME_ON_FEW_CORES_MS"):
-        monkeypatch.setattr(f"app.performance.panel.{name}", 10)
+        monkeypatch.setattr(f"app.performance.frames.{name}", 10)
     before = theme.choice
     theme.apply(ThemeChoice.LIGHT)
-    panel = PerformancePanel()
+    panel = PerformancePanel(Feed())
     panel.resize(340, 1100)
     qtbot.addWidget(panel)
     yield panel
@@ -58,7 +59,7 @@ def panel(
 
 
 def settle(qtbot: QtBot, panel: PerformancePanel) -> None:
-    qtbot.waitUntil(lambda: not panel._frame.isActive() and not panel.model.behind)
+    qtbot.waitUntil(lambda: panel.frames.at_rest)
     QApplication.processEvents()
 
 
@@ -75,12 +76,12 @@ def test_many_events_are_one_repaint(qtbot: QtBot, panel: PerformancePanel) -> N
     settle(qtbot, panel)
     paints = Paints(panel)
     for event in scripted.answer(20):
-        panel.handle(event)
+        panel.feed.handle(event)
     settle(qtbot, panel)
     # The graphs are drawn in every second frame.
     assert set(paints.count.values()) <= {1, 2}
     assert paints.count["CPU"] == 1
-    assert panel.model.tally is not None
+    assert panel.feed.model.tally is not None
 
 
 def test_device_samples_leave_the_answers_views_alone(
@@ -88,10 +89,10 @@ def test_device_samples_leave_the_answers_views_alone(
 ) -> None:
     panel.show()
     qtbot.waitExposed(panel)
-    panel.handle(scripted.sample(1.0))
+    panel.feed.handle(scripted.sample(1.0))
     settle(qtbot, panel)
     paints = Paints(panel)
-    panel.handle(scripted.sample(1.5))
+    panel.feed.handle(scripted.sample(1.5))
     settle(qtbot, panel)
     assert set(paints.count) == {"Tokens per second", "Acceptance length", "CPU", "Memory"}
 
@@ -99,17 +100,17 @@ def test_device_samples_leave_the_answers_views_alone(
 def test_nothing_moves_while_hidden_or_without_news(qtbot: QtBot, panel: PerformancePanel) -> None:
     paints = Paints(panel)
     for event in scripted.answer(5):
-        panel.handle(event)
-    assert not panel._frame.isActive()
+        panel.feed.handle(event)
+    assert panel.frames.at_rest
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
-    panel.handle(scripted.sample(200))
+    panel.feed.handle(scripted.sample(200))
     panel.hide()
     paints.count.clear()
     for event in scripted.answer(5, start=210, request_id="hidden"):
-        panel.handle(event)
-    assert not panel._frame.isActive()
+        panel.feed.handle(event)
+    assert panel.frames.at_rest
     QApplication.processEvents()
     assert not paints.count
     panel.show()
@@ -117,7 +118,7 @@ def test_nothing_moves_while_hidden_or_without_news(qtbot: QtBot, panel: Perform
     settle(qtbot, panel)
     paints.count.clear()
     QApplication.processEvents()
-    assert not panel._frame.isActive()
+    assert panel.frames.at_rest
     assert not paints.count
 
 
@@ -127,11 +128,11 @@ def test_words_follow_at_most_once_a_second(qtbot: QtBot, panel: PerformancePane
     view = panel.views[0]
     told: list[tuple[float, str]] = []
     for event in scripted.answer(6):
-        panel.handle(event)
-        panel._next_frame()
+        panel.feed.handle(event)
+        panel.frames.next()
         words = view.accessibleDescription()
         if not told or told[-1][1] != words:
-            told.append((panel.model.now, words))
+            told.append((panel.feed.model.now, words))
     times = [at for at, _ in told[1:]]
     assert 4 <= len(times) <= 7
     assert all(b - a >= 1.0 for a, b in pairwise(times))
@@ -145,7 +146,7 @@ def test_the_sentence_names_the_idle_time(qtbot: QtBot, panel: PerformancePanel)
     panel.show()
     qtbot.waitExposed(panel)
     for event in scripted.answer(5, mode="duo"):
-        panel.handle(event)
+        panel.feed.handle(event)
     settle(qtbot, panel)
     labels = [label.text() for label in panel.findChildren(QLabel)]
     assert any("the draft is idle" in text and "the target" in text for text in labels)
@@ -155,7 +156,7 @@ def test_the_sentence_names_the_idle_time(qtbot: QtBot, panel: PerformancePanel)
 
 def test_the_theme_is_followed(qtbot: QtBot, panel: PerformancePanel, theme: Theme) -> None:
     for event in scripted.answer(20):
-        panel.handle(event)
+        panel.feed.handle(event)
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
@@ -173,7 +174,7 @@ def test_the_theme_is_followed(qtbot: QtBot, panel: PerformancePanel, theme: The
 @pytest.mark.parametrize("width", [300, 360, 420])
 def test_nothing_is_cut_off(qtbot: QtBot, panel: PerformancePanel, width: int) -> None:
     for event in scripted.answer(20, gpu=True):
-        panel.handle(event)
+        panel.feed.handle(event)
     panel.resize(width, 1100)
     panel.show()
     qtbot.waitExposed(panel)
@@ -198,10 +199,10 @@ def test_clearing_empties_the_picture(qtbot: QtBot, panel: PerformancePanel) -> 
     qtbot.waitExposed(panel)
     empty = [picture(view) for view in panel.views[:3]]
     for event in scripted.answer(20):
-        panel.handle(event)
+        panel.feed.handle(event)
     settle(qtbot, panel)
     assert all(picture(v) != e for v, e in zip(panel.views[:3], empty, strict=True))
-    panel.clear()
+    panel.feed.clear()
     settle(qtbot, panel)
     assert all(picture(v) == e for v, e in zip(panel.views[:3], empty, strict=True))
 
@@ -211,7 +212,7 @@ def test_cost_of_a_frame(
 ) -> None:
     """Aim: 4 ms for all views together. Recorded; the limit is generous for loaded machines."""
     for event in scripted.answer(60, mode="duo", gpu=True):
-        panel.handle(event)
+        panel.feed.handle(event)
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
@@ -235,7 +236,7 @@ def test_cost_of_a_timeline_full_of_short_work(
         start = 0.001 * index
         done = scripted.round_finished(index, start, verify=0.0009, drafted=5, accepted=3)
         shifted = tuple(Interval(each.start + start, each.end + start) for each in drafting)
-        panel.handle(replace(done, drafting=shifted))
+        panel.feed.handle(replace(done, drafting=shifted))
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)

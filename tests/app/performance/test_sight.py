@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 from app.performance import PerformancePanel
+from app.performance.feed import Feed
 from app.performance.model import Part
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Window
@@ -25,21 +26,21 @@ def panel(qtbot: QtBot, theme: Theme, monkeypatch: pytest.MonkeyPatch) -> Perfor
     """A panel in a window, with an answer of 20 seconds in it."""
     del theme
     for name in ("_FRAME_MS", "_FRAME_ON_FEW_CORES_MS"):
-        monkeypatch.setattr(f"app.performance.panel.{name}", 10)
-    panel = PerformancePanel()
+        monkeypatch.setattr(f"app.performance.frames.{name}", 10)
+    panel = PerformancePanel(Feed())
     panel.resize(340, 1100)
     qtbot.addWidget(panel)
     panel.show()
     qtbot.waitExposed(panel)
-    panel.asked(99.0)
+    panel.feed.asked(99.0)
     for event in scripted.answer(20):
-        panel.handle(event)
+        panel.feed.handle(event)
     settle(qtbot, panel)
     return panel
 
 
 def settle(qtbot: QtBot, panel: PerformancePanel) -> None:
-    qtbot.waitUntil(lambda: not panel._frame.isActive() and not panel.model.behind)
+    qtbot.waitUntil(lambda: panel.frames.at_rest)
     QApplication.processEvents()
 
 
@@ -59,7 +60,7 @@ def wheel(view: PaintedView, x: float, turns: int, *, shift: bool = False) -> No
 
 
 def test_windows(panel: PerformancePanel) -> None:
-    sight, now = panel.sight, panel.model.now
+    sight, now = panel.sight, panel.feed.model.now
     seen = {}
     for window, button in panel.controls.buttons.items():
         button.click()
@@ -77,17 +78,17 @@ def test_frozen_pictures_stay_while_the_account_goes_on(
     panel.controls.freeze.click()
     before = (sight.now, sight.bounds, sight.stretch(100.0), sight.timeline)
     for event in scripted.answer(5, start=130, request_id="next"):
-        panel.handle(event)
+        panel.feed.handle(event)
     settle(qtbot, panel)
-    assert panel.model.timeline.request_id == "next"
+    assert panel.feed.model.timeline.request_id == "next"
     assert (sight.now, sight.bounds, sight.stretch(100.0), sight.timeline) == before
     panel.controls.freeze.click()
     assert sight.timeline.request_id == "next"
-    assert sight.now == panel.model.now
+    assert sight.now == panel.feed.model.now
 
 
 def test_the_keyboard_walks_the_rounds(qtbot: QtBot, panel: PerformancePanel) -> None:
-    sight, newest = panel.sight, panel.model.timeline.rounds[-1]
+    sight, newest = panel.sight, panel.feed.model.timeline.rounds[-1]
     panel.timeline.setFocus()
     seen = []
     for _ in range(12):
@@ -134,7 +135,7 @@ def test_zooming_keeps_what_is_under_the_mouse(qtbot: QtBot, panel: PerformanceP
 
 def test_ten_thousand_rounds_are_never_all_drawn(qtbot: QtBot, panel: PerformancePanel) -> None:
     for index in range(10_000):
-        panel.handle(
+        panel.feed.handle(
             scripted.round_finished(index, 200 + 0.001 * index, verify=0.001, request_id="long")
         )
     settle(qtbot, panel)
@@ -169,7 +170,7 @@ def test_the_cursor_goes_through_all_graphs_and_to_the_text(
 def test_the_text_points_at_its_round(panel: PerformancePanel) -> None:
     told: list[tuple[str, int, int]] = []
     panel.range_hovered.connect(lambda *range_: told.append(range_))
-    early = panel.model.timeline.rounds[5]
+    early = panel.feed.model.timeline.rounds[5]
     panel.show_offset("r", early.text_start)
     assert panel.sight.rounds == (early,)
     view = panel.sight.stretch(1.0)
@@ -211,7 +212,7 @@ def test_gaps_are_explained(panel: PerformancePanel) -> None:
 
 def test_every_picture_has_a_table_and_a_menu(qtbot: QtBot, panel: PerformancePanel) -> None:
     for event in scripted.answer(2, start=130, gpu=True):
-        panel.handle(event)
+        panel.feed.handle(event)
     settle(qtbot, panel)
     menu = panel.controls.tables.menu()
     assert isinstance(menu, QMenu)
@@ -240,7 +241,7 @@ def test_every_picture_has_a_table_and_a_menu(qtbot: QtBot, panel: PerformancePa
 def test_what_cannot_be_measured_is_said(qtbot: QtBot, panel: PerformancePanel) -> None:
     assert "GPU" in panel._absent.text()
     assert panel._absent.isVisible()
-    panel.handle(scripted.sample(140, gpu=True))
+    panel.feed.handle(scripted.sample(140, gpu=True))
     settle(qtbot, panel)
     assert not panel._absent.isVisible()
     assert all(view.isVisible() for view in panel.lanes)
@@ -249,14 +250,16 @@ def test_what_cannot_be_measured_is_said(qtbot: QtBot, panel: PerformancePanel) 
 def test_a_hidden_panel_catches_up_in_slices(qtbot: QtBot, panel: PerformancePanel) -> None:
     panel.hide()
     for index in range(20_000):
-        panel.handle(scripted.round_finished(index, 200.0 + 0.001 * index, request_id="hidden"))
-    assert panel.model.timeline.request_id == "r"
+        panel.feed.handle(
+            scripted.round_finished(index, 200.0 + 0.001 * index, request_id="hidden")
+        )
+    assert panel.feed.model.timeline.request_id == "r"
     panel.show()
     settle(qtbot, panel)
-    assert panel.sight.tally is panel.model.tally
-    assert panel.model.tally is not None
-    assert panel.model.tally.committed == 20_000
-    assert panel._stale == Part.NOTHING
+    assert panel.sight.tally is panel.feed.model.tally
+    assert panel.feed.model.tally is not None
+    assert panel.feed.model.tally.committed == 20_000
+    assert panel.frames._stale == Part.NOTHING
 
 
 def test_the_focus_ring_can_be_seen(qtbot: QtBot, panel: PerformancePanel) -> None:

@@ -1,0 +1,161 @@
+"""When what the engine does is painted: a few times a second, and only where it can be seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtWidgets import QWidget
+
+from app.performance.feed import Feed
+from app.performance.model import Part
+from app.performance.painted_view import PaintedView
+from engine.hardware.host.cores import available_cores
+
+_FRAME_MS = 250
+_FRAME_ON_FEW_CORES_MS = 500
+"""Where every core writes the answer, each picture takes time from it."""
+_FEW_CORES = 4
+_GRAPHS_EVERY = 2
+"""Graphs over a minute move by less than a pixel in a frame, so they are drawn in every second."""
+_SLICE_S = 0.006
+_WORDS_EVERY_S = 1.0
+
+
+class Frames(QObject):
+    """Paints the views of one widget, two or four times a second, while it can be seen.
+
+    Painting takes processor time from the engine: nothing is painted while hidden, minimised or
+    frozen, or without news.
+
+    Args:
+        feed: what is to be shown.
+        host: the widget that the views lie in.
+        quick: drawn in every frame while an answer is written.
+        answers: about the answer too, drawn in every second frame.
+        graphs: drawn in every second frame with any news.
+    """
+
+    graphs_due = Signal()
+    """Graphs are about to be drawn: those of what is not measured here must be hidden now."""
+    words_due = Signal()
+    """What is said is to be renewed; rarely, so that a reader, human or machine, can follow."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        host: QWidget,
+        quick: Sequence[PaintedView],
+        answers: Sequence[PaintedView],
+        graphs: Sequence[PaintedView],
+    ) -> None:
+        super().__init__(host)
+        self._feed, self._host = feed, host
+        self._quick, self._answers, self._graphs = list(quick), list(answers), list(graphs)
+        self._stale = Part.NOTHING
+        self._count = 0
+        self._described_at = -math.inf
+        few = available_cores() <= _FEW_CORES
+        self._interval = _FRAME_ON_FEW_CORES_MS if few else _FRAME_MS
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self.next)
+        feed.arrived.connect(self.schedule)
+        feed.cleared.connect(self._cleared)
+        feed.sight.changed.connect(self.paint_all)
+        host.installEventFilter(self)
+
+    @property
+    def views(self) -> list[PaintedView]:
+        """Everything that is painted."""
+        return [*self._quick, *self._answers, *self._graphs]
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is to be painted."""
+        return not self._timer.isActive() and not (
+            self._host.isVisible() and self._feed.model.behind
+        )
+
+    def add(self, view: PaintedView) -> None:
+        """Paint one more view, about the answer."""
+        self._answers.append(view)
+
+    def schedule(self) -> None:
+        """Paint soon."""
+        if self._host.isVisible() and not self._timer.isActive():
+            self._timer.start(self._interval)
+
+    def next(self) -> None:
+        """Take in what came, and paint what of it is due."""
+        if not self._host.isVisible() or self._host.window().isMinimized():
+            return
+        model, sight = self._feed.model, self._feed.sight
+        self._stale |= model.advance(_SLICE_S)
+        if model.behind:
+            self._timer.start(0)
+            return
+        self._count += 1
+        if sight.frozen:
+            return
+        sight.follow()
+        if Part.ANSWER in self._stale:
+            self._refresh(self._quick)
+        if self._count % _GRAPHS_EVERY == 0:
+            self.graphs_due.emit()
+            if self._stale:
+                self._refresh(self._answers if Part.ANSWER in self._stale else ())
+                self._refresh(self._graphs)
+            self._stale = Part.NOTHING
+        elif self._stale:
+            self._timer.start(self._interval)
+        if not self._described_at <= model.now < self._described_at + _WORDS_EVERY_S:
+            self.describe()
+
+    def paint_all(self) -> None:
+        """Another stretch of time is shown."""
+        self.graphs_due.emit()
+        self._refresh(self.views)
+        self.describe()
+
+    def describe(self) -> None:
+        """Renew the words."""
+        self._described_at = self._feed.model.now
+        self.words_due.emit()
+        for view in self.views:
+            words = view.describe()
+            if words != view.accessibleDescription():
+                view.setAccessibleDescription(words)
+
+    def _refresh(self, views: Sequence[PaintedView]) -> None:
+        for view in views:
+            if not view.isHidden():
+                view.refresh()
+
+    def _cleared(self) -> None:
+        self._stale = Part.ANSWER | Part.TIME
+        self._described_at = -math.inf
+        self.schedule()
+
+    def _shown(self) -> None:
+        """Catch up with what happened while hidden."""
+        self._stale = Part.ANSWER | Part.TIME
+        self._described_at = -math.inf
+        self._count = _GRAPHS_EVERY - 1
+        self.next()
+
+    def _hidden(self) -> None:
+        """Rest while nobody looks."""
+        self._timer.stop()
+        self._feed.sight.point(None)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Follow the host: shown, hidden, in other colours."""
+        match event.type():
+            case QEvent.Type.Show:
+                self._shown()
+            case QEvent.Type.Hide:
+                self._hidden()
+            case QEvent.Type.PaletteChange:
+                self.schedule()
+        return False
