@@ -33,6 +33,8 @@ from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mo
 from app.settings import Settings, SettingsStore
 from app.settings.language import speak
 from app.theme.theme import Theme
+from app.tuning.measured import MeasuredSpeeds
+from app.tuning.measured_file import MeasuredFile
 from app.tuning.running import Running
 from app.warm_up import warm_up
 from engine.events import Failed, PlanReady, Unloaded
@@ -96,6 +98,8 @@ class Assembly:
         feed = performance_feed(self.bridge, self.session)
         panel = performance_panel(feed)
         running = Running(self.bridge, self.settings, simulate_gpu)
+        kept = MeasuredFile(paths.measured)
+        self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
         self.models = ModelChoice(running, self.settings)
         pages = page_makers(running, feed)
         services = Services(
@@ -136,6 +140,7 @@ class Assembly:
         self.bridge.close()
         self.session.shut_down()
         self.settings.flush()
+        self.measured.flush()
         self.history.close()
         _hand_over_clipboard()
 

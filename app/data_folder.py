@@ -24,7 +24,10 @@ from engine.language import tr
 _log = logging.getLogger(__name__)
 
 _STAYS = {"window.lock", "loading"}
-_OURS = ("history.sqlite3*", "duotail.log*", "crash.log", "loading", "window.lock", "reports/*.txt")
+_OURS = (
+    *("history.sqlite3*", "duotail.log*", "crash.log", "loading", "window.lock"),
+    *("measured.json", "reports/*.txt"),
+)
 _RESERVE = 64 << 20
 _CHUNK = 1 << 20
 

@@ -48,6 +48,11 @@ class Paths:
         return self.data / "reports"
 
     @property
+    def measured(self) -> Path:
+        """The speeds that answers had."""
+        return self.data / "measured.json"
+
+    @property
     def load_mark(self) -> Path:
         """There while a model loads; left behind by a crash."""
         return self.data / "loading"
