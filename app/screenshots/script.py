@@ -147,4 +147,6 @@ def _round(
         rejected="perhaps another" if accepted < pace.drafted else "",
         text_start=text[0],
         text_end=text[1],
+        useful_s=pace.seconds * 0.36 if accepted else 0.0,
+        wasted_s=0.0 if accepted else pace.seconds * 0.36,
     )

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from time import perf_counter
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.application import Assembly
@@ -41,6 +42,9 @@ from engine.events import (
 _SAMPLE_EVERY = 4
 """Rounds between two samples of the machine."""
 _FIRST_TOKEN_S = 0.118
+_FRAMES = 4
+_PUT_OFF_MS = 1000
+"""What is put off for longer waits for the user: notices that go, questions that come."""
 
 
 class Stage:
@@ -132,3 +136,13 @@ def settle() -> None:
     for _ in range(4):
         QApplication.processEvents()
     QApplication.sendPostedEvents()
+
+
+def catch_up() -> None:
+    """Let happen now what is put off to one of the next frames: rendering, graphs."""
+    for _ in range(_FRAMES):
+        for window in QApplication.topLevelWidgets():
+            for timer in window.findChildren(QTimer):
+                if timer.isSingleShot() and 0 < timer.remainingTime() <= _PUT_OFF_MS:
+                    timer.start(0)
+        settle()

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from app.history import ChatSetup
-from app.screenshots.scenes.shoot import Shoot, new_chat, rendered
-from app.screenshots.stage import Stage, settle
+from app.screenshots.scenes.shoot import Shoot, new_chat
+from app.screenshots.stage import Stage, catch_up, settle
 
 _NOTES = "def main() -> None:\n    print('Hello')\n" * 30
 
@@ -27,14 +27,14 @@ def composer(stage: Stage, shoot: Shoot) -> None:
         file = Path(folder) / "main.py"
         file.write_text(_NOTES)
         chat.outgoing.attach([file])
-        rendered()
+        catch_up()
         chat.composer.set_text("What does this program do?\nPlease explain it line by line.")
-        rendered()
+        catch_up()
         shoot("composer")
     chat.composer.send()
     stage.stream("It says hello, thirty times.")
     stage.finish("It says hello, thirty times.")
-    rendered()
+    catch_up()
     shoot("attached")
 
 
@@ -42,10 +42,11 @@ def context_full(stage: Stage, shoot: Shoot) -> None:
     """More than the model can read: the user chooses."""
     chat = stage.window.chat
     chat.composer.set_text("A long question. " * 600)
-    rendered()
-    rendered()
+    catch_up()
+    stage.tell()  # it has counted
     chat.composer.send()
-    rendered()
+    stage.tell()
+    catch_up()
     shoot("context-full")
     chat.composer.set_text("")
     new_chat(stage)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from app.screenshots.scenes.shoot import Shoot, rendered
+from app.screenshots.scenes.shoot import Shoot
 from app.screenshots.script import MACHINE, MODEL_NAME, PLAN, sample
-from app.screenshots.stage import Stage
+from app.screenshots.stage import Stage, catch_up
 from engine.commands import Mode
 from engine.events import (
     Calibrated,
@@ -74,10 +74,10 @@ def narrow(stage: Stage, shoot: Shoot) -> None:
     size = window.size()
     window.resize(560, 800)
     stage.assembly.session.open(stage.assembly.session.conversations.newest_first()[0])
-    rendered()
+    catch_up()
     shoot("narrow")
     window.resize(window.minimumSize())
-    rendered()
+    catch_up()
     shoot("smallest")
     window.resize(size)
 
@@ -86,7 +86,7 @@ def large_text(stage: Stage, shoot: Shoot) -> None:
     """For eyes that need it."""
     settings = stage.assembly.settings
     settings.change(font_scale=1.6)
-    rendered()
+    catch_up()
     shoot("large-text")
     settings.change(font_scale=1.0)
-    rendered()
+    catch_up()

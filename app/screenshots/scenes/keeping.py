@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.screenshots.scenes.shoot import Shoot, rendered
-from app.screenshots.stage import Stage, settle
+from app.screenshots.scenes.shoot import Shoot
+from app.screenshots.stage import Stage, catch_up, settle
 from engine.errors import UserFixable
 from engine.events import Failed, Unloaded
 
@@ -37,15 +37,15 @@ def searching(stage: Stage, shoot: Shoot) -> None:
     """Hits in titles and texts."""
     field = stage.window.sidebar.search
     field.setText("model")
-    rendered()
-    rendered()
+    catch_up()
+    catch_up()
     shoot("search")
     field.setText("nothing like it")
-    rendered()
-    rendered()
+    catch_up()
+    catch_up()
     shoot("search-nothing")
     field.clear()
-    rendered()
+    catch_up()
 
 
 def troubles(stage: Stage, shoot: Shoot) -> None:

@@ -9,9 +9,9 @@ from time import perf_counter
 
 from app.library.file_chooser import FileChooser
 from app.library.installed import Installed
-from app.screenshots.scenes.shoot import Shoot, answer, menu, new_chat, rendered
+from app.screenshots.scenes.shoot import Shoot, answer, menu, new_chat
 from app.screenshots.script import PLAN
-from app.screenshots.stage import Stage, settle
+from app.screenshots.stage import Stage, catch_up, settle
 from engine.commands import Mode
 from engine.errors import UserFixable
 from engine.events import LoadProgress, PlanReady, Unloaded
@@ -54,7 +54,7 @@ def choosing(stage: Stage, shoot: Shoot) -> None:
             "qwen2.5-1.5b-instruct-q4_k_m.gguf",
         )
     )
-    rendered()
+    catch_up()
     shoot("model-error")
     window.chat.banners.clear()
 
@@ -71,7 +71,7 @@ def loading(stage: Stage, shoot: Shoot) -> None:
     shoot("loading-in-conversation")
     plan = replace(PLAN, draft="lookup", signature="cpu:q4_k+q6_k/kv-f16")
     stage.tell(PlanReady(perf_counter(), Path("qwen.gguf"), _QWEN, plan))
-    rendered()
+    catch_up()
     shoot("gguf-ready")
 
 
@@ -82,7 +82,7 @@ def another_family(stage: Stage, shoot: Shoot) -> None:
         PLAN, mode=Mode.PLAIN, draft=None, draft_device=None, caveat=_CAVEAT, reasons=(_CAVEAT,)
     )
     stage.tell(PlanReady(perf_counter(), Path("stablelm"), "StableLM 2 1.6B", plan))
-    rendered()
+    catch_up()
     shoot("other-family")
     stage.window.chat.banners.clear()
     stage.ready()

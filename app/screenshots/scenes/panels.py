@@ -9,8 +9,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QWidget
 
 from app.reports.dialog import ReportsDialog
-from app.screenshots.scenes.shoot import Shoot, answer, dialog, menu, new_chat, rendered
-from app.screenshots.stage import Stage, settle
+from app.screenshots.scenes.shoot import Shoot, answer, dialog, menu, new_chat
+from app.screenshots.stage import Stage, catch_up, settle
 from app.settings.dialog import SettingsDialog
 from app.settings.model import Section
 from app.settings.presets_dialog import PresetsDialog
@@ -22,22 +22,20 @@ _TEXT = " ".join(
 )
 
 
-_GRAPHS_MS = 1200
-"""Graphs are drawn less often than text."""
-
-
 def performance(stage: Stage, shoot: Shoot) -> None:
     """The performance panel, during an answer and after it."""
     window = stage.window
-    window.performance.show()
     new_chat(stage)
     stage.assembly.session.send("Write something long.")
     stage.stream(_TEXT[:900])
-    QTest.qWait(_GRAPHS_MS)
+    window.performance.show()
+    catch_up()
     shoot("performance-live")
+    window.performance.hide()
     stage.finish(_TEXT[:900])
     answer(stage, "And more.", _TEXT)
-    QTest.qWait(_GRAPHS_MS)
+    window.performance.show()
+    catch_up()
     shoot("performance")
     window.performance.hide()
 
@@ -58,7 +56,7 @@ def settings(stage: Stage, shoot: Shoot) -> None:
     opened = _opened(stage.window, SettingsDialog)
     for section in Section:
         opened.page.show_section(section)
-        rendered()
+        catch_up()
         shoot(f"settings-{section.name.lower()}", opened)
     opened.page.show_section(Section.CHAT)
     QTest.keyClick(opened.page.rows["presets"].editor.control, Qt.Key.Key_Space)

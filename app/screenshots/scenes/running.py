@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
-from PySide6.QtTest import QTest
-
 from app.chat.messages.answer_details import AnswerDetails
 from app.performance.panel import PerformancePanel
 from app.performance.table_dialog import TableDialog
 from app.screenshots.lanes import answer_stats
-from app.screenshots.scenes.shoot import Shoot, answer, new_chat, rendered
+from app.screenshots.scenes.shoot import Shoot, answer, new_chat
 from app.screenshots.script import MACHINE, MODEL_NAME, PLAN, words
-from app.screenshots.stage import Stage, settle
+from app.screenshots.stage import Stage, catch_up, settle
 from app.tuning.running import RunWish
 from engine.commands import Load, Mode
 from engine.errors import UserFixable
@@ -46,8 +44,6 @@ _LANES = (
     "guess, the CPU already guesses what comes after it. When the check agrees, the next guess "
     "is there at once; when it does not, the draft begins anew at the right word."
 )
-_GRAPHS_MS = 1200
-"""Graphs are drawn less often than text."""
 _DOVETAIL = replace(
     PLAN,
     mode=Mode.DOVETAIL,
@@ -110,7 +106,7 @@ def _while_writing(stage: Stage, shoot: Shoot, picture: Callable[..., None]) -> 
     stage.stream(text * 6)
     picture("run-panel-writing", RunWish(Mode.CPU))
     running.apply(RunWish(Mode.CPU))
-    rendered()
+    catch_up()
     shoot("change-waits")
     stage.finish(text * 6)
     stage.window.chat.banners.clear()
@@ -141,7 +137,7 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
             "eagle3-llama-3.1-8b",
         )
     )
-    rendered()
+    catch_up()
     shoot("draft-error")
     stage.window.chat.banners.clear()
     stage.ready()
@@ -159,15 +155,17 @@ def side_by_side(stage: Stage, shoot: Shoot) -> None:
     window.run_button.panel.hide()
     panel = window.performance
     assert isinstance(panel, PerformancePanel)  # noqa: S101 - the window takes any widget
-    panel.show()
     session.send("How can a draft and a model work at the same time?")
     text = " ".join([_LANES] * 3)
     took = stage.stream_side_by_side(text)
-    QTest.qWait(_GRAPHS_MS)
+    panel.show()
+    catch_up()
     shoot("duo-live")
     table = panel.timeline.table()
+    panel.hide()
     stage.finish(text, account=answer_stats(len(words(text)), took))
-    QTest.qWait(_GRAPHS_MS)
+    panel.show()
+    catch_up()
     shoot("duo")
     for opened in (
         TableDialog(table, window),

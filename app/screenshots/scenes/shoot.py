@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QMenu, QWidget
 
-from app.screenshots.stage import Stage, settle
-
-_FRAMES_MS = 280
+from app.screenshots.stage import Stage, catch_up, settle
 
 
 class Shoot(Protocol):
@@ -20,18 +17,12 @@ class Shoot(Protocol):
         """Take one, of the window unless told otherwise."""
 
 
-def rendered() -> None:
-    """Let the text be rendered: that comes some frames after the events."""
-    QTest.qWait(_FRAMES_MS)
-    settle()
-
-
 def answer(stage: Stage, question: str, text: str) -> None:
     """A question and its whole answer."""
     stage.assembly.session.send(question)
     stage.stream(text)
     stage.finish(text)
-    rendered()
+    catch_up()
 
 
 def new_chat(stage: Stage) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from app.screenshots.scenes.shoot import Shoot, answer, new_chat, rendered
-from app.screenshots.stage import Stage
+from app.screenshots.scenes.shoot import Shoot, answer, new_chat
+from app.screenshots.stage import Stage, catch_up
 from engine.events import FinishReason, TextDelta
 
 _QUESTION = "How does speculative decoding make a model faster? Please show some code too."
@@ -87,17 +87,17 @@ def an_answer(stage: Stage, shoot: Shoot) -> None:
     session.send(_QUESTION)
     shoot("waiting")
     stage.stream(_ANSWER[:900])
-    rendered()
+    catch_up()
     shoot("streaming")
     stage.tell(TextDelta(perf_counter(), stage.request_id, _ANSWER[900:], ()))
     stage.finish(_ANSWER)
-    rendered()
+    catch_up()
     shoot("finished")
     session.send("And in one sentence?")
     stage.stream("A small model guesses ahead and")
     session.stop()
     stage.finish("A small model guesses ahead and", FinishReason.STOPPED)
-    rendered()
+    catch_up()
     shoot("stopped")
 
 
@@ -107,7 +107,7 @@ def versions(stage: Stage, shoot: Shoot) -> None:
     session.regenerate()
     stage.stream(_SHORT)
     stage.finish(_SHORT)
-    rendered()
+    catch_up()
     shoot("versions")
 
 
@@ -116,11 +116,11 @@ def kinds_of_text(stage: Stage, shoot: Shoot) -> None:
     new_chat(stage)
     stage.assembly.session.send("Show me everything you can write.")
     stage.stream(_KINDS[:70])
-    rendered()
+    catch_up()
     shoot("thinking")
     stage.tell(TextDelta(perf_counter(), stage.request_id, _KINDS[70:], ()))
     stage.finish(_KINDS)
-    rendered()
+    catch_up()
     shoot("kinds-of-text")
 
 
