@@ -43,6 +43,10 @@ class Tokens:
     """The draft's lane and share, always with a second mark beside the colour."""
     verify: str
     """The target's lane and share."""
+    memory_kept: str
+    """Keys and values; like the two below always with a pattern beside the colour."""
+    memory_work: str
+    memory_runtime: str
     code_keyword: str
     code_string: str
     code_comment: str
@@ -75,6 +79,9 @@ LIGHT = Tokens(
     success="#1f7a46",
     draft="#b45f06",
     verify="#0d7480",
+    memory_kept="#1f5fb8",
+    memory_work="#1f7a46",
+    memory_runtime="#8b3dba",
     code_keyword="#8b3dba",
     code_string="#287a3c",
     code_comment="#6b6f76",
@@ -107,6 +114,9 @@ DARK = Tokens(
     success="#6fcf97",
     draft="#e8a15a",
     verify="#4fb9c4",
+    memory_kept="#82b4f5",
+    memory_work="#6fcf97",
+    memory_runtime="#c99ae8",
     code_keyword="#c99ae8",
     code_string="#92cf96",
     code_comment="#8b9098",
