@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
+from app.theme.fonts import scaled
 from app.theme.icons import IconButton
 from engine.language import tr
 
@@ -18,14 +19,19 @@ class PageFrame(QWidget):
 
     Args:
         title: of the page, translated.
+        widest: logical pixels that the column is wide at most, in the middle of what there is;
+            None: as wide as the page.
     """
 
     sidebar_asked = Signal()
     closed = Signal()
     """Back to the chat."""
 
-    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, title: str, parent: QWidget | None = None, *, widest: int | None = None
+    ) -> None:
         super().__init__(parent)
+        self._widest = widest
         self.setProperty("look", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(title)
@@ -56,6 +62,9 @@ class PageFrame(QWidget):
         layout.setSpacing(0)
         layout.addLayout(self.header)
         layout.addWidget(self.scroller, 1)
+        self.foot = QVBoxLayout()
+        """What stays on show below the column, however that is scrolled."""
+        layout.addLayout(self.foot)
         sidebar.clicked.connect(self.sidebar_asked)
         self.back.clicked.connect(self.closed)
 
@@ -66,6 +75,17 @@ class PageFrame(QWidget):
     def take_keyboard(self) -> None:
         """The page was opened: give the keyboard to what is used first."""
         self.back.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    @property
+    def side(self) -> int:
+        """Logical pixels left and right of the column."""
+        spare = 0 if self._widest is None else self.width() - scaled(self._widest)
+        return max(spare // 2, _SIDE)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The column grows to its widest only."""
+        super().resizeEvent(event)
+        self.column.setContentsMargins(self.side, 4, self.side, _SIDE)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Escape leads back to the chat from wherever the keyboard is in here."""

@@ -12,11 +12,14 @@ _ICONS = Path(__file__).parent / "icons"
 
 HEADING = 1.4
 """Size of a dialog's heading, in sizes of running text."""
+SECTION = 1.1
+"""Size of a card's title."""
 SMALL = 0.92
 
 _TEXTS = """
 QLabel[look="muted"] { color: $muted; }
 QLabel[look="title"] { font-weight: 600; }
+QLabel[look="section"] { font-weight: 600; font-size: ${section}pt; }
 QLabel[look="heading"] { font-weight: 600; font-size: ${heading}pt; }
 QLabel[look="small"] { color: $muted; font-size: ${small}pt; }
 QLabel[look="danger"] { color: $danger; }
@@ -37,6 +40,8 @@ QFrame[look="card"] { background: $surface; border: 1px solid $border_strong;
 QFrame[look="card"][focused="true"] { border-color: $accent; }
 QFrame[look="card"] QPlainTextEdit { background: transparent; border: none; padding: 0;
     selection-background-color: $accent; selection-color: $on_accent; }
+QFrame[look="section"] { background: $surface; border: 1px solid $border;
+    border-radius: 12px; }
 QFrame[look="bubble"] { background: $bubble; border-radius: 14px; }
 QFrame[look="banner"] { background: $danger_soft; border: 1px solid $danger;
     border-radius: ${radius}px; }
@@ -174,6 +179,7 @@ def style_sheet(tokens: Tokens, points: float = 10.0) -> str:
         asdict(tokens),
         radius=RADIUS,
         heading=round(points * HEADING, 1),
+        section=round(points * SECTION, 1),
         small=round(points * SMALL, 1),
         tick=(_ICONS / f"checkmark-{shade}.svg").as_posix(),
         chevron=(_ICONS / f"chevron-down-{shade}.svg").as_posix(),
