@@ -92,6 +92,8 @@ class PlanSummary:
     """Whether the prediction rests on what calibration measured here."""
     draft_is_head: bool = False
     """Whether what drafts is a feature head."""
+    embedding_on_gpu: bool = False
+    head_on_gpu: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ def summarise(
         tokens_per_s=plan.tokens_per_s,
         memory=plan.memory,
         knee=plan.knee,
+        embedding_on_gpu=plan.embedding_on_gpu,
+        head_on_gpu=plan.head_on_gpu,
     )
 
 

@@ -25,6 +25,8 @@ class CurvePoint:
     tokens_per_s: float
     plain_tokens_per_s: float
     memory: tuple[DeviceMemory, ...]
+    embedding_on_gpu: bool = False
+    head_on_gpu: bool = False
 
 
 @dataclass(frozen=True, slots=True)

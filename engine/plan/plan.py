@@ -97,6 +97,16 @@ class Plan:
         """Target blocks on an accelerator."""
         return sum(len(share.blocks) for share in self.target if share.device != "cpu")
 
+    @property
+    def embedding_on_gpu(self) -> bool:
+        """Whether an accelerator has the target's embedding."""
+        return any(share.embeds and share.device != "cpu" for share in self.target)
+
+    @property
+    def head_on_gpu(self) -> bool:
+        """Whether an accelerator has the target's head."""
+        return any(share.heads and share.device != "cpu" for share in self.target)
+
     def on(self, device: str) -> DeviceMemory:
         """The memory of a device; nothing where the plan leaves it alone."""
         found = (memory for memory in self.memory if memory.device == device)

@@ -96,6 +96,7 @@ class Planning:
         )
 
     def _point(self, choice: Choice) -> CurvePoint:
+        shares = self._shares(choice.cut)
         return CurvePoint(
             vram=choice.vram,
             layers_on_gpu=min(choice.cut, len(self._target.footprint.blocks)),
@@ -104,6 +105,8 @@ class Planning:
             tokens_per_s=choice.rate,
             plain_tokens_per_s=choice.plain_rate,
             memory=self._memory(choice),
+            embedding_on_gpu=shares[0].device != CPU,
+            head_on_gpu=shares[-1].device != CPU,
         )
 
     def _best_survey(self) -> Survey:

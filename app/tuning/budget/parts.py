@@ -17,7 +17,7 @@ class Part(StrEnum):
     DRAFT = later("Draft")
     KEPT = later("Keys and values")
     WORK = later("Work")
-    RUNTIME = later("The device's own software")
+    RUNTIME = later("Driver")
     FREE = later("Free")
     RESERVE = later("Reserve")
     OTHERS = later("Other programs")

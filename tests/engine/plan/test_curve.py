@@ -47,6 +47,7 @@ def test_a_point_is_the_plan_for_its_ceiling(
         return
     assert point is not None
     assert (point.mode, point.layers_on_gpu) == (made.mode, made.layers_on_gpu)
+    assert (point.embedding_on_gpu, point.head_on_gpu) == (made.embedding_on_gpu, made.head_on_gpu)
     assert point.tokens_per_s == made.tokens_per_s
     assert [each.total for each in point.memory] == [each.total for each in made.memory]
 

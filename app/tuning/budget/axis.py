@@ -1,0 +1,56 @@
+"""The one axis in GiB that slider and curve share, and round numbers along any axis. No Qt."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from engine.language import number, tr
+
+GIB = 2**30
+_ROUND = (1, 2, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """From 0 to the card's total, on so many pixels from `left` on."""
+
+    total: int
+    left: float
+    width: float
+
+    @property
+    def right(self) -> float:
+        """Where the card ends."""
+        return self.left + self.width
+
+    def x(self, vram: float) -> float:
+        """The place of so many bytes."""
+        return self.left + self.width * min(vram / max(self.total, 1), 1.0)
+
+    def vram(self, x: float) -> float:
+        """How many bytes belong to a place; within the card."""
+        share = (x - self.left) / max(self.width, 1.0)
+        return min(max(share, 0.0), 1.0) * self.total
+
+    def ticks(self, room: float) -> list[tuple[float, str]]:
+        """Places with their numbers, each of which takes `room` pixels."""
+        size = self.total / GIB
+        step = round_step(size, max(int(self.width / max(room, 1.0)), 1))
+        count = math.floor(size / step + 1e-9)
+        spec = ".1f" if step < 1 else ".0f"
+        return [
+            (self.x(place * step * GIB), number(place * step, spec)) for place in range(count + 1)
+        ]
+
+
+def round_step(size: float, most: int) -> float:
+    """A round number of which at most `most` fit into `size`."""
+    wanted = max(size / max(most, 1), 1e-3)
+    ten = 10.0 ** math.floor(math.log10(wanted))
+    return next(each * ten for each in (*_ROUND, 10) if each * ten >= wanted * (1 - 1e-9))
+
+
+def unit_words() -> str:
+    """The axis's unit, which stands once."""
+    return tr("GiB")

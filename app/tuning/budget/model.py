@@ -1,0 +1,223 @@
+"""What every ceiling of graphics memory would give on this machine, as it is now. No Qt."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from app.tuning.budget.parts import Stack, stacked
+from engine.commands import Mode
+from engine.events import PlanSummary, Previewed
+from engine.plan.budgets import device_reserve, host_reserve
+from engine.plan.curve import Curve, CurvePoint
+from engine.plan.machine import CPU, Accelerator, Host, Machine
+from engine.plan.plan import DeviceMemory
+
+GIB = 2**30
+_LEAST_SPREAD, _USUAL_SPREAD, _GUESSED_SPREAD, _MOST_SPREAD = 0.05, 0.15, 0.35, 0.6
+"""Relative errors of predictions: at best, measured speeds, assumed speeds, at worst."""
+_NO_CURVE = Curve(Mode.AUTO, (), 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPoint:
+    """A speed that was really seen, with so many bytes of graphics memory in use.
+
+    Attributes:
+        when_words: when that was, in words and translated.
+    """
+
+    vram: int
+    tokens_per_s: float
+    mode: Mode
+    when_words: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetModel:
+    """Ceilings, what they are used for, and what is in the way of larger ones.
+
+    Attributes:
+        curves: that of the wished mode first.
+        card: the accelerator that the curves are about; None without one.
+        present: how the model in memory runs; None where there is none.
+        spread: relative error to be expected of predicted speeds.
+        others: bytes that other programs hold on the card now.
+    """
+
+    host: Host
+    curves: tuple[Curve, ...] = ()
+    card: Accelerator | None = None
+    present: PlanSummary | None = None
+    measured: tuple[MeasuredPoint, ...] = ()
+    spread: float = _USUAL_SPREAD
+    others: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        told: Previewed,
+        present: PlanSummary | None = None,
+        measured: Iterable[MeasuredPoint] = (),
+        others: int | None = None,
+    ) -> BudgetModel:
+        """From a preview; `others` from the newest sample of the card, where there is one."""
+        card, seen = _card_of(told.machine, told.curves), tuple(measured)
+        if others is None:
+            others = (card.memory_of_others if card is not None else None) or 0
+        calibrated = told.plan is None or told.plan.measured
+        spread = spread_of(told.curves, seen, calibrated=calibrated)
+        return cls(told.machine.host, told.curves, card, present, seen, spread, others)
+
+    def with_others(self, others: int) -> BudgetModel:
+        """The same after other programs took or gave back memory of the card."""
+        return replace(self, others=others)
+
+    # -- the card --------------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        """Bytes of the card; 0 without one."""
+        return (self.card.memory_total or 0) if self.card is not None else 0
+
+    @property
+    def reserve(self) -> int:
+        """Bytes of the card that are left alone."""
+        return device_reserve(self.card) if self.card is not None else 0
+
+    @property
+    def limit(self) -> int:
+        """Where the forbidden zone begins: the rest is with other programs, or in reserve."""
+        return max(self.total - self.others - self.reserve, 0)
+
+    # -- the curve -------------------------------------------------------------------------
+
+    @property
+    def main(self) -> Curve:
+        """That of the wished mode."""
+        return self.curves[0] if self.curves else _NO_CURVE
+
+    @property
+    def points(self) -> tuple[CurvePoint, ...]:
+        """The steps of the main curve; between them nothing changes."""
+        return self.main.points
+
+    @property
+    def last(self) -> int:
+        """The step that End leads to: the last one before the forbidden zone, the first at least.
+
+        -1 where there are no steps.
+        """
+        fitting = bisect_right(self.points, self.limit, key=lambda point: point.vram)
+        return min(max(fitting - 1, 0), len(self.points) - 1)
+
+    @property
+    def knee(self) -> int:
+        """The ceiling of Auto: the smallest one with about the best speed that fits now."""
+        return min(self.main.knee, self.points[self.last].vram) if self.points else 0
+
+    def index(self, ceiling: int | None) -> int:
+        """The step that a ceiling, or Auto, comes to; the first at least, -1 without steps."""
+        wanted = self.knee if ceiling is None else ceiling
+        place = bisect_right(self.points, wanted, key=lambda point: point.vram)
+        return min(max(place - 1, 0), len(self.points) - 1)
+
+    def at(self, ceiling: int | None) -> CurvePoint | None:
+        """What a ceiling, or Auto, is used for; None where nothing fits."""
+        return self.points[self.index(ceiling)] if self.points else None
+
+    def fits(self, ceiling: int | None) -> bool:
+        """Whether what the ceiling is used for is outside of the forbidden zone."""
+        point = self.at(ceiling)
+        return point is not None and point.vram <= self.limit
+
+    def range_of(self, point: CurvePoint) -> tuple[float, float]:
+        """Between which speeds the truth should be."""
+        speed = point.tokens_per_s
+        return speed * (1 - self.spread), speed * (1 + self.spread)
+
+    # -- moving along it -------------------------------------------------------------------
+
+    def nearest(self, vram: float) -> int:
+        """The step nearest to so many bytes that fits; -1 without steps."""
+        if not self.points:
+            return -1
+        above = bisect_right(self.points, vram, key=lambda point: point.vram)
+        around = [min(max(place, 0), self.last) for place in (above - 1, above)]
+        return min(around, key=lambda place: abs(self.points[place].vram - vram))
+
+    def stepped(self, index: int, by: int) -> int:
+        """So many steps further, as far as fits; one is a layer, mostly."""
+        return max(min(index + by, self.last), min(0, self.last))
+
+    def paged(self, index: int, by: int) -> int:
+        """So many GiB further, at least one step."""
+        if not self.points:
+            return -1
+        found = self.nearest(self.points[index].vram + by * GIB)
+        one = self.stepped(index, 1 if by > 0 else -1)
+        return max(found, one) if by > 0 else min(found, one)
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def card_now(self) -> Stack:
+        """The card's memory as it is."""
+        held = None if self.present is None else _elsewhere(self.present.memory)
+        return stacked(held, self.total, self.others, self.reserve)
+
+    def card_then(self, ceiling: int | None) -> Stack:
+        """The card's memory with a ceiling."""
+        point = self.at(ceiling)
+        held = None if point is None else _elsewhere(point.memory)
+        return stacked(held, self.total, self.others, self.reserve)
+
+    def host_now(self) -> Stack:
+        """The PC's memory as it is."""
+        return self._host(None if self.present is None else _on_cpu(self.present.memory))
+
+    def host_then(self, ceiling: int | None) -> Stack:
+        """The PC's memory with a ceiling."""
+        point = self.at(ceiling)
+        return self._host(None if point is None else _on_cpu(point.memory))
+
+    def _host(self, held: DeviceMemory | None) -> Stack:
+        host = self.host
+        others = max(host.memory_total - host.memory_available, 0)
+        return stacked(held, host.memory_total, others, host_reserve(host))
+
+
+def spread_of(
+    curves: Sequence[Curve], measured: Sequence[MeasuredPoint], *, calibrated: bool = True
+) -> float:
+    """How far predictions were from what was measured; what is usual where nothing was."""
+    errors = []
+    for seen in measured:
+        curve = next((each for each in curves if each.mode is seen.mode and each.points), None)
+        point = curve.at(seen.vram) if curve is not None else None
+        if point is not None and point.tokens_per_s > 0:
+            errors.append(abs(seen.tokens_per_s / point.tokens_per_s - 1))
+    if not errors:
+        return _USUAL_SPREAD if calibrated else _GUESSED_SPREAD
+    return min(max(*errors, _LEAST_SPREAD), _MOST_SPREAD)
+
+
+def _card_of(machine: Machine, curves: Sequence[Curve]) -> Accelerator | None:
+    """The accelerator that the steps are about; the first one where none of them uses any."""
+    used = {
+        held.device
+        for curve in curves
+        for point in curve.points
+        for held in point.memory
+        if held.device != CPU
+    }
+    usable = machine.usable
+    return next((each for each in usable if each.device in used), next(iter(usable), None))
+
+
+def _on_cpu(memory: Sequence[DeviceMemory]) -> DeviceMemory | None:
+    return next((held for held in memory if held.device == CPU), None)
+
+
+def _elsewhere(memory: Sequence[DeviceMemory]) -> DeviceMemory | None:
+    return next((held for held in memory if held.device != CPU), None)

@@ -1,0 +1,295 @@
+"""The ceiling as a slider in GiB that stops only where something changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QFontMetricsF,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+    QPolygonF,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
+
+from app.performance.painted import ground, hatch
+from app.theme.theme import current
+from app.tuning.budget.axis import Axis, unit_words
+from app.tuning.budget.model import BudgetModel
+from engine.language import tr
+
+_HANDLE = 9
+"""Radius."""
+_GROOVE = 6
+_MARK = 5
+_TICK = 4
+_BETWEEN = 14
+"""Between the numbers below."""
+_KEYS: dict[Qt.Key, Callable[[BudgetModel, int], int]] = {
+    Qt.Key.Key_Left: lambda model, index: model.stepped(index, -1),
+    Qt.Key.Key_Down: lambda model, index: model.stepped(index, -1),
+    Qt.Key.Key_Right: lambda model, index: model.stepped(index, 1),
+    Qt.Key.Key_Up: lambda model, index: model.stepped(index, 1),
+    Qt.Key.Key_PageDown: lambda model, index: model.paged(index, -1),
+    Qt.Key.Key_PageUp: lambda model, index: model.paged(index, 1),
+    Qt.Key.Key_Home: lambda model, _index: min(0, model.last),
+    Qt.Key.Key_End: lambda model, _index: model.last,
+}
+
+
+class BudgetSlider(QSlider):
+    """Its value is the number of a step of the curve, for those that read it out too.
+
+    Where other programs have taken what the ceiling needs, the handle stays in the forbidden zone
+    until somebody moves it; from there it only leads out.
+    """
+
+    moved = Signal(int)
+    """The user chose a step."""
+    settled = Signal()
+    """The user let go after moving."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        self._model: BudgetModel | None = None
+        self._picture: QPixmap | None = None
+        self._sides = (0.0, 0.0)
+        self._showing = self._unsettled = False
+        self.setAccessibleName(tr("Graphics memory for Duotail, in GiB"))
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setTracking(True)
+        self.valueChanged.connect(self._changed)
+
+    # -- what is shown ---------------------------------------------------------------------
+
+    def show_model(self, model: BudgetModel) -> None:
+        """Show other steps, or another forbidden zone."""
+        self._model = model
+        self._showing = True
+        self.setRange(0, max(len(model.points) - 1, 0))
+        self._showing = False
+        self.setEnabled(bool(model.points))
+        self.refresh()
+
+    def show_step(self, index: int) -> None:
+        """Put the handle somewhere, without telling anybody."""
+        self._showing = True
+        self.setValue(max(index, 0))
+        self._showing = False
+        self.update()
+
+    def set_sides(self, left: float, right: float) -> None:
+        """Room beside the axis, as the curve above needs it."""
+        if self._sides != (left, right):
+            self._sides = left, right
+            self.refresh()
+
+    @property
+    def axis(self) -> Axis:
+        """Where which ceiling is."""
+        left = max(self._sides[0], _HANDLE + 2)
+        right = max(self._sides[1], _HANDLE + 2)
+        total = self._model.total if self._model is not None else 0
+        return Axis(total, left, max(self.width() - left - right, 1.0))
+
+    def refresh(self) -> None:
+        """Draw the ground anew."""
+        self._picture = None
+        self.update()
+
+    # -- moving ----------------------------------------------------------------------------
+
+    def move_to(self, vram: float) -> None:
+        """Go to the nearest step, as the user wishes."""
+        if self._model is not None:
+            self._take(self._model.nearest(vram))
+
+    def settle(self) -> None:
+        """The user has let go."""
+        if self._unsettled:
+            self._unsettled = False
+            self.settled.emit()
+
+    def _take(self, index: int) -> None:
+        if index >= 0:
+            self.setValue(index)
+
+    def _changed(self, value: int) -> None:
+        """Also when a screen reader sets the value: what does not fit cannot be chosen."""
+        if self._showing or self._model is None:
+            return
+        allowed = min(value, self._model.last)
+        if allowed != value:
+            self.show_step(allowed)
+        self._unsettled = True
+        self.moved.emit(allowed)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Arrows go by steps, Page keys by GiB, Home and End to the ends of what fits."""
+        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        key = Qt.Key(event.key())
+        if plain and key in _KEYS and self._model is not None:
+            self._take(_KEYS[key](self._model, self.value()))
+            event.accept()
+        else:
+            event.ignore()
+
+    def keyReleaseEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """A key that is kept down goes on."""
+        if not event.isAutoRepeat():
+            self.settle()
+        super().keyReleaseEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Whoever leaves has let go."""
+        super().focusOutEvent(event)
+        self.settle()
+        self.update()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Show the ring."""
+        super().focusInEvent(event)
+        self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Wherever it is pressed, there the handle goes."""
+        if event.button() is Qt.MouseButton.LeftButton:
+            self.move_to(self.axis.vram(event.position().x()))
+            event.accept()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Follow the mouse from step to step."""
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self.move_to(self.axis.vram(event.position().x()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Let go."""
+        if event.button() is Qt.MouseButton.LeftButton:
+            self.settle()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+        """The wheel scrolls the page."""
+        event.ignore()
+
+    # -- looks -----------------------------------------------------------------------------
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """High enough for the handle and the numbers below it."""
+        return QSize(240, round(self._top + _TICK + QFontMetricsF(self.font()).height() + 2))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """As high as always."""
+        return QSize(120, self.sizeHint().height())
+
+    @property
+    def _middle(self) -> float:
+        return _MARK + _HANDLE + 3
+
+    @property
+    def _top(self) -> float:
+        """Of the ticks."""
+        return self._middle + _HANDLE + 3
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+        """The kept ground, and the handle on it."""
+        if self._picture is None:
+            self._picture = self._ground()
+        painter = QPainter(self)
+        painter.drawPixmap(0, 0, self._picture)
+        model = self._model
+        if model is not None and model.points:
+            self._paint_handle(painter, self.axis.x(model.points[self.value()].vram))
+        painter.end()
+
+    def _paint_handle(self, painter: QPainter, x: float) -> None:
+        tokens, axis = current(), self.axis
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(tokens.accent))
+        y = self._middle - _GROOVE / 2
+        painter.drawRoundedRect(QRectF(axis.left, y, max(x - axis.left, 0), _GROOVE), 3, 3)
+        painter.setPen(QPen(QColor(tokens.surface), 2))
+        painter.drawEllipse(QPointF(x, self._middle), _HANDLE, _HANDLE)
+        if self.hasFocus():
+            painter.setPen(QPen(QColor(tokens.text), 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawEllipse(QPointF(x, self._middle), _HANDLE, _HANDLE)
+
+    def _ground(self) -> QPixmap:
+        scale, tokens = self.devicePixelRatioF(), current()
+        pixmap = QPixmap(self.size() * scale)
+        pixmap.setDevicePixelRatio(scale)
+        pixmap.fill(QColor(ground(self, tokens)))
+        model = self._model
+        if model is None or not model.total:
+            return pixmap
+        axis, painter = self.axis, QPainter(pixmap)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        groove = QRectF(axis.left, self._middle - _GROOVE / 2, axis.width, _GROOVE)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(tokens.border_strong))
+        painter.drawRoundedRect(groove, _GROOVE / 2, _GROOVE / 2)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        self._paint_forbidden(painter, axis, axis.x(model.limit))
+        if model.points:
+            self._paint_knee(painter, axis.x(model.knee))
+        painter.setFont(self.font())
+        painter.setPen(QColor(tokens.muted))
+        metrics = QFontMetricsF(self.font())
+        unit = unit_words()
+        ticks = axis.ticks(metrics.horizontalAdvance("00.0") + _BETWEEN)
+        for x, words in ticks:
+            painter.drawLine(QPointF(round(x), self._top), QPointF(round(x), self._top + _TICK - 1))
+            width = metrics.horizontalAdvance(words)
+            base = self._top + _TICK + metrics.ascent()
+            painter.drawText(QPointF(x - width / 2, base), words)
+        last, room = ticks[-1], metrics.horizontalAdvance(unit)
+        left = last[0] + metrics.horizontalAdvance(last[1]) / 2 + 4
+        if left + room <= self.width():
+            painter.drawText(QPointF(left, self._top + _TICK + metrics.ascent()), unit)
+        painter.end()
+        return pixmap
+
+    def _paint_forbidden(self, painter: QPainter, axis: Axis, start: float) -> None:
+        """Hatched, with a line where it begins."""
+        if start >= axis.right:
+            return
+        tokens = current()
+        zone = QRectF(start, self._middle - _HANDLE, axis.right - start, 2 * _HANDLE)
+        painter.fillRect(zone, QColor(tokens.sunken))
+        painter.fillRect(zone, hatch(QColor(tokens.muted)))
+        painter.setPen(QPen(QColor(tokens.muted), 1))
+        painter.drawLine(zone.topLeft(), zone.bottomLeft())
+
+    def _paint_knee(self, painter: QPainter, x: float) -> None:
+        """A small triangle above the groove."""
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(current().text))
+        y = self._middle - _HANDLE - 2
+        points = [QPointF(x - _MARK, y - _MARK), QPointF(x + _MARK, y - _MARK), QPointF(x, y)]
+        painter.drawPolygon(QPolygonF(points))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """The ground goes with the width."""
+        super().resizeEvent(event)
+        self.refresh()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the font and the theme."""
+        super().changeEvent(event)
+        kinds = QEvent.Type
+        if event.type() in {kinds.FontChange, kinds.StyleChange, kinds.PaletteChange}:
+            self.updateGeometry()
+            self.refresh()

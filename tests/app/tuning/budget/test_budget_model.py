@@ -1,0 +1,160 @@
+"""What every ceiling comes to: steps, the forbidden zone, words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+import sample_budgets as sample
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint, spread_of
+from app.tuning.budget.parts import Part
+from app.tuning.budget.wording import (
+    forbidden_words,
+    knee_words,
+    mode_words,
+    sentence,
+    stack_words,
+)
+from engine.commands import Load, Mode
+from engine.events import Previewed
+from engine.plan.curve import Curve
+from engine.plan.machine import Machine
+from engine.units import memory
+
+OTHERS = st.integers(0, 12 * GIB)
+CEILINGS = st.integers(0, 13 * GIB)
+EMPTY = Curve(Mode.DUO, (), 0, 0, 40, 0, "It needs 3 GiB more than there are.")
+
+
+@st.composite
+def budgets(draw: st.DrawFn) -> BudgetModel:
+    """Any number of steps at any distances."""
+    sizes = draw(st.lists(st.integers(0, 13 * GIB), min_size=1, max_size=60, unique=True))
+    steps = [replace(sample.point(n, 1.0 + n), vram=vram) for n, vram in enumerate(sorted(sizes))]
+    knee = draw(st.sampled_from(sizes))
+    found = Curve(Mode.AUTO, tuple(steps), 11 * GIB, knee, 80, 8192)
+    return sample.model(others=draw(OTHERS), curves=(found,))
+
+
+@given(budgets(), CEILINGS, CEILINGS)
+def test_snapping_is_monotone_and_stays_where_it_fits(
+    model: BudgetModel, one: int, other: int
+) -> None:
+    low, high = sorted((one, other))
+    assert model.nearest(low) <= model.nearest(high) <= model.last
+    found = model.nearest(low)
+    reachable = model.points[: model.last + 1]
+    assert abs(model.points[found].vram - low) == min(abs(p.vram - low) for p in reachable)
+
+
+@given(budgets())
+def test_every_step_is_where_it_snaps_to(model: BudgetModel) -> None:
+    for index, point in enumerate(model.points[: model.last + 1]):
+        assert model.nearest(point.vram) == index == model.index(point.vram)
+
+
+@given(budgets(), st.data())
+def test_steps_and_pages_move_as_far_as_fits(model: BudgetModel, data: st.DataObject) -> None:
+    index = data.draw(st.integers(0, model.last))
+    assert model.stepped(index, 1) == min(index + 1, model.last)
+    assert model.stepped(index, -1) == max(index - 1, 0)
+    up, down = model.paged(index, 1), model.paged(index, -1)
+    assert min(index + 1, model.last) <= up <= model.last
+    assert max(index - 1, 0) >= down >= 0
+    beyond = model.points[up].vram - model.points[index].vram
+    if up > index + 1:  # never further from a GiB than the step before
+        assert abs(beyond - GIB) <= abs(model.points[up - 1].vram - model.points[index].vram - GIB)
+
+
+@given(budgets(), CEILINGS)
+def test_the_sentence_agrees_with_the_point(model: BudgetModel, ceiling: int) -> None:
+    point = model.at(ceiling)
+    assert point is not None
+    assert point.vram <= ceiling or point is model.points[0]
+    said = sentence(model, ceiling)
+    assert memory(point.vram) in said
+    low, high = model.range_of(point)
+    numbers = [float(n) for n in re.findall(r"about ([\d.]+) .*\(([\d.]+) to ([\d.]+)\)", said)[0]]
+    assert numbers == pytest.approx([point.tokens_per_s, low, high], abs=0.51)
+    assert said.startswith("No layers" if not point.layers_on_gpu else f"{point.layers_on_gpu} of")
+
+
+@given(budgets(), CEILINGS, OTHERS)
+def test_the_forbidden_zone_moves_with_other_programs(
+    model: BudgetModel, ceiling: int, others: int
+) -> None:
+    moved = model.with_others(others)
+    assert moved.limit == max(moved.total - others - moved.reserve, 0)
+    assert moved.fits(ceiling) == (moved.at(ceiling).vram <= moved.limit)  # type: ignore[union-attr]
+    assert (moved.last <= model.last) or others <= model.others
+    assert moved.knee <= max(moved.limit, moved.points[0].vram)
+
+
+def test_what_no_longer_fits_is_said() -> None:
+    model = sample.model(others=9 * GIB)
+    assert mode_words(model, 8 * GIB).endswith("other programs hold too much.")
+    assert "fit" not in mode_words(model, 2 * GIB)
+
+
+def test_the_knee_in_words() -> None:
+    model = sample.model()
+    assert knee_words(model) == f"Beyond {memory(model.knee)} nothing is gained."
+    useless = replace(model.main, knee=0)
+    assert "no speed" in knee_words(sample.model(curves=(useless,)))
+    always = replace(model.main, knee=12 * GIB)
+    assert knee_words(sample.model(curves=(always,))) == ""
+    rising = sample.curve(Mode.AUTO, sample.speeds(40, 5.0, 19.0))
+    assert "hardly" in knee_words(sample.model(curves=(rising,)))
+
+
+def test_auto_is_the_knee_that_fits() -> None:
+    model = sample.model()
+    assert model.at(None) is model.at(model.knee)
+    taken = model.with_others(9 * GIB)
+    assert taken.at(None) is model.points[taken.last]
+
+
+def test_why_not_all_of_the_card_can_be_had() -> None:
+    words = forbidden_words(sample.model())
+    assert memory(round(1.3 * GIB)) in words
+    assert memory(384 * sample.MIB) in words
+    simulated = sample.model(others=0, card=sample.SIMULATED)
+    assert forbidden_words(simulated) == ""
+    assert "the simulated GPU" in sentence(simulated, GIB * 4)
+
+
+def test_nothing_fits() -> None:
+    model = sample.model(curves=(EMPTY,))
+    assert sentence(model, None) == EMPTY.refusal
+    assert model.at(3) is None
+    assert (model.last, model.index(5), model.nearest(5), model.paged(-1, 1)) == (-1, -1, -1, -1)
+    assert model.stepped(-1, 1) == -1
+    assert knee_words(model) == mode_words(model, None) == ""
+    assert sentence(sample.model(curves=()), None).startswith("Nothing is known")
+
+
+def test_the_band_is_what_predictions_were_wrong_by() -> None:
+    found = sample.auto()
+    at = found.points[20]
+    seen = MeasuredPoint(at.vram, 0.8 * at.tokens_per_s, Mode.AUTO, "")
+    assert spread_of((found,), [seen]) == pytest.approx(0.2)
+    assert spread_of((found,), [replace(seen, tokens_per_s=at.tokens_per_s)]) == 0.05
+    assert spread_of((found,), []) < spread_of((found,), [], calibrated=False)
+    assert spread_of((found,), [replace(seen, mode=Mode.DUO)]) == spread_of((found,), [])
+
+
+def test_made_from_a_preview() -> None:
+    machine = Machine(sample.HOST, (replace(sample.CARD, device="cuda:9"), sample.CARD))
+    told = Previewed(0.0, Load(sample.HOST), machine, None, (sample.auto(),))  # type: ignore[arg-type]
+    model = BudgetModel.of(told, sample.PRESENT, sample.MEASURED)
+    assert model.card is sample.CARD
+    assert model.others == GIB
+    assert BudgetModel.of(told, others=5).others == 5
+    assert model.card_now().of(Part.OTHERS) == GIB
+    assert model.card_now().ours == sample.PRESENT.memory[1].total
+    assert model.host_then(0).ours == model.points[0].memory[0].total
+    assert "Target" in stack_words("Card", model.card_now(), model.card_then(None))
