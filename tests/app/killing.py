@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -49,6 +50,9 @@ class Told:
     lines: list[dict[str, object]] = field(default_factory=list)
 
     def of(self, kind: str) -> list[dict[str, object]]:
+        if kind == HALF:
+            texts = self.of("text")
+            return [line for line in texts if line["id"] == texts[-1]["id"]]
         return [line for line in self.lines if line["kind"] == kind]
 
     def text_of(self, message_id: int) -> str:
@@ -73,11 +77,18 @@ class Told:
         return f"{what}, writing" if "text" in since else f"{what}, before the first text"
 
 
-def killed(data: Path, dice: random.Random, mode: Mode) -> Told:
+MOMENTS = ("open", "doing", "added", "text", "text", "text", "text", "stored")
+"""What the window has told when it is killed, some of it more often."""
+HALF = "half"
+"""The moment in the middle of an answer of which several pieces were shown."""
+
+
+def killed(data: Path, dice: random.Random, mode: Mode, moments: Sequence[str]) -> Told:
     """Run the window up to a random moment."""
-    kind = dice.choice(("open", "doing", "added", "text", "text", "text", "text", "stored"))
+    kind = dice.choice(moments)
     count = {"open": 1, "stored": dice.randint(1, 3)}.get(kind, dice.randint(1, 5))
     count = dice.randint(1, 120) if kind == "text" else count
+    count = dice.randint(2, 3) if kind == HALF else count
     pause = dice.uniform(0, 1.0 if kind == "open" else 0.12)
     with subprocess.Popen(
         [sys.executable, str(CHILD), str(data), str(dice.getrandbits(32)), mode.value],
@@ -146,8 +157,14 @@ class Findings:
 class Killings:
     """One history that lives on through all kills, and the checks after each."""
 
-    def __init__(self, data: Path, seed: int, mode: Mode = Mode.AUTO) -> None:
-        self._data, self._mode = data, mode
+    def __init__(
+        self,
+        data: Path,
+        seed: int,
+        mode: Mode = Mode.AUTO,
+        moments: Sequence[str] = MOMENTS,
+    ) -> None:
+        self._data, self._mode, self._moments = data, mode, moments
         self._history = find_paths(str(data)).history
         self._dice = random.Random(seed)
         self._known = everything(self._history) if self._history.exists() else {}
@@ -157,7 +174,7 @@ class Killings:
 
     def kill(self) -> None:
         """Once more; fails where anything is not as it should be."""
-        told = killed(self._data, self._dice, self._mode)
+        told = killed(self._data, self._dice, self._mode, self._moments)
         assert not told.of("problem"), told.of("problem")
         with HistoryStore.open(self._history) as store:
             branches = [

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from killing import UNSAVED, Killings
+from killing import HALF, UNSAVED, Killings
 from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
@@ -44,7 +44,7 @@ def test_nothing_is_lost_however_often_the_window_is_killed(
 
 def test_nor_where_it_drafts_while_it_verifies(tmp_path: Path) -> None:
     """The answers are those of the target alone, and so is what continues a half one."""
-    killings = Killings(tmp_path, seed=5, mode=Mode.DUO)
+    killings = Killings(tmp_path, seed=5, mode=Mode.DUO, moments=(HALF,))
     found = killings.findings
     while not found.continued and found.kills < 10 * KILLS:
         killings.kill()
