@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.bridge import EngineBridge
+from app.chat.rounds_keeper import RoundsKeeper
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
+from app.history.rounds import Recording
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
 from engine.events import (
@@ -42,6 +44,22 @@ class LiveAnswer:
     saved: int = 0
     """How many of the spans the history has."""
     saving: bool = True
+    rounds: list[RoundFinished] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
+    """How many of the spans came with each round."""
+    heard: int = 0
+    """How many of the spans came with any."""
+
+    def take_round(self, done: RoundFinished) -> None:
+        """Note a round for the replay."""
+        self.rounds.append(done)
+        self.told.append(len(self.spans) - self.heard)
+        self.heard = len(self.spans)
+
+    @property
+    def recording(self) -> Recording:
+        """How it was written."""
+        return Recording(tuple(self.rounds), tuple(self.spans), tuple(self.told))
 
     @property
     def message(self) -> StoredMessage:
@@ -83,6 +101,7 @@ class AnswerWriter(QObject):
         self._bridge = bridge
         self._counter = 0
         self.live: LiveAnswer | None = None
+        self.keeper = RoundsKeeper(store, self)
         self._saver = QTimer(self)
         self._saver.setInterval(_STORE_EVERY_MS)
         self._saver.timeout.connect(self.save)
@@ -128,6 +147,7 @@ class AnswerWriter(QObject):
         """Before the history closes: save what has come; an open answer stays interrupted."""
         self.save()
         self._saver.stop()
+        self.keeper.close()
 
     def _mine(self, request_id: str | None) -> LiveAnswer | None:
         live = self.live
@@ -142,7 +162,11 @@ class AnswerWriter(QObject):
             self.arrived.emit(event)
 
     def _round_done(self, event: RoundFinished) -> None:
-        if event.rejected and self._mine(event.request_id) is not None:
+        live = self._mine(event.request_id)
+        if live is None:
+            return
+        live.take_round(event)
+        if event.rejected:
             self.refused.emit(event.rejected_at, event.rejected)
 
     def _failed(self, event: Failed) -> None:
@@ -169,6 +193,8 @@ class AnswerWriter(QObject):
             )
         except UserFixable as error:
             self.problem.emit(error)
+        else:
+            self.keeper.keep(message.id, live.recording)
         self.stored.emit(live.conversation)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from app.history.branches import Branches, joined
 from app.history.columns import clean_text, pack_ids, pack_sampling, pack_stats
+from app.history.database import translated
 from app.history.message import StoredMessage
 from app.history.records import AnswerState, TokenMarks
 from engine.events import AnswerStats
@@ -96,7 +97,34 @@ class Answers(Branches):
             )
             self._to_index(message_id)
 
+    def keep_rounds(self, message_id: int, packed: bytes) -> None:
+        """Add to an answer the rounds it was written in; nothing where it is gone by now."""
+        with self._writing():
+            self._add_rounds(message_id, packed)
+
+    def rounds(self, message_id: int) -> tuple[bytes, ...]:
+        """What `keep_rounds` was given for an answer, in this order."""
+        with translated(self.path):
+            rows = self._rows(
+                "SELECT packed FROM answer_rounds WHERE message_id = ? ORDER BY id", (message_id,)
+            )
+        return tuple(packed for (packed,) in rows if isinstance(packed, bytes))
+
+    def has_rounds(self, message_id: int) -> bool:
+        """Whether `rounds` would find any."""
+        with translated(self.path):
+            found = self._rows(
+                "SELECT 1 FROM answer_rounds WHERE message_id = ? LIMIT 1", (message_id,)
+            )
+        return bool(found)
+
     # -- inside ----------------------------------------------------------------------------
+
+    def _add_rounds(self, message_id: int, packed: bytes) -> None:
+        self._connection.execute(
+            "INSERT INTO answer_rounds(message_id, packed) SELECT id, ? FROM message WHERE id = ?",
+            (packed, message_id),
+        )
 
     def _add(
         self, conversation_id: int, role: Role, text: str, state: AnswerState

@@ -14,6 +14,7 @@ from app.history.columns import unpack_marks, unpack_sampling, unpack_setup, unp
 from app.history.foreign import LONGEST_TEXT, Graph, Unreadable, graph_of, key_of, sensible_time
 from app.history.message import StoredMessage
 from app.history.records import AnswerState, Conversation, TokenMarks
+from app.history.rounds import unpack
 from app.history.trees import Tree, Trees
 from app.history.words import spoken
 from engine.errors import UserFixable
@@ -186,11 +187,13 @@ def _tree_out(tree: Tree) -> dict[str, object]:
         "pinned": told.pinned,
         "setup": asdict(told.setup),
         "leaf": tree.leaf,
-        "messages": [_message_out(message) for message in tree.messages],
+        "messages": [
+            _message_out(message, tree.rounds.get(message.id, ())) for message in tree.messages
+        ],
     }
 
 
-def _message_out(message: StoredMessage) -> dict[str, object]:
+def _message_out(message: StoredMessage, rounds: Sequence[bytes]) -> dict[str, object]:
     told: dict[str, object] = {
         "id": message.id,
         "parent": message.parent_id,
@@ -209,6 +212,8 @@ def _message_out(message: StoredMessage) -> dict[str, object]:
             "token_ids": message.token_ids,
             "marks": None if marks is None else base64.b64encode(marks.packed).decode(),
         }
+        if rounds:
+            told["rounds"] = [base64.b64encode(packed).decode() for packed in rounds]
     return told
 
 
@@ -224,6 +229,7 @@ def _own_tree_in(told: object) -> tuple[Tree, int]:
     if not (isinstance(told, Mapping) and isinstance(told.get("messages"), list)):
         raise Unreadable
     graph = Graph()
+    packed: dict[object, tuple[bytes, ...]] = {}
     for entry in told["messages"]:
         message = _message_in(entry)
         if message is None or message.id in graph.entries:
@@ -231,6 +237,7 @@ def _own_tree_in(told: object) -> tuple[Tree, int]:
         if isinstance(entry, Mapping) and type(entry.get("id")) is int:
             graph.parents.setdefault(entry["id"], key_of(entry.get("parent")))
             graph.entries.setdefault(entry["id"], message)
+            packed.setdefault(entry["id"], _rounds(entry.get("rounds")))
     messages, ids = graph.placed()
     title, folder = told.get("title"), told.get("folder")
     setup = unpack_setup(json.dumps(told.get("setup")))
@@ -243,7 +250,8 @@ def _own_tree_in(told: object) -> tuple[Tree, int]:
     )
     leaf = ids.get(graph.kept(key_of(told.get("leaf"))), len(messages) or None)
     named = folder if isinstance(folder, str) else ""
-    return Tree(conversation, messages, leaf, named), graph.left_out
+    rounds = {number: packed[key] for key, number in ids.items() if packed.get(key)}
+    return Tree(conversation, messages, leaf, named, rounds), graph.left_out
 
 
 def _message_in(entry: object) -> StoredMessage | None:
@@ -286,6 +294,21 @@ def _marks(value: object) -> TokenMarks | None:
         return unpack_marks(base64.b64decode(value, validate=True))
     except binascii.Error:
         return None
+
+
+def _rounds(value: object) -> tuple[bytes, ...]:
+    """What the rounds of an answer are packed in; what is no such thing is left out."""
+    if not isinstance(value, list):
+        return ()
+    found = []
+    for each in value:
+        try:
+            packed = base64.b64decode(each, validate=True) if isinstance(each, str) else b""
+        except ValueError:
+            continue
+        if unpack(packed) is not None:
+            found.append(packed)
+    return tuple(found)
 
 
 def _words(value: object) -> str:

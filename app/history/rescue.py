@@ -11,6 +11,7 @@ from pathlib import Path
 
 from app.history.database import connect, damaged, transaction
 from app.history.records import AnswerState
+from app.history.rounds import unpack
 from app.history.salvage import Value, rows
 from engine.language import tr
 from engine.request import Role
@@ -41,6 +42,7 @@ class _Found:
     conversations: dict[int, _Fields] = field(default_factory=dict)
     messages: dict[int, _Fields] = field(default_factory=dict)
     pieces: dict[int, list[Value]] = field(default_factory=dict)
+    rounds: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     broken: int = 0
 
     def count_broken(self) -> None:
@@ -59,6 +61,9 @@ class _Found:
                 self.conversations[number] = dict(zip(_CONVERSATION, values, strict=False))
         elif 4 <= len(values) <= 5 and isinstance(values[1], int) and isinstance(values[2], str):
             self.pieces[number] = values
+        elif len(values) == 3 and isinstance(values[1], int) and isinstance(values[2], bytes):
+            if values[0] is None and unpack(values[2]) is not None:
+                self.rounds[number] = (values[1], values[2])
         elif len(values) == 2 and values[0] is None and isinstance(values[1], str):
             self.folders[number] = values[1]
 
@@ -79,6 +84,7 @@ def rescue(source: Path, target: Path) -> int:
             connection.execute("INSERT INTO folder VALUES (?, ?)", (number, name))
         missing = _add_messages(connection, found)
         _add_pieces(connection, found)
+        _add_rounds(connection, found)
     return found.broken + len(missing)
 
 
@@ -151,6 +157,15 @@ def _add_pieces(connection: sqlite3.Connection, found: _Found) -> None:
             "INSERT INTO answer_piece(message_id, text, token_ids, marks)"
             " SELECT id, ?, ?, ? FROM message WHERE id = ?",
             (text, ids if isinstance(ids, bytes) else b"", *(marks or [None]), message_id),
+        )
+
+
+def _add_rounds(connection: sqlite3.Connection, found: _Found) -> None:
+    for number in sorted(found.rounds):
+        message_id, packed = found.rounds[number]
+        connection.execute(
+            "INSERT INTO answer_rounds(message_id, packed) SELECT id, ? FROM message WHERE id = ?",
+            (packed, message_id),
         )
 
 

@@ -111,7 +111,20 @@ _V2: Migration = (
     "CREATE INDEX message_deleted ON message(deleted_by) WHERE deleted_by IS NOT NULL",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_V1, _V2)
+_V3: Migration = (
+    # The rounds an answer was written in, see `app.history.rounds`; one row for each time that
+    # somebody had it begun or continued. Deleted with the message.
+    """
+    CREATE TABLE answer_rounds (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        message_id INTEGER NOT NULL REFERENCES message(id) ON DELETE CASCADE,
+        packed BLOB NOT NULL
+    )
+    """,
+    "CREATE INDEX answer_rounds_by_message ON answer_rounds(message_id)",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3)
 
 PROBES = (
     """
@@ -125,5 +138,6 @@ PROBES = (
     "SELECT id, message_id, text, token_ids, marks FROM answer_piece LIMIT 0",
     "SELECT id, name FROM folder LIMIT 0",
     "SELECT message_id, never FROM to_index LIMIT 0",
+    "SELECT id, message_id, packed FROM answer_rounds LIMIT 0",
 )
 """Queries that must work on a file of the current version; a damaged schema fails them."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.history.answers import Answers
@@ -37,6 +37,8 @@ class Tree:
     """Id of the message that ends the branch on show."""
     folder: str = ""
     """Name of its folder, "" outside of any."""
+    rounds: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
+    """What answers were written in, packed, by the messages' ids."""
 
 
 class Trees(Answers):
@@ -58,13 +60,20 @@ class Trees(Answers):
             )
             rows = [self._with_pieces(each) for each in rows]
             leaf = self._leaf(conversation_id)
+            rounds = self._rows(
+                "SELECT r.message_id, r.packed FROM answer_rounds r JOIN message m"
+                " ON m.id = r.message_id WHERE m.conversation_id = ? AND m.deleted_by IS NULL"
+                " ORDER BY r.id",
+                (conversation_id,),
+            )
         conversation = conversation_of(row[0])
         folders = {folder.id: folder.name for folder in self.folders()}
         try:
             messages = tuple(messages_of(rows, {}))
         except ValueError as error:
             raise damaged(self.path, str(error)) from error
-        return Tree(conversation, messages, leaf, folders.get(conversation.folder_id or 0, ""))
+        folder = folders.get(conversation.folder_id or 0, "")
+        return Tree(conversation, messages, leaf, folder, _by_message(rounds))
 
     def add_trees(
         self, trees: Sequence[Tree], step: Callable[[int, int], None] = lambda *_: None
@@ -110,7 +119,10 @@ class Trees(Answers):
             with self._writing():
                 for message in tree.messages[start : start + _AT_ONCE]:
                     parent_id = ids[message.parent_id]
-                    ids[message.id] = self._add_message(conversation_id, parent_id, message)
+                    added = self._add_message(conversation_id, parent_id, message)
+                    ids[message.id] = added
+                    for packed in tree.rounds.get(message.id, ()):
+                        self._add_rounds(added, packed)
         setup = replace(told.setup, seen_after=ids.get(told.setup.seen_after))
         with self._writing():
             self._change(
@@ -140,6 +152,14 @@ class Trees(Answers):
         )
         self._to_index(message_id)
         return message_id
+
+
+def _by_message(rows: Sequence[tuple[int, bytes]]) -> dict[int, tuple[bytes, ...]]:
+    found: dict[int, tuple[bytes, ...]] = {}
+    for message_id, packed in rows:
+        if isinstance(packed, bytes):
+            found[message_id] = (*found.get(message_id, ()), packed)
+    return found
 
 
 @contextmanager
