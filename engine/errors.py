@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.events import WayOut
+    from engine.plan.shortage import Shortage
+
 
 class UserFixable(Exception):
     """A failure with a cause in plain words and a next step for the user.
@@ -31,7 +37,19 @@ class NotPossible(UserFixable):
 
 
 class OutOfMemory(UserFixable):
-    """There is less memory than is needed."""
+    """There is less memory than is needed.
+
+    Attributes:
+        shortage: what is missing, and where; None where nobody has counted.
+        ways_out: loads that would fit, best first; None where nobody has looked for any.
+    """
+
+    def __init__(
+        self, cause: str, remedy: str, details: str = "", shortage: Shortage | None = None
+    ) -> None:
+        super().__init__(cause, remedy, details)
+        self.shortage = shortage
+        self.ways_out: tuple[WayOut, ...] | None = None
 
 
 class DeviceLost(UserFixable):

@@ -15,6 +15,7 @@ from engine.commands import Load, Mode
 from engine.plan.curve import Curve
 from engine.plan.machine import Machine, Missing
 from engine.plan.plan import DeviceMemory
+from engine.plan.shortage import Holder, Shortage
 from engine.plan.speeds import Speeds
 
 
@@ -249,6 +250,8 @@ class AcceleratorSample:
         identity: that of `engine.plan.machine.Accelerator`.
         simulated: to be said wherever it shows.
         missing: why something is None.
+        holders: other programs that hold memory there, as far as the driver tells, the largest
+            first.
     """
 
     device: str
@@ -262,6 +265,7 @@ class AcceleratorSample:
     identity: str = ""
     simulated: bool = False
     missing: tuple[Missing, ...] = ()
+    holders: tuple[Holder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,39 +491,6 @@ class FailureKind(StrEnum):
     ABSENT = "absent"
     """Something optional is not here: a graphics card."""
     MODEL_UNUSABLE = "model unusable"
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Another program, and what it holds of a device; None where the driver does not tell."""
-
-    name: str
-    pid: int
-    nbytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """What a load lacks, in bytes.
-
-    Attributes:
-        device: as in plans; "cpu" is the PC's memory.
-        name: of the device, for people.
-        needed: of the smallest way to meet the wish, by purpose.
-        free: what Duotail might take there.
-        holders: who else holds something there, the largest first.
-    """
-
-    device: str
-    name: str
-    needed: DeviceMemory
-    free: int
-    holders: tuple[Holder, ...] = ()
-
-    @property
-    def missing(self) -> int:
-        """What would have to be free in addition."""
-        return max(self.needed.total - self.free, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,24 @@ def failed(error: BaseException, request_id: str | None, *, loading: bool = Fals
                 available=error.available,
             )
         if isinstance(error, OutOfMemory):
-            return replace(told, kind=FailureKind.OUT_OF_MEMORY)
+            return _out_of_memory(told, error)
         if isinstance(error, Absent):
             return replace(told, kind=FailureKind.ABSENT)
         unusable = loading and not isinstance(error, NotPossible)
         return replace(told, kind=FailureKind.MODEL_UNUSABLE) if unusable else told
     return _mistake(error, request_id)
+
+
+def _out_of_memory(told: Failed, error: OutOfMemory) -> Failed:
+    ways = error.ways_out
+    if ways is not None and not ways:
+        told = replace(told, remedy=tr("Close other programs, or choose a smaller model."))
+    return replace(
+        told,
+        kind=FailureKind.OUT_OF_MEMORY,
+        shortage=error.shortage,
+        ways_out=ways or (),
+    )
 
 
 def _mistake(error: BaseException, request_id: str | None) -> Failed:

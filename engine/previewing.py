@@ -11,13 +11,13 @@ from time import perf_counter
 from engine.commands import Load, Mode, Preview
 from engine.errors import OutOfMemory, UserFixable
 from engine.events import Previewed
-from engine.failures import failed
 from engine.loading.checking import Read
 from engine.loading.load import LoadedPair
 from engine.loading.machinery import Machinery
 from engine.plan.curve import Curve
 from engine.plan.machine import CPU, Machine
 from engine.plan.speeds import Speeds
+from engine.refusing import refused
 
 _log = logging.getLogger(__name__)
 
@@ -90,9 +90,9 @@ class Previewer:
         speeds = self._machinery.speeds(machine)
         try:
             read = Read.of(load, machine, known)
-            plan = read.planning(load.mode, speeds).plan()
+            _, plan = read.planned(speeds)
         except (UserFixable, OSError) as error:
-            refusal = failed(error, None, loading=True)
+            refusal = refused(error, machine)
             curves = () if not isinstance(error, OutOfMemory) else _curves(read, load.mode, speeds)
             return Previewed(perf_counter(), load, machine, None, curves, refusal)
         curves = _curves(_whole(read, machine), load.mode, speeds)

@@ -49,7 +49,7 @@ from engine.commands import (
     Unload,
 )
 from engine.counting import TokenCounter
-from engine.errors import Cancelled, DeviceLost
+from engine.errors import Cancelled, DeviceLost, OutOfMemory
 from engine.events import (
     AnswerStats,
     Calibrated,
@@ -77,6 +77,7 @@ from engine.plan.machine import CPU
 from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds
 from engine.previewing import Previewer, with_memory_of
+from engine.refusing import look_for_ways_out, refused
 
 _log = logging.getLogger(__name__)
 
@@ -207,7 +208,7 @@ class Engine:
             if self._model_change_waits():
                 return
         except BaseException as error:  # noqa: BLE001 - reported in words
-            self._emit(failed(error, None, loading=True))
+            self._emit(self._refused(error, command, checked))
             if checked is not None and isinstance(error, DeviceLost):
                 self._go_on_without(checked.placing, command)
                 return
@@ -228,6 +229,20 @@ class Engine:
         if complete is speeds:
             return checked
         return check(command, machine, complete, checked.text)
+
+    def _refused(self, error: BaseException, command: Load, checked: CheckedPair | None) -> Failed:
+        """A failed load in words; of one that lacks memory, with what would fit."""
+        if not isinstance(error, OutOfMemory):
+            return refused(error, None)
+        try:
+            machine = self._machinery.look(command.simulate_gpu)
+            if checked is not None:
+                whole = machine if self._pair is None else with_memory_of(self._pair, machine)
+                look_for_ways_out(error, checked, whole, self._machinery.speeds(machine))
+            return refused(error, machine)
+        except Exception:  # noqa: BLE001 - help is missing, nothing worse
+            _log.warning("nobody could tell what would fit", exc_info=True)
+            return refused(error, None)
 
     def _build(self, checked: CheckedPair) -> None:
         """Replace the present model, which goes first where memory does not hold both."""

@@ -11,13 +11,15 @@ import gc
 import mmap
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock
 
 from engine.errors import OutOfMemory
 from engine.language import later, tr
+from engine.plan.plan import DeviceMemory
+from engine.plan.shortage import Shortage
 
 GIB = 2**30
 PAGE = mmap.PAGESIZE
@@ -159,7 +161,7 @@ class Ledger:
         if not self._enter(entry):
             gc.collect()  # what fills the budget may be garbage already
             if not self._enter(entry):
-                raise self._refusal(purpose, nbytes)
+                raise self._refusal(owner, purpose, nbytes)
         return entry
 
     def lines(self) -> tuple[Held, ...]:
@@ -198,7 +200,12 @@ class Ledger:
                 self._held -= entry.nbytes
         return self._held
 
-    def _refusal(self, purpose: Purpose, nbytes: int) -> OutOfMemory:
+    def shortage(self, free: int, *more: Held) -> Shortage:
+        """Where everything that is held, and `more`, does not fit into so many bytes."""
+        needed = as_planned(self.device, (*self.lines(), *more), self.budget or 0)
+        return Shortage(self.device, self.name, needed, free)
+
+    def _refusal(self, owner: str, purpose: Purpose, nbytes: int) -> OutOfMemory:
         said = tr(
             "{device}: {needed:.2f} GiB for {purpose} do not fit into the budget of {budget:.2f} "
             "GiB, {held:.2f} of which are taken."
@@ -212,7 +219,25 @@ class Ledger:
                 held=self.held / GIB,
             ),
             tr("Raise the budget, choose a shorter context or a smaller model."),
+            shortage=self.shortage(self.budget or 0, Held(owner, purpose, nbytes, 0)),
         )
+
+
+def as_planned(device: str, lines: Sequence[Held], budget: int = 0) -> DeviceMemory:
+    """A ledger's lines, sorted as plans sort what they predict."""
+    sums = dict.fromkeys(("target", "draft", *_PLANNED.values()), 0)
+    for line in lines:
+        weights = "draft" if line.owner == "draft" else "target"
+        sums[weights if line.purpose is Purpose.WEIGHTS else _PLANNED[line.purpose]] += line.nbytes
+    return DeviceMemory(device, budget, **sums)
+
+
+_PLANNED = {
+    Purpose.KV: "kv",
+    Purpose.FEATURES: "features",
+    Purpose.WORKSPACE: "workspace",
+    Purpose.RUNTIME: "runtime",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from engine.backend.ledger import Held, Ledger, Purpose
+from engine.backend.ledger import Ledger, as_planned
 from engine.hardware.accounting import Comparison, touched
 from engine.plan.machine import CPU
 from engine.plan.plan import DeviceMemory, Plan
@@ -74,24 +74,6 @@ def memory_uses(
             driver=driver.get(device),
         )
     return uses
-
-
-def as_planned(device: str, lines: Sequence[Held], budget: int = 0) -> DeviceMemory:
-    """A ledger's lines, sorted as plans sort them."""
-    sums = dict.fromkeys(("target", "draft", *_PLANNED.values()), 0)
-    for line in lines:
-        sums[line.owner if line.purpose is Purpose.WEIGHTS else _PLANNED[line.purpose]] += (
-            line.nbytes
-        )
-    return DeviceMemory(device, budget, **sums)
-
-
-_PLANNED = {
-    Purpose.KV: "kv",
-    Purpose.FEATURES: "features",
-    Purpose.WORKSPACE: "workspace",
-    Purpose.RUNTIME: "runtime",
-}
 
 
 def _share(value: int, of: int) -> float:

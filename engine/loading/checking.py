@@ -10,17 +10,18 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
-from engine.backend.cpu import choose_format
+from engine.backend.cpu import choose_format, native_is_built
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.draft.vocabulary import same_tokens
-from engine.errors import NotPossible, UserFixable
-from engine.events import PlanSummary
+from engine.errors import NotPossible, OutOfMemory, UserFixable
+from engine.events import PlanSummary, WayOut
 from engine.hub.local import LocalModel
 from engine.language import tr
 from engine.loading.planning import UNKNOWN, asked, summarise
 from engine.loading.reading import FilesState, StoredWeights
+from engine.loading.ways_out import Model, ways_out
 from engine.model.config import Fusion, ModelConfig
 from engine.model.heads.description import HeadDescription, alone
 from engine.model.other_family import OtherConfig
@@ -42,6 +43,7 @@ from engine.plan.plan import Plan
 from engine.plan.planner import Planning
 from engine.plan.speeds import Speeds
 
+_CLEARLY_LESS = 0.9
 _SHARE_FOR_F32 = 0.8
 """Of the free memory: a model of another family that takes more is held in 16 bits."""
 
@@ -104,6 +106,7 @@ class CheckedPair:
         placing: the same, for whoever builds it.
         planning: what other ceilings would give.
         machine: what it was planned for.
+        read: what it was planned from.
     """
 
     command: Load
@@ -116,6 +119,7 @@ class CheckedPair:
     placing: Plan
     planning: Planning
     machine: Machine
+    read: Read
 
     @property
     def facts(self) -> tuple[ModelFacts, ...]:
@@ -149,8 +153,7 @@ def check(
 
 def _check(command: Load, machine: Machine, speeds: Speeds, known: ModelText | None) -> CheckedPair:
     read = Read.of(command, machine, known)
-    planning = read.planning(command.mode, speeds)
-    placing = planning.plan()
+    planning, placing = read.planned(speeds)
     chosen = read.draft if placing.draft is not None else None
     return CheckedPair(
         command=command,
@@ -163,6 +166,7 @@ def _check(command: Load, machine: Machine, speeds: Speeds, known: ModelText | N
         placing=placing,
         planning=planning,
         machine=read.machine,
+        read=read,
     )
 
 
@@ -224,12 +228,65 @@ class Read:
             forced=self.forced(mode),
         )
 
+    def planned(self, speeds: Speeds) -> tuple[Planning, Plan]:
+        """The planner's answer.
+
+        Raises:
+            OutOfMemory: nothing fits; with what would.
+            UserFixable: the wish cannot be met on this machine.
+        """
+        planning = self.planning(self.command.mode, speeds)
+        try:
+            return planning, planning.plan()
+        except OutOfMemory as error:
+            error.ways_out = self.ways_out(speeds)
+            raise
+
+    def ways_out(self, speeds: Speeds) -> tuple[WayOut, ...]:
+        """Loads of the same files that fit where this one does not."""
+        target, usable = self.target.facts, self.machine.usable
+        model = Model(
+            layers=len(target.footprint.blocks),
+            longest=target.max_positions,
+            formats=smaller_formats(self.target),
+            device=usable[0].name if usable else "",
+        )
+        return ways_out(
+            self.command,
+            model,
+            lambda load: self._instead(load).planning(load.mode, speeds).plan(),
+        )
+
+    def _instead(self, load: Load) -> Read:
+        """What reading the same files for another load would come to."""
+        target, draft = self.target, self.draft
+        if load.weights is not self.command.weights:
+            target = replace(target, format=load.weights)
+            kind = KINDS[load.weights]
+            if draft is not None:
+                lent = {name: replace(each, kind=kind) for name, each in draft.lent.items()}
+                draft = replace(draft, lent=lent)
+        if load.draft is DraftChoice.NONE:
+            draft = None
+        return replace(self, command=load, target=target, draft=draft)
+
     def summary(self, plan: Plan, speeds: Speeds) -> PlanSummary:
         """A plan in words."""
         draft = self.draft.facts if self.draft is not None and plan.draft is not None else None
         summary = summarise(plan, self.target.facts, draft, self.machine)
         can_think = self.text.template.can_think
         return replace(summary, can_think=can_think, measured=speeds.measured)
+
+
+def smaller_formats(target: Checked) -> list[WeightFormat]:
+    """Formats in which its weights would take less, the largest first."""
+    if isinstance(target.config, OtherConfig):
+        return [WeightFormat.BF16] if target.format is WeightFormat.F32 else []
+    if not native_is_built():
+        return []
+    most = target.facts.footprint.weight_bytes * _CLEARLY_LESS
+    formats = (WeightFormat.Q8, WeightFormat.Q4)
+    return [each for each in formats if footprint(target.config, each).weight_bytes <= most]
 
 
 def _text(model: LocalModel, known: ModelText | None) -> ModelText:

@@ -19,7 +19,7 @@ from engine.plan.machine import CPU, Accelerator, Machine
 from engine.plan.paces import Paces
 from engine.plan.plan import DeviceMemory, Plan, Share
 from engine.plan.reasons import Told, reasons
-from engine.plan.refusals import check_wish, does_not_fit
+from engine.plan.refusals import Asked, check_wish, does_not_fit
 from engine.plan.speeds import DeviceSpeeds, Speeds
 from engine.plan.survey import Choice, Survey
 
@@ -71,7 +71,9 @@ class Planning:
         choice = self.choice(survey.knee if vram is None else vram)
         if choice is None:
             most = survey.limit if vram is None else min(vram, survey.limit)
-            raise does_not_fit(self._machine, survey, self._target, self._drafts, self._wish, most)
+            nearest = survey.nearest(most)
+            asked = Asked(self._machine, survey, self._target, self._drafts, self._wish, most)
+            raise does_not_fit(asked, nearest, self._memory(nearest))
         return self._planned(choice)
 
     def choice(self, ceiling: int) -> Choice | None:

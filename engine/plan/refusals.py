@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
@@ -11,8 +12,10 @@ from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.plan.budgets import SMALLEST_CONTEXT, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
-from engine.plan.machine import Machine
-from engine.plan.survey import Survey
+from engine.plan.machine import CPU, Machine
+from engine.plan.plan import DeviceMemory
+from engine.plan.shortage import Shortage
+from engine.plan.survey import Choice, Survey
 
 GIB = 2**30
 _FOUR_BITS = 18 / 32
@@ -112,24 +115,33 @@ def _unusable(machine: Machine) -> list[str]:
     return [said.format(name=each.name, reason=each.unusable) for each in found]
 
 
-def does_not_fit(
-    machine: Machine,
-    survey: Survey,
-    target: ModelFacts,
-    drafts: Sequence[DraftFacts],
-    wish: Wish,
-    ceiling: int,
-) -> OutOfMemory:
-    """The refusal of everything: what the smallest way would need, and what there is."""
-    ram, vram = survey.least(ceiling)
-    host = machine.host
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked of the planner; `ceiling`: bytes of the accelerator that may be used."""
+
+    machine: Machine
+    survey: Survey
+    target: ModelFacts
+    drafts: Sequence[DraftFacts]
+    wish: Wish
+    ceiling: int
+
+
+def does_not_fit(asked: Asked, nearest: Choice, memory: Sequence[DeviceMemory]) -> OutOfMemory:
+    """The refusal of everything: what the smallest way would need, and what there is.
+
+    `memory`: of that way, the CPU first.
+    """
+    ram, vram, ceiling, wish = nearest.ram, nearest.vram, asked.ceiling, asked.wish
+    host, name = asked.machine.host, asked.target.name
     needed, free = (ram + host_reserve(host)) / GIB, host.memory_available / GIB
-    remedy = _remedy(machine, survey, target, drafts, wish)
-    found = survey.accelerator
+    remedy, lacking = _remedy(asked), _shortage(asked, nearest, memory)
+    found = asked.survey.accelerator
     if found is None or found.unified or not vram:
         said = tr("{model} needs {needed:.1f} GiB of memory here, and {free:.1f} GiB are free.")
-        return OutOfMemory(said.format(model=target.name, needed=needed, free=free), remedy)
-    names = {"model": target.name, "device": found.name, "budget": ceiling / GIB}
+        cause = said.format(model=name, needed=needed, free=free)
+        return OutOfMemory(cause, remedy, shortage=lacking)
+    names = {"model": name, "device": found.name, "budget": ceiling / GIB}
     if vram > ceiling and (wish.layers_on_gpu is not None or wish.mode is Mode.DUO):
         said = tr(
             "{model} needs {needed:.1f} GiB of {device} for that, and the budget there is "
@@ -138,24 +150,41 @@ def does_not_fit(
         return OutOfMemory(
             said.format(needed=vram / GIB, **names),
             tr("Raise the budget, put fewer layers there, or choose a smaller model."),
+            shortage=lacking,
         )
     said = tr(
         "{model} needs {needed:.1f} GiB in all; {free:.1f} GiB of memory are free, and "
         "{budget:.1f} GiB of {device} may be used."
     )
     both = needed if found.simulated else needed + vram / GIB
-    return OutOfMemory(said.format(needed=both, free=free, **names), remedy)
+    return OutOfMemory(said.format(needed=both, free=free, **names), remedy, shortage=lacking)
 
 
-def _remedy(
-    machine: Machine,
-    survey: Survey,
-    target: ModelFacts,
-    drafts: Sequence[DraftFacts],
-    wish: Wish,
-) -> str:
+def _shortage(asked: Asked, nearest: Choice, memory: Sequence[DeviceMemory]) -> Shortage:
+    """Of the device that lacks more."""
+    host, found = asked.machine.host, asked.survey.accelerator
+    most, (on_host, *there) = host.memory_available - host_reserve(host), memory
+    if found is not None and there and nearest.vram - asked.ceiling > max(nearest.ram - most, 0):
+        return Shortage(found.device, found.name, _whole(there[0], nearest.vram), asked.ceiling)
+    if there and _one_memory(asked.survey):
+        purposes = [each.name for each in fields(DeviceMemory) if each.name not in _NOT_BYTES]
+        sums = {name: getattr(on_host, name) + getattr(there[0], name) for name in purposes}
+        on_host = DeviceMemory(CPU, on_host.budget, **sums)
+    return Shortage(CPU, tr("Memory"), _whole(on_host, nearest.ram), most)
+
+
+_NOT_BYTES = ("device", "budget")
+
+
+def _whole(memory: DeviceMemory, nbytes: int) -> DeviceMemory:
+    """With the software and the rounding that count for a device as a whole."""
+    return replace(memory, runtime=memory.runtime + max(nbytes - memory.total, 0))
+
+
+def _remedy(asked: Asked) -> str:
     """What would fit."""
-    held, host = target.footprint, machine.host
+    survey, wish, drafts = asked.survey, asked.wish, asked.drafts
+    held, host = asked.target.footprint, asked.machine.host
     budget = host.memory_available - host_reserve(host)
     spare = budget + (0 if _one_memory(survey) else survey.limit) - held.weight_bytes
     if wish.forced and drafts:

@@ -145,11 +145,10 @@ class Survey:
         """The best way that the device's limit allows."""
         return self.best(self.limit)
 
-    def least(self, ceiling: int) -> tuple[int, int]:
-        """Host and device memory of the allowed way that comes closest to fitting."""
+    def nearest(self, ceiling: int) -> Choice:
+        """The allowed way that comes closest to fitting."""
         over = np.maximum(self._ram - self._most_ram, 0) + np.maximum(self._vram - ceiling, 0)
-        place = int(np.argmin(np.where(self._wanted, over, np.iinfo(np.int64).max)))
-        return int(self._ram[place]), int(self._vram[place])
+        return self._choice(int(np.argmin(np.where(self._wanted, over, np.iinfo(np.int64).max))))
 
     def other(self, ceiling: int, wanted: Callable[[Way], bool]) -> Choice | None:
         """The fastest within a ceiling of only some ways."""

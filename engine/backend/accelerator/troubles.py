@@ -70,9 +70,10 @@ def _full(driver: Driver, ledger: Ledger, needed: int | None, details: str) -> O
     causes = [tr("{device} has no memory left.").format(device=ledger.name)]
     if needed is not None:
         causes.append(tr("{needed:.2f} GiB were needed.").format(needed=needed / GIB))
-    known = driver.free_and_total()
+    known, lacking = driver.free_and_total(), None
     if known is not None:
         free, total = known
+        lacking = ledger.shortage(free + ledger.held - (needed or 0))
         ours = ledger.held - (needed or 0)  # which is entered already
         others = max(total - free - ours, 0)
         causes.append(
@@ -84,4 +85,5 @@ def _full(driver: Driver, ledger: Ledger, needed: int | None, details: str) -> O
         sentences(*causes),
         tr("Close other programs that use it, lower the budget or choose a shorter context."),
         details,
+        lacking,
     )

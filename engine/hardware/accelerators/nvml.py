@@ -15,6 +15,9 @@ from typing import Any, Self
 from engine.language import tr
 from engine.plan.machine import Missing, PcieLink
 
+_GAMES = "memory_of_games"
+"""A fact that nobody misses."""
+
 
 class Unavailable(Exception):
     """The library cannot be used; the text says why.
@@ -67,6 +70,8 @@ class NvmlReading:
     total: int | None
     temperature: float | None
     power: float | None
+    processes: dict[int, int | None] = field(default_factory=dict)
+    """By number, what they hold; see `NvmlCard.processes`."""
 
 
 @dataclass(slots=True)
@@ -126,11 +131,12 @@ class NvmlCard:
         """
         busy = self.ask("percent", "nvmlDeviceGetUtilizationRates", self.handle)
         memory = self.ask("memory_used", "nvmlDeviceGetMemoryInfo", self.handle)
+        processes = self.processes()
         milliwatts = self.ask("power", "nvmlDeviceGetPowerUsage", self.handle)
         return NvmlReading(
             percent=None if busy is None else float(busy.gpu),
             used=None if memory is None else int(memory.total - memory.free),
-            ours=self.held_by(process),
+            ours=processes.get(process),
             total=None if memory is None else int(memory.total),
             temperature=self.ask(
                 "temperature",
@@ -139,6 +145,7 @@ class NvmlCard:
                 self.library.NVML_TEMPERATURE_GPU,
             ),
             power=None if milliwatts is None else milliwatts / 1000,
+            processes=processes,
         )
 
     def held_by(self, process: int) -> int | None:
@@ -153,9 +160,26 @@ class NvmlCard:
                 return int(entry.usedGpuMemory)
         return None
 
+    def processes(self) -> dict[int, int | None]:
+        """What every process holds on it, where the driver tells. Games draw, others compute.
+
+        Raises:
+            Lost: the card went away.
+        """
+        found: dict[int, int | None] = {}
+        for fact, function in (
+            ("memory_ours", "nvmlDeviceGetComputeRunningProcesses_v3"),
+            (_GAMES, "nvmlDeviceGetGraphicsRunningProcesses_v3"),
+        ):
+            for entry in self.ask(fact, function, self.handle) or ():
+                used = max(int(entry.usedGpuMemory or 0), found.get(entry.pid) or 0)
+                found[entry.pid] = used or None
+        return found
+
     def missing(self) -> tuple[Missing, ...]:
         """What it did not tell so far."""
-        return tuple(Missing(fact, reason) for fact, reason in self.reasons.items())
+        told = (each for each in self.reasons.items() if each[0] != _GAMES)
+        return tuple(Missing(fact, reason) for fact, reason in told)
 
     def ask(self, fact: str, function: str, *arguments: Any) -> Any:  # noqa: ANN401
         """The answer of one of the library's functions; None where there is none.

@@ -11,6 +11,7 @@ from dataclasses import replace
 from engine.events import AcceleratorSample
 from engine.hardware.accelerators.nvml import Lost, Nvml, NvmlCard, Unavailable
 from engine.hardware.accelerators.pci_gpus import buses_of
+from engine.hardware.holders import named
 from engine.hardware.host.system_files import LINUX, SystemFiles
 from engine.hardware.watching.rest import Turns
 from engine.plan.machine import Missing, Vendor
@@ -137,4 +138,5 @@ def _sample(card: NvmlCard) -> AcceleratorSample:
         temperature=reading.temperature,
         power=reading.power,
         missing=card.missing(),
+        holders=named(reading.processes),
     )

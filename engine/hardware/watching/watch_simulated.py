@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.events import AcceleratorSample
+from engine.hardware.holders import simulated_holder
 
 if TYPE_CHECKING:  # it brings the native library along, which the window does not wait for
     from engine.backend.simulated.device import SimulatedDevice
@@ -44,5 +45,6 @@ class SimulatedWatch:
                 memory_total=facts.memory_total,
                 identity=facts.identity,
                 simulated=True,
+                holders=simulated_holder(facts.memory_of_others or 0),
             ),
         )

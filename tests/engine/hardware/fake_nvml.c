@@ -192,12 +192,12 @@ API int nvmlDeviceGetMaxPcieLinkGeneration(card *of, unsigned *n)
 }
 API int nvmlDeviceGetMaxPcieLinkWidth(card *of, unsigned *n) { return number_of(of, "max_width", n); }
 
-/* "0.processes 4242 1000 self 2000": numbers of processes and their bytes. */
-API int nvmlDeviceGetComputeRunningProcesses_v3(card *of, unsigned *count, process *list)
+/* "0.processes 4242 1000 self 2000": numbers of processes and their bytes; "?" of unknown ones. */
+static int list_of(card *of, const char *fact, unsigned *count, process *list)
 {
     const char *value;
     char line[512], *rest = line;
-    const int code = ask_card(of, "processes", &value);
+    const int code = ask_card(of, fact, &value);
     if (code) return code;
     snprintf(line, sizeof line, "%s", value);
     unsigned found = 0;
@@ -207,12 +207,22 @@ API int nvmlDeviceGetComputeRunningProcesses_v3(card *of, unsigned *count, proce
         const int self = !strcmp(word, "self");
         if (list && found < *count)
             list[found] = (process){self ? (unsigned)getpid() : (unsigned)atoi(word),
-                                    strtoull(bytes, NULL, 10), 0, 0};
+                                    *bytes == '?' ? ~0ull : strtoull(bytes, NULL, 10), 0, 0};
         found++;
     }
     const unsigned room = *count;
     *count = found;
     return found && (!list || room < found) ? TOO_SMALL : OK;
+}
+
+API int nvmlDeviceGetComputeRunningProcesses_v3(card *of, unsigned *count, process *list)
+{
+    return list_of(of, "processes", count, list);
+}
+
+API int nvmlDeviceGetGraphicsRunningProcesses_v3(card *of, unsigned *count, process *list)
+{
+    return list_of(of, "games", count, list);
 }
 
 /* "0.parts 4 5": the card is divided, its parts are recorded as cards 4 and 5. */

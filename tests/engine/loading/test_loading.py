@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hollow_models import write_hollow_weights
 from machines import machine_with
 from safetensors.numpy import load_file, save_file
 from session import Session
@@ -23,8 +24,6 @@ from engine.errors import Absent, UserFixable
 from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloaded
 from engine.hub.local import bundled_models_root, bundled_target
 from engine.loading.checking import check
-from engine.model.config import ModelConfig
-from engine.model.tensors import expected_tensors
 from engine.plan.machine import CPU
 from engine.request import SamplingParams
 
@@ -185,27 +184,6 @@ def test_a_model_larger_than_memory_is_refused_with_the_numbers(
     assert failed.cause.startswith("Giant needs 37")  # 70.6e9 weights of 4.5 bits: 37.0 GiB
     assert "GiB are free" in failed.cause
     assert "smaller model" in failed.remedy
-
-
-def write_hollow_weights(folder: Path) -> None:
-    """The tensors that config.json describes, in bf16, of zeros that take no room on the disk."""
-    config = ModelConfig.open(folder)
-    header: dict[str, object] = {}
-    end = 0
-    for name, shape in expected_tensors(config).items():
-        start, end = end, end + 2 * _product(shape)
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    with (folder / "model.safetensors").open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + end)
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    size = 1
-    for extent in shape:
-        size *= extent
-    return size
 
 
 # -- what the weights do not fit ---------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_a_card_that_disappears_and_returns(
     nvml: FakeNvml, tmp_path: Path, starts: list[str]
 ) -> None:
     """The other one goes on; the driver is asked again after a while, not each time."""
-    nvml.records(TWO_CARDS + "0.calls 22\n")
+    nvml.records(TWO_CARDS + "0.calls 23\n")
     watch = AcceleratorWatch(record(tmp_path, DESKTOP))
     samples = [watch.sample(now) for now in range(10)]
     assert [first.percent for first, _ in samples] == [37.0] * 3 + [None] * 7
