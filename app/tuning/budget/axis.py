@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine.language import number, tr
+from engine.language import number
 
 GIB = 2**30
 _ROUND = (1, 2, 5)
@@ -49,8 +49,3 @@ def round_step(size: float, most: int) -> float:
     wanted = max(size / max(most, 1), 1e-3)
     ten = 10.0 ** math.floor(math.log10(wanted))
     return next(each * ten for each in (*_ROUND, 10) if each * ten >= wanted * (1 - 1e-9))
-
-
-def unit_words() -> str:
-    """The axis's unit, which stands once."""
-    return tr("GiB")

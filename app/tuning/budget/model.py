@@ -167,19 +167,20 @@ class BudgetModel:
         return stacked(held, self.total, self.others, self.reserve)
 
     def card_then(self, ceiling: int | None) -> Stack:
-        """The card's memory with a ceiling."""
+        """The card's memory with a ceiling; as it is where nothing is known."""
         point = self.at(ceiling)
-        held = None if point is None else _elsewhere(point.memory)
-        return stacked(held, self.total, self.others, self.reserve)
+        if point is None:
+            return self.card_now()
+        return stacked(_elsewhere(point.memory), self.total, self.others, self.reserve)
 
     def host_now(self) -> Stack:
         """The PC's memory as it is."""
         return self._host(None if self.present is None else _on_cpu(self.present.memory))
 
     def host_then(self, ceiling: int | None) -> Stack:
-        """The PC's memory with a ceiling."""
+        """The PC's memory with a ceiling; as it is where nothing is known."""
         point = self.at(ceiling)
-        return self._host(None if point is None else _on_cpu(point.memory))
+        return self.host_now() if point is None else self._host(_on_cpu(point.memory))
 
     def _host(self, held: DeviceMemory | None) -> Stack:
         host = self.host

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
 from app.performance.painted import ground, hatch
 from app.theme.theme import current
-from app.tuning.budget.axis import Axis, unit_words
+from app.tuning.budget.axis import Axis
 from app.tuning.budget.model import BudgetModel
 from engine.language import tr
 
@@ -32,7 +32,7 @@ _HANDLE = 9
 _GROOVE = 6
 _MARK = 5
 _TICK = 4
-_BETWEEN = 14
+_BETWEEN = 24
 """Between the numbers below."""
 _KEYS: dict[Qt.Key, Callable[[BudgetModel, int], int]] = {
     Qt.Key.Key_Left: lambda model, index: model.stepped(index, -1),
@@ -243,22 +243,28 @@ class BudgetSlider(QSlider):
         self._paint_forbidden(painter, axis, axis.x(model.limit))
         if model.points:
             self._paint_knee(painter, axis.x(model.knee))
-        painter.setFont(self.font())
-        painter.setPen(QColor(tokens.muted))
-        metrics = QFontMetricsF(self.font())
-        unit = unit_words()
-        ticks = axis.ticks(metrics.horizontalAdvance("00.0") + _BETWEEN)
-        for x, words in ticks:
-            painter.drawLine(QPointF(round(x), self._top), QPointF(round(x), self._top + _TICK - 1))
-            width = metrics.horizontalAdvance(words)
-            base = self._top + _TICK + metrics.ascent()
-            painter.drawText(QPointF(x - width / 2, base), words)
-        last, room = ticks[-1], metrics.horizontalAdvance(unit)
-        left = last[0] + metrics.horizontalAdvance(last[1]) / 2 + 4
-        if left + room <= self.width():
-            painter.drawText(QPointF(left, self._top + _TICK + metrics.ascent()), unit)
+        self._paint_numbers(painter, axis)
         painter.end()
         return pixmap
+
+    def _paint_numbers(self, painter: QPainter, axis: Axis) -> None:
+        """Ticks with their GiB; the last one says the unit, if there is room for it."""
+        metrics, top = QFontMetricsF(self.font()), self._top
+        painter.setFont(self.font())
+        painter.setPen(QColor(current().muted))
+        base, end = top + _TICK + metrics.ascent(), 0.0
+        ticks = axis.ticks(metrics.horizontalAdvance("00.0") + _BETWEEN)
+        for place, (x, words) in enumerate(ticks, 1):
+            painter.drawLine(QPointF(round(x), top), QPointF(round(x), top + _TICK - 1))
+            said = tr("{n} GiB").format(n=words) if place == len(ticks) else words
+            left = min(
+                x - metrics.horizontalAdvance(words) / 2,
+                self.width() - metrics.horizontalAdvance(said),
+            )
+            if left < end + _BETWEEN / 3:
+                said, left = words, x - metrics.horizontalAdvance(words) / 2
+            painter.drawText(QPointF(left, base), said)
+            end = left + metrics.horizontalAdvance(said)
 
     def _paint_forbidden(self, painter: QPainter, axis: Axis, start: float) -> None:
         """Hatched, with a line where it begins."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPen
 
@@ -9,8 +11,8 @@ from app.theme.theme import current
 from app.theme.tokens import Tokens
 from app.tuning.budget.parts import Part, Stack
 
-SWATCH = 11
-"""Side of the square before a name in a legend."""
+_FRAMED = 2
+"""Pixels: what is narrower has no frame."""
 _FAINT = 46
 """Opacity, of 255, of the colour below a pattern."""
 _Pattern = Qt.BrushStyle
@@ -41,21 +43,27 @@ def colour_of(part: Part, tokens: Tokens) -> QColor:
     return QColor(names[part])
 
 
+@lru_cache(maxsize=64)
+def _tools(part: Part, tokens: Tokens) -> tuple[QPen, tuple[QBrush, ...]]:
+    """The frame, and what fills the part, one over the other."""
+    colour, pattern = colour_of(part, tokens), _PATTERNS[part]
+    sunken, pen = QBrush(QColor(tokens.sunken)), QPen(colour, 1)
+    if pattern is _Pattern.NoBrush:
+        return pen, (sunken,)
+    if pattern is _Pattern.SolidPattern:
+        return pen, (QBrush(colour),)
+    faint = QColor(colour)
+    faint.setAlpha(_FAINT)
+    return pen, (sunken, QBrush(faint), QBrush(colour, pattern))
+
+
 def paint_part(painter: QPainter, area: QRectF, part: Part) -> None:
     """Fill an area with the look of a part; also the swatch of a legend."""
-    tokens = current()
-    colour, pattern = colour_of(part, tokens), _PATTERNS[part]
-    painter.fillRect(area, QColor(tokens.sunken))
-    if pattern is _Pattern.SolidPattern:
-        painter.fillRect(area, colour)
-        return
-    if pattern is not _Pattern.NoBrush:
-        faint = QColor(colour)
-        faint.setAlpha(_FAINT)
-        painter.fillRect(area, faint)
-        painter.fillRect(area, QBrush(colour, pattern))
-    if area.width() > 2:
-        painter.setPen(QPen(colour, 1))
+    pen, brushes = _tools(part, current())
+    for brush in brushes:
+        painter.fillRect(area, brush)
+    if area.width() > _FRAMED:
+        painter.setPen(pen)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
 

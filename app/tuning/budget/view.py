@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 
+from app.performance.painted import SIDE, Painted
 from app.settings.rows import plain_label
+from app.tuning.budget.curve_view import CurveView
+from app.tuning.budget.layer_map import LayerMap
+from app.tuning.budget.layers import LayerPlaces
+from app.tuning.budget.memory_view import MemoryView
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.slider import BudgetSlider
-from app.tuning.budget.wording import knee_words, mode_words, sentence
+from app.tuning.budget.wording import (
+    card_title,
+    forbidden_words,
+    host_title,
+    knee_words,
+    mode_words,
+    sentence,
+    without_card,
+)
 from engine.language import sentences
 
-_GAP = 8
+_GAP = 6
+_RIGHT = 14
+"""Room right of the axis, for half a number."""
 
 
 class BudgetView(QWidget):
@@ -26,16 +42,37 @@ class BudgetView(QWidget):
         super().__init__(parent)
         self.model: BudgetModel | None = None
         self._ceiling: int | None = None
+        self._stale = False
         self.sentence = plain_label("", self, "heading")
         self.note = plain_label("", self, "muted")
-        self.slider = BudgetSlider(self)
+        self.curve, self.slider = CurveView(self), BudgetSlider(self)
+        self.forbidden = plain_label("", self, "small")
+        self.layers = LayerMap(self)
+        self.card, self.host = MemoryView(self), MemoryView(self)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(_GAP)
-        for part in (self.sentence, self.note, self.slider):
+        texts = (self.sentence, self.note)
+        for part in (*texts, self.curve, self.slider, self.forbidden, *self._below):
             column.addWidget(part)
+        for label in (*texts, self.forbidden):
+            label.setContentsMargins(SIDE, 0, SIDE, 0)
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.slider.moved.connect(self._moved)
-        self.slider.settled.connect(lambda: self.settled.emit(self._ceiling))
+        self.slider.settled.connect(self._settle)
+        self.curve.pointed.connect(self.slider.move_to)
+        self.curve.let_go.connect(self.slider.settle)
+        for view in self.views:
+            view.table_asked.connect(lambda view=view: self.show_table(view))
+
+    @property
+    def views(self) -> list[Painted]:
+        """Everything painted that has numbers behind it, from top to bottom."""
+        return [self.curve, *self._below]
+
+    @property
+    def _below(self) -> tuple[LayerMap, MemoryView, MemoryView]:
+        return self.layers, self.card, self.host
 
     @property
     def ceiling(self) -> int | None:
@@ -47,13 +84,22 @@ class BudgetView(QWidget):
         if ceiling != self._ceiling:
             self._ceiling = ceiling
             self._show_ceiling()
+            self._describe()
 
     def show_model(self, model: BudgetModel) -> None:
-        """Show what is known now; the ceiling stays."""
+        """Show what is known now; the ceiling stays. Costs nothing while nobody looks."""
         if model != self.model:
-            self.model = model
-            self.slider.show_model(model)
-            self._show_ceiling()
+            self.model, self._stale = model, True
+            if self.isVisible():
+                self._show_all()
+
+    def show_table(self, view: Painted) -> None:
+        """Open the numbers behind a picture."""
+        from app.performance.table_dialog import TableDialog
+
+        TableDialog(view.table(), self).open()
+
+    # -- what the user does ----------------------------------------------------------------
 
     def _moved(self, index: int) -> None:
         if self.model is not None and self.model.points:
@@ -61,12 +107,82 @@ class BudgetView(QWidget):
             self._show_ceiling()
             self.ceiling_changed.emit(self._ceiling)
 
+    def _settle(self) -> None:
+        self._describe()
+        self.settled.emit(self._ceiling)
+
+    # -- what is shown ---------------------------------------------------------------------
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Catch up with what happened while hidden."""
+        super().showEvent(event)
+        if self._stale:
+            self._show_all()
+
+    def _show_all(self) -> None:
+        model, self._stale = self.model, False
+        if model is None:
+            return
+        there = bool(model.total)
+        for part in (self.curve, self.slider, self.forbidden, self.layers, self.card):
+            part.setVisible(there)
+        self.curve.show_model(model)
+        self.slider.show_model(model)
+        self.forbidden.setText(forbidden_words(model))
+        self._align()
+        self._show_ceiling()
+        self._describe()
+
+    def _align(self) -> None:
+        """One axis for everything that is measured in GiB of the card."""
+        left = max(self.curve.gutter(), self.card.gutter())
+        self.curve.set_sides(left, _RIGHT)
+        self.card.set_sides(left, _RIGHT)
+        self.host.set_sides(left, _RIGHT)
+        self.slider.set_sides(left + SIDE, _RIGHT + SIDE)
+
     def _show_ceiling(self) -> None:
         model, ceiling = self.model, self._ceiling
-        if model is None:
+        if model is None or self._stale:
+            return
+        self.host.show_stacks(host_title(), model.host_now(), model.host_then(ceiling))
+        if not model.total:
+            self.sentence.setText(without_card())
+            self.note.setText(model.main.refusal)
             return
         said = sentence(model, ceiling)
         self.slider.show_step(model.index(ceiling))
         self.slider.setAccessibleDescription(said)
-        self.sentence.setText(said)
-        self.note.setText(sentences(mode_words(model, ceiling), knee_words(model)))
+        self._say(self.sentence, said)
+        self._say(self.note, sentences(mode_words(model, ceiling), knee_words(model)))
+        self.curve.show_ceiling(ceiling)
+        self.layers.show_places(LayerPlaces.of(model, ceiling))
+        self.card.show_stacks(card_title(model), model.card_now(), model.card_then(ceiling))
+
+    def _say(self, label: QLabel, words: str) -> None:
+        """Nothing below jumps up and down with the length of a text while somebody drags."""
+        if words == label.text():
+            return
+        label.setText(words)
+        needed = label.heightForWidth(label.width())
+        if needed > label.minimumHeight():
+            label.setMinimumHeight(needed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Another width needs other lines."""
+        super().resizeEvent(event)
+        for label in (self.sentence, self.note):
+            label.setMinimumHeight(0)
+
+    def _describe(self) -> None:
+        """Renew what screen readers are told of the pictures; not during a drag."""
+        for view in self.views:
+            words = view.describe()
+            if words != view.accessibleDescription():
+                view.setAccessibleDescription(words)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Larger type needs more room beside the axis."""
+        super().changeEvent(event)
+        if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
+            self._align()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from app.tuning.budget.model import BudgetModel
+from app.tuning.budget.model import BudgetModel, MeasuredPoint
 from app.tuning.budget.parts import Part, Stack
 from app.tuning.words import mode_name
 from engine.language import listed, number, sentences, tr
 from engine.plan.curve import CurvePoint
-from engine.plan.machine import CPU, Accelerator, Machine
-from engine.units import memory
+from engine.plan.machine import CPU, Accelerator
+from engine.units import gibibytes, memory
 
 _HARDLY = 1.01
 """So much faster is still "nothing is gained"."""
@@ -93,20 +93,33 @@ def forbidden_words(model: BudgetModel) -> str:
     return ""
 
 
-def without_card(machine: Machine | None) -> str:
+def without_card() -> str:
     """Why there is nothing to choose."""
-    reasons = [
-        tr("{name} is not used: {reason}.").format(name=card.name, reason=card.unusable)
-        for card in (machine.accelerators if machine is not None else ())
-        if card.unusable
-    ]
-    said = tr("There is no graphics memory to choose from: everything runs in the PC's memory.")
-    return sentences(said, *reasons)
+    return tr("There is no graphics memory to share out: everything runs in the PC's memory.")
+
+
+def card_title(model: BudgetModel) -> str:
+    """The card's memory, by the name of the card."""
+    if model.card is not None and model.card.simulated:
+        return tr("Memory of the simulated GPU")
+    if model.card is None:
+        return tr("Memory of the GPU")
+    return tr("Memory of {device}").format(device=model.card.name)
+
+
+def host_title() -> str:
+    """The PC's memory."""
+    return tr("Memory of the PC")
+
+
+def size_words(size: int) -> str:
+    """A size that may be nothing."""
+    return memory(size) if size else gibibytes(0, "d")
 
 
 def change_words(now: int | None, then: int) -> str:
     """A size, or from what to what it changes."""
-    before, after = None if now is None else memory(now), memory(then)
+    before, after = None if now is None else size_words(now), size_words(then)
     if before is None or before == after:
         return after
     return tr("{before} → {after}").format(before=before, after=after)
@@ -129,3 +142,35 @@ def rows(now: Stack | None, then: Stack) -> list[tuple[Part, str]]:
         if before or after:
             found.append((part, change_words(before, after)))
     return found
+
+
+def measured_words(seen: MeasuredPoint) -> str:
+    """A dot."""
+    return tr("Measured {when}: {speed} tokens/s with {size}, {mode}").format(
+        when=seen.when_words,
+        speed=speed(seen.tokens_per_s),
+        size=memory(seen.vram),
+        mode=mode_name(seen.mode),
+    )
+
+
+def curve_words(model: BudgetModel) -> str:
+    """The curve from its beginning to its end, its knee, what is in the way, what was measured."""
+    if not model.points:
+        return sentence(model, None)
+    first, last = model.points[0], model.points[model.last]
+    said = tr("From about {slow} tokens/s with {little} to {fast} with {much}.").format(
+        slow=speed(first.tokens_per_s),
+        little=memory(first.vram),
+        fast=speed(last.tokens_per_s),
+        much=memory(last.vram),
+    )
+    others = [
+        tr("{mode}: up to {speed} tokens/s.").format(
+            mode=mode_name(curve.mode), speed=speed(curve.points[-1].tokens_per_s)
+        )
+        for curve in model.curves[1:]
+        if curve.points
+    ]
+    seen = [tr("{said}.").format(said=measured_words(each)) for each in model.measured]
+    return sentences(said, knee_words(model), forbidden_words(model), *others, *seen)

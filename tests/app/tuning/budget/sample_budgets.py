@@ -103,7 +103,7 @@ MEASURED = (
 def model(layers: int = 40, others: int = round(1.3 * GIB), **more: object) -> BudgetModel:
     """All there is to show."""
     other_modes = (
-        curve(Mode.DOVETAIL, speeds(layers, 6.1, 11.5), layers),
+        curve(Mode.DOVETAIL, speeds(layers, 4.6, 11.5), layers),
         Curve(Mode.CPU, (point(0, 5.2, Mode.CPU, layers),), 0, 0, layers, 8192),
         curve(Mode.PLAIN, speeds(layers, 3.1, 12.0), layers),
     )

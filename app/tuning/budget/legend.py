@@ -1,0 +1,84 @@
+"""A legend: squares with words, in as many lines as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
+
+from app.theme.theme import current
+
+SWATCH = 11
+_BEHIND_SWATCH = 5
+_BETWEEN = 16
+_LINE_GAP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Words with a square before them, which `look` paints."""
+
+    words: str
+    look: Callable[[QPainter, QRectF], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An entry with its place, in pixels and lines."""
+
+    entry: Entry
+    left: float
+    line: int
+    width: float
+
+
+def placed(entries: Iterable[Entry], metrics: QFontMetricsF, room: float) -> list[Placed]:
+    """Entries one behind the other, in a new line where the room ends."""
+    found: list[Placed] = []
+    left, line = 0.0, 0
+    for entry in entries:
+        width = SWATCH + _BEHIND_SWATCH + metrics.horizontalAdvance(entry.words)
+        if left and left + width > room:
+            left, line = 0.0, line + 1
+        found.append(Placed(entry, left, line, width))
+        left += width + _BETWEEN
+    return found
+
+
+class Legend:
+    """Entries, placed once for each width and type."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries = tuple(entries)
+        self._room: tuple[float, str] | None = None
+        self._placed: list[Placed] = []
+
+    def within(self, room: float, font: QFont) -> list[Placed]:
+        """The entries with their places."""
+        if self._room != (room, font.key()):
+            self._room = room, font.key()
+            self._placed = placed(self._entries, QFontMetricsF(font), room)
+        return self._placed
+
+
+def height_of(legend: Sequence[Placed], metrics: QFontMetricsF) -> float:
+    """What a legend needs."""
+    return (legend[-1].line + 1) * (metrics.height() + _LINE_GAP) if legend else 0.0
+
+
+def paint_legend(
+    painter: QPainter, legend: Sequence[Placed], font: QFont, left: float, top: float
+) -> None:
+    """Draw it."""
+    metrics, ink = QFontMetricsF(font), QColor(current().text)
+    height = metrics.height() + _LINE_GAP
+    painter.setFont(font)
+    for each in legend:
+        line, begin = top + each.line * height, left + each.left
+        middle = line + metrics.height() / 2
+        each.entry.look(painter, QRectF(round(begin), round(middle - SWATCH / 2), SWATCH, SWATCH))
+        painter.setPen(ink)
+        base = line + metrics.ascent()
+        painter.drawText(QPointF(begin + SWATCH + _BEHIND_SWATCH, base), each.entry.words)

@@ -1,0 +1,121 @@
+"""A device's memory as two bars, now and then, with a legend of sizes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QPainter
+from PySide6.QtWidgets import QWidget
+
+from app.performance.painted import Painted
+from app.performance.table import Table
+from app.theme.theme import current
+from app.tuning.budget.legend import Entry, Legend, Placed, height_of, paint_legend
+from app.tuning.budget.parts import Part, Stack
+from app.tuning.budget.stack_bar import paint_part, paint_stack
+from app.tuning.budget.wording import rows, size_words, stack_words
+from engine.language import tr
+from engine.units import memory
+
+_NOW, _THEN = 8, 18
+_BETWEEN = 3
+_NOTHING = Stack(0, ())
+
+
+class MemoryView(Painted):
+    """Shows `Stack`s; where nothing changes there is one bar."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(tr("Memory"), parent)
+        self._sides = (0.0, 0.0)
+        self._now: Stack | None = None
+        self._then = _NOTHING
+        self._entries = Legend()
+
+    def show_stacks(self, name: str, now: Stack | None, then: Stack) -> None:
+        """Show other memory; paints only where something changes."""
+        if (name, now, then) == (self.accessibleName(), self._now, self._then):
+            return
+        self.setAccessibleName(name)
+        self._now, self._then = now, then
+        self._entries = Legend(
+            Entry(tr("{part} {size}").format(part=tr(part), size=size), partial(_swatch, part))
+            for part, size in rows(now, then)
+        )
+        self.refresh()
+        height = self._height(self.width())
+        if height != self.height():
+            self.setFixedHeight(height)
+
+    def set_sides(self, left: float, right: float) -> None:
+        """Room beside the bars, so that they lie below the slider's axis."""
+        if self._sides != (left, right):
+            self._sides = left, right
+            self.refresh()
+
+    @property
+    def _changes(self) -> bool:
+        return self._now is not None and self._now != self._then
+
+    def gutter(self) -> float:
+        """Room that the names of the bars need."""
+        words = (tr("Now"), tr("Then"))
+        return max(self.small_metrics.horizontalAdvance(each) for each in words) + 8
+
+    def height_for(self, room: float) -> float:
+        """Title, bars, legend."""
+        legend = height_of(self._legend(room), self.small_metrics)
+        return self.header_height + self._bars + 6 + legend
+
+    def describe(self) -> str:
+        """All parts with their sizes."""
+        return stack_words(self.accessibleName(), self._now, self._then)
+
+    def table(self) -> Table:
+        """All parts, now and then."""
+        found = []
+        for part, _ in rows(self._now, self._then):
+            now = "" if self._now is None else size_words(self._now.of(part))
+            found.append((tr(part), now, size_words(self._then.of(part))))
+        return Table(self.accessibleName(), (tr("Part"), tr("Now"), tr("Then")), tuple(found))
+
+    def _legend(self, room: float) -> list[Placed]:
+        return self._entries.within(room, self.small)
+
+    def paint(self, painter: QPainter) -> None:
+        """Both bars and the legend."""
+        self.paint_title(painter, self.accessibleName(), memory(self._then.total), 0)
+        left, right = self._sides
+        bar = QRectF(left, self.header_height, self.room - left - right, _THEN)
+        if self._now is not None:
+            above = QRectF(bar)
+            above.setHeight(_NOW)
+            bar.translate(0, _NOW + _BETWEEN)
+            if self._changes:
+                paint_stack(painter, above, self._now)
+                self._name(painter, above, tr("Now"))
+                self._name(painter, bar, tr("Then"))
+            else:
+                bar.setTop(above.top())
+        paint_stack(painter, bar, self._then)
+        legend = self._legend(self.room)
+        paint_legend(painter, legend, self.small, 0, self.header_height + self._bars + 6)
+
+    @property
+    def _bars(self) -> float:
+        """Room for both, so that nothing jumps while somebody tries ceilings."""
+        return _THEN + (0 if self._now is None else _NOW + _BETWEEN)
+
+    def _name(self, painter: QPainter, bar: QRectF, words: str) -> None:
+        painter.setFont(self.small)
+        painter.setPen(QColor(current().muted))
+        line = QRectF(0, bar.top(), bar.left() - 8, bar.height())
+        height = self.small_metrics.height()
+        line = line.adjusted(0, (bar.height() - height) / 2, 0, (height - bar.height()) / 2)
+        align = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(line, align, words)
+
+
+def _swatch(part: Part, painter: QPainter, area: QRectF) -> None:
+    paint_part(painter, area, part)

@@ -1,0 +1,42 @@
+"""The numbers behind the budget's curve. No Qt."""
+
+from __future__ import annotations
+
+from app.performance.table import Row, Table
+from app.tuning.budget.model import BudgetModel
+from app.tuning.budget.wording import speed
+from app.tuning.words import mode_name
+from engine.language import number, tr
+from engine.units import memory
+
+
+def of_curve(title: str, model: BudgetModel | None) -> Table:
+    """Every step of every mode, that of the wish first, and what was measured."""
+    columns = (
+        tr("Wish"),
+        tr("Graphics memory"),
+        tr("Layers on the GPU"),
+        tr("Runs as"),
+        tr("Tokens/s"),
+        tr("Without a draft"),
+    )
+    found: list[Row] = []
+    for curve in model.curves if model is not None else ():
+        found += [
+            (
+                mode_name(curve.mode),
+                memory(point.vram),
+                number(point.layers_on_gpu),
+                mode_name(point.mode),
+                speed(point.tokens_per_s),
+                speed(point.plain_tokens_per_s),
+            )
+            for point in curve.points
+        ]
+        if not curve.points:
+            found.append((mode_name(curve.mode), curve.refusal, "", "", "", ""))
+    for seen in model.measured if model is not None else ():
+        size, rate = memory(seen.vram), speed(seen.tokens_per_s)
+        name = tr("Measured {when}").format(when=seen.when_words)
+        found.append((name, size, "", mode_name(seen.mode), rate, ""))
+    return Table(title, columns, tuple(found))
