@@ -113,6 +113,11 @@ class Answer:
         """Close the answer after an error, with what was written before it."""
         self._finish(FinishReason.ERROR)
 
+    @property
+    def tokens(self) -> int:
+        """Of the conversation by now."""
+        return self._tally.prompt_tokens + len(self._ids)
+
     def _prepare(self) -> Decoding:
         pair, request = self._pair, self._request
         prompt = self._prompt()

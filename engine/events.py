@@ -280,6 +280,8 @@ class DeviceSample:
     memory_total_bytes: int | None
     accelerators: tuple[AcceleratorSample, ...] = ()
     """Every one that was seen since the start, in the system's order."""
+    memory_available_bytes: int | None = None
+    """What of the total another program could have, or this one more of."""
 
     @property
     def accelerator(self) -> AcceleratorSample | None:
@@ -416,11 +418,15 @@ class HeldLine:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHeld:
-    """What the model in memory holds on one device, as its allocators say."""
+    """What the model in memory holds on one device, as its allocators say.
+
+    `predicted`: what its plan said of the device; None where it was to be left alone.
+    """
 
     device: str
     budget: int | None
     lines: tuple[HeldLine, ...]
+    predicted: DeviceMemory | None = None
 
     @property
     def nbytes(self) -> int:
@@ -430,10 +436,15 @@ class DeviceHeld:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHeld:
-    """Told after every load and every answer; the CPU first."""
+    """Told after every load, unload and answer; the CPU first. Without a model there are none.
+
+    `typical_error`: how far plans for this model were off in their sum, as a share of what was
+    held: the median of its loads here. None before the first answer of the first of them.
+    """
 
     at: float
     devices: tuple[DeviceHeld, ...]
+    typical_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

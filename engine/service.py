@@ -73,6 +73,7 @@ from engine.loading.checking import CheckedPair, check
 from engine.loading.load import LoadedPair, fits_beside, load
 from engine.loading.machinery import Machinery
 from engine.loading.placing import close
+from engine.memory_book import MemoryBook
 from engine.plan.machine import CPU
 from engine.plan.plan import Plan
 from engine.plan.speeds import Speeds
@@ -106,6 +107,7 @@ class Engine:
         self._machinery = machinery(self._cancel.is_set)
         self._closed = False
         self._pair: LoadedPair | None = None
+        self._book = MemoryBook(self._emit, self._machinery.estimates)
         self._counter = TokenCounter(self._emit, lambda: self._pair)
         self._previewer = Previewer(self._emit, self._machinery, lambda: self._pair)
         watch = AcceleratorWatch(simulated=self._machinery.simulated)
@@ -145,6 +147,7 @@ class Engine:
         self._counter.close(timeout)
         self._previewer.close(timeout)
         self._thread.join(timeout)
+        self._book.close(timeout)
 
     def _enter(self, command: Load | Unload | Generate | Calibrate) -> None:
         """Put it on the agenda, and make an end of what it does not wait for."""
@@ -246,7 +249,9 @@ class Engine:
 
     def _build(self, checked: CheckedPair) -> None:
         """Replace the present model, which goes first where memory does not hold both."""
-        if self._pair is not None:
+        if self._pair is None:
+            self._book.before_load()
+        else:
             planned = checked.machine.host.memory_available
             if not fits_beside(checked.placing, self._pair, planned - self._pair.held_on(CPU)):
                 self._drop_model()
@@ -255,6 +260,7 @@ class Engine:
         )
         self._put(pair)
         pair.take_over()
+        self._book.loaded(checked, pair)
 
     def _go_on_without(self, plan: Plan, command: Load) -> None:
         """An accelerator is lost: plan again with what is left, before anything else is done."""
@@ -279,6 +285,7 @@ class Engine:
             self._emit(Unloaded(perf_counter()))
         else:
             self._emit(PlanReady(perf_counter(), pair.path, pair.name, pair.plan, pair.command))
+        self._book.tell()
 
     def _load_progress(self, stage: str, fraction: float) -> None:
         self._emit(LoadProgress(perf_counter(), stage, fraction))
@@ -291,6 +298,7 @@ class Engine:
         close(devices)
 
     def _drop_model(self) -> None:
+        self._book.unloaded()
         self._put(None)
 
     def _calibrate(self) -> None:
@@ -327,6 +335,9 @@ class Engine:
             answer.give_up()
             if isinstance(error, DeviceLost):
                 self._go_on_without(plan, command)
+                return
+        self._book.answered(answer.tokens)
+        self._book.tell()
 
     def _call_off(self, work: Generate | Calibrate) -> None:
         """Tell of work that was taken off the agenda."""

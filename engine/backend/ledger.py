@@ -49,7 +49,8 @@ class Held:
     """A line of a ledger: bytes that `owner` ("target", "draft", ...) holds for a purpose.
 
     `touched` is what of it the system has really handed out by now; `mapped` what of that lies in
-    files, whose memory the system may take and fill again.
+    files, whose memory the system may take and fill again; `peak` the most bytes that were ever
+    held so at once.
     """
 
     owner: str
@@ -57,6 +58,7 @@ class Held:
     nbytes: int
     touched: int
     mapped: int = 0
+    peak: int = 0
 
 
 class Reach:
@@ -122,6 +124,8 @@ class Ledger:
         self._released: deque[Entry] = deque()
         self._held = 0
         self._peak = 0
+        self._sums: dict[tuple[str, Purpose], int] = {}
+        self._peaks: dict[tuple[str, Purpose], int] = {}
         self._lock = Lock()
 
     @property
@@ -168,7 +172,7 @@ class Ledger:
         """What is held, summed by owner and purpose, the largest first."""
         with self._lock:
             self._settled()
-            entries = list(self._entries)
+            entries, peaks = list(self._entries), dict(self._peaks)
         sums: dict[tuple[str, Purpose], tuple[int, int, int]] = {}
         for entry in entries:
             nbytes, touched, mapped = sums.get((entry.owner, entry.purpose), (0, 0, 0))
@@ -178,7 +182,7 @@ class Ledger:
                 touched + now,
                 mapped + (now if entry.mapped else 0),
             )
-        lines = [Held(*key, *amounts) for key, amounts in sums.items()]
+        lines = [Held(*key, *amounts, peaks[key]) for key, amounts in sums.items()]
         return tuple(sorted(lines, key=lambda line: -line.nbytes))
 
     def _enter(self, entry: Entry) -> bool:
@@ -189,6 +193,9 @@ class Ledger:
             self._entries.add(entry)
             self._held = after
             self._peak = max(self._peak, after)
+            key = entry.owner, entry.purpose
+            held = self._sums[key] = self._sums.get(key, 0) + entry.nbytes
+            self._peaks[key] = max(self._peaks.get(key, 0), held)
         return True
 
     def _settled(self) -> int:
@@ -198,6 +205,7 @@ class Ledger:
             if entry in self._entries:
                 self._entries.remove(entry)
                 self._held -= entry.nbytes
+                self._sums[entry.owner, entry.purpose] -= entry.nbytes
         return self._held
 
     def shortage(self, free: int, *more: Held) -> Shortage:

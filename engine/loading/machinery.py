@@ -18,6 +18,7 @@ from engine.backend.simulated.spec import (
     simulated_speeds,
 )
 from engine.commands import Mode
+from engine.hardware.kept_estimates import KeptEstimates
 from engine.hardware.kept_speeds import KeptSpeeds
 from engine.hardware.probe import probe_host, probe_machine
 from engine.language import tr
@@ -43,6 +44,8 @@ class Machinery:
         self._lost: set[str] = set()
         self._simulated: Callable[[], SimulatedDevice | None] = lambda: None
         self._kept = KeptSpeeds()
+        self.estimates = KeptEstimates()
+        """What models held before, which later plans go by."""
 
     def simulated(self) -> SimulatedDevice | None:
         """The simulated accelerator that a load has opened, as long as it is in use."""
@@ -59,7 +62,7 @@ class Machinery:
         else:
             machine = Machine(probe_host(), (self._simulation(simulate_gpu),))
         usable = tuple(map(self._unless_lost, machine.accelerators))
-        return replace(machine, accelerators=usable)
+        return self.estimates.apply(replace(machine, accelerators=usable))
 
     def speeds(self, machine: Machine) -> Speeds:
         """As they were measured here, as declared where simulated; without those nobody knows."""

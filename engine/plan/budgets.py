@@ -39,6 +39,8 @@ _DEVICE_RESERVE, _DEVICE_RESERVE_SHARE = 200 * MIB, 1 / 32
 TORCH_BYTES = 500 * MIB
 """Of the host, where an accelerator is driven by torch."""
 _RUNTIMES = {Vendor.NVIDIA: 500 * MIB, Vendor.AMD: 500 * MIB, Vendor.INTEL: 300 * MIB}
+_MOST_RUNTIME = 4096 * MIB
+"""More was never the device's own software."""
 _SLACK = 64
 _USUALLY_FREE = 15 / 16
 """Of an accelerator's memory: what other programs hold changes, and the context should not."""
@@ -65,9 +67,11 @@ def device_limit(found: Accelerator) -> int:
 
 
 def runtime_bytes(found: Accelerator) -> int:
-    """What a device's own software and its fixed memory take; of the former what is usual."""
+    """What a device's own software and its fixed memory take: as measured, or what is usual."""
     if found.simulated:
         return SimulatedSpec.of(found.memory_total or 0).runtime_bytes
+    if found.software is not None:
+        return min(max(found.software, shared_bytes()), _MOST_RUNTIME)
     return shared_bytes() + _RUNTIMES.get(found.vendor, 0)
 
 

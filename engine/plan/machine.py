@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.plan.correction import Correction
+
 CPU = "cpu"
 """The device that is always there; accelerators are called as torch calls them, "cuda:0"."""
 
@@ -73,6 +75,7 @@ class Accelerator:
         identity: what stays the same from start to start (a UUID, a bus address).
         bus: address on the PCI bus, "0000:01:00.0"; empty where it has none.
         architecture: what kernels are built for: "8.9" of NVIDIA's, "gfx1100" of AMD's.
+        software: bytes that its own software was measured to take; None: by what is usual.
     """
 
     device: str
@@ -89,6 +92,7 @@ class Accelerator:
     architecture: str = ""
     link: PcieLink | None = None
     missing: tuple[Missing, ...] = ()
+    software: int | None = None
 
     @property
     def memory_of_others(self) -> int | None:
@@ -100,10 +104,14 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything a plan can be made with; accelerators in the system's order."""
+    """Everything a plan can be made with; accelerators in the system's order.
+
+    `corrections`: what plans for models were off by on it before.
+    """
 
     host: Host
     accelerators: tuple[Accelerator, ...] = field(default=())
+    corrections: tuple[Correction, ...] = ()
 
     @property
     def usable(self) -> tuple[Accelerator, ...]:

@@ -15,6 +15,7 @@ from engine.plan.cost import Lane
 from engine.plan.curve import Curve, CurvePoint
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import Holding
+from engine.plan.known import Known
 from engine.plan.machine import CPU, Accelerator, Machine
 from engine.plan.paces import Paces
 from engine.plan.plan import DeviceMemory, Plan, Share
@@ -136,13 +137,18 @@ class Planning:
         without = context_for(budget, limiting, target, [], wish)
         if not wish.forced and 2 * context < min(without, COMFORTABLE_CONTEXT):
             drafts, context = [], without  # a draft is not worth most of a short context
-        survey = Survey(host, found, paces, target, drafts, wish, context)
+        known = self._known(found, drafts)
+        survey = Survey(host, found, paces, target, drafts, wish, context, known)
         best = survey.fastest
         if context == without or (best is not None and best.way.draft is not None):
             return survey
         # Nobody drafts: the room for that is the conversation's.
-        longer = Survey(host, found, paces, target, drafts, wish, without)
+        longer = Survey(host, found, paces, target, drafts, wish, without, known)
         return longer if longer.possible else survey
+
+    def _known(self, found: Accelerator | None, drafts: Sequence[DraftFacts]) -> Known:
+        device = None if found is None else found.device
+        return Known.of(self._machine, self._target, drafts, device)
 
     def _lane(self, found: Accelerator | None) -> Lane | None:
         if found is None:

@@ -35,6 +35,7 @@ from engine.plan.holding import (
     tap_rooms,
     together,
 )
+from engine.plan.known import NOTHING_KNOWN, Known, of_draft, of_target
 from engine.plan.machine import CPU, Accelerator, Host
 from engine.plan.paces import Paced, Paces, Way
 
@@ -86,6 +87,7 @@ class Survey:
         paces: how fast they are.
         drafts: the models that may draft; where there are none, ways with drafts do not count.
         context: planned tokens.
+        known: what earlier predictions of this memory were off by.
     """
 
     def __init__(
@@ -97,14 +99,18 @@ class Survey:
         drafts: Sequence[DraftFacts],
         wish: Wish,
         context: int,
+        known: Known = NOTHING_KNOWN,
     ) -> None:
+        self._known = known
         self._host, self.accelerator, self._paces = host, accelerator, paces
         self._target, self._drafts, self._wish = target.footprint, drafts, wish
         self.context = context
-        self.cpu_holding = on_cpu(target.footprint, context, alone=accelerator is None)
+        here = on_cpu(target.footprint, context, alone=accelerator is None)
+        self.cpu_holding = of_target(here, known.host)
         self.device_holding = NOTHING
         if accelerator is not None:
-            self.device_holding = on_accelerator(target.footprint, context, accelerator)
+            there = on_accelerator(target.footprint, context, accelerator)
+            self.device_holding = of_target(there, known.device)
         ways = [each for each in paces.found if drafts or each.way.draft is None]
         self._found = [self._numbers(paced) for paced in ways]
         self._flatten()
@@ -186,10 +192,11 @@ class Survey:
             whole = draft_on_cpu(held, context)
         else:
             whole = draft_on_accelerator(held, context, self.accelerator)
+        known = self._known.host if on_host else self._known.device
         if held.fusion is None:
-            return whole
+            return of_draft(whole, known)
         lent = lent_to_head(self._target, held, self.cuts, on_host=on_host)
-        return replace(whole, weights=whole.weights - lent)
+        return of_draft(replace(whole, weights=whole.weights - lent), known)
 
     def _numbers(self, paced: Paced) -> _Numbers:
         way = paced.way

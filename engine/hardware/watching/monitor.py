@@ -54,7 +54,7 @@ class DeviceMonitor:
                 used, held = process.cpu_percent() / threads, process.memory_info().rss
             except psutil.Error:
                 used, held = None, None
-            accelerators = self._watch.sample(perf_counter())
+            accelerators, now = self._watch.sample(perf_counter()), host_memory()
             self._emit(
                 DeviceSample(
                     at=perf_counter(),
@@ -63,6 +63,7 @@ class DeviceMonitor:
                     memory_bytes=held,
                     memory_total_bytes=total,
                     accelerators=accelerators,
+                    memory_available_bytes=None if now is None else now.available,
                 )
             )
         self._watch.close()

@@ -1,0 +1,82 @@
+"""Corrections put to use: whose they are, and holdings as they will really be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from engine.plan.correction import EXACT, Correction, bounded, correction_for
+from engine.plan.facts import DraftFacts, ModelFacts
+from engine.plan.holding import Bytes, Holding
+from engine.plan.machine import CPU, Machine
+
+
+def key_of(target: ModelFacts, draft: ModelFacts | None) -> str:
+    """A hash of what the memory of two models depends on beside context and placement."""
+    facts = [_facts(target), None if draft is None else _facts(draft)]
+    return blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
+
+
+def _facts(model: ModelFacts) -> tuple[str | int, ...]:
+    held = model.footprint
+    sizes = held.weight_bytes, len(held.blocks), held.kv_bytes_per_token
+    return model.name, str(held.format), held.kind, *sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Corrections for a target and its draft, on the host and on an accelerator."""
+
+    host: Correction = EXACT
+    device: Correction = EXACT
+
+    @classmethod
+    def of(
+        cls,
+        machine: Machine,
+        target: ModelFacts,
+        drafts: Sequence[DraftFacts],
+        device: str | None,
+    ) -> Known:
+        """What a machine knows of them; there is at most one draft to choose."""
+        if not machine.corrections:
+            return cls()
+        key = key_of(target, drafts[0].model if drafts else None)
+        there = EXACT if device is None else correction_for(machine.corrections, key, device)
+        return cls(correction_for(machine.corrections, key, CPU), there)
+
+
+NOTHING_KNOWN = Known()
+
+
+def of_target(held: Holding, known: Correction) -> Holding:
+    """What a target holds, corrected."""
+    return _times(held, known.target, known)
+
+
+def of_draft(held: Holding, known: Correction) -> Holding:
+    """What a draft holds, corrected."""
+    return _times(held, known.draft, known)
+
+
+def _times(held: Holding, weights: float, known: Correction) -> Holding:
+    if (weights, known.kv, known.workspace) == (1.0, 1.0, 1.0):
+        return held
+    work = known.workspace
+    return Holding(
+        _scaled(held.weights, weights),
+        _scaled(held.kv, known.kv),
+        _scaled(held.workspace, work),
+        _scaled(held.shared, work),
+    )
+
+
+def _scaled(nbytes: Bytes, by: float) -> Bytes:
+    if by == 1.0:
+        return nbytes
+    scaled: Bytes = np.ceil(nbytes * bounded(by)).astype(np.int64)
+    return scaled
