@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from engine.commands import Command, Generate, Load
 from engine.errors import Cancelled
-from engine.events import Event, Finished, PlanReady, TextDelta, Unloaded
+from engine.events import Event, Finished, MemoryHeld, PlanReady, TextDelta, Unloaded
 from engine.loading.machinery import Machinery
 from engine.plan.machine import CPU
 from engine.plan.speeds import DeviceSpeeds, Speeds
@@ -71,20 +71,33 @@ class Unhurried(Machinery):
 
 
 class Session:
-    """Submits commands and records events; close it at the end."""
+    """Submits commands and records events; close it at the end.
+
+    What memory is held comes behind what tests wait for: it is in a list of its own.
+    """
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.held: list[MemoryHeld] = []
         self._news = threading.Condition()
         self._holds: list[Hold] = []
         self.engine = Engine(self._hear, sample_devices=False, machinery=Unhurried)
 
     def _hear(self, event: Event) -> None:
         with self._news:
-            self.events.append(event)
+            if isinstance(event, MemoryHeld):
+                self.held.append(event)
+            else:
+                self.events.append(event)
             self._news.notify_all()
         for hold in list(self._holds):
             hold.meet(event)
+
+    def holds(self, count: int) -> MemoryHeld:
+        """The `count`-th word of what is held, the first being 1."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.held) >= count, PATIENCE), self.events
+            return self.held[count - 1]
 
     @contextmanager
     def holding(self, kind: type[Any], where: Callable[[Any], bool] = anything) -> Iterator[Hold]:

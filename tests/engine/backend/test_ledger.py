@@ -37,9 +37,9 @@ def test_lines_say_who_holds_what() -> None:
         draft.take(Purpose.WEIGHTS, 90),
     ]
     assert ledger.lines() == (
-        Held("target", Purpose.WEIGHTS, 1000, 1000, mapped=700),
-        Held("target", Purpose.KV, 400, 150),
-        Held("draft", Purpose.WEIGHTS, 90, 90),
+        Held("target", Purpose.WEIGHTS, 1000, 1000, mapped=700, peak=1000),
+        Held("target", Purpose.KV, 400, 150, peak=400),
+        Held("draft", Purpose.WEIGHTS, 90, 90, peak=90),
     )
     for entry in kept:
         entry.release()
