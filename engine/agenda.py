@@ -1,7 +1,8 @@
 """What the engine has still to do, in the order in which it will.
 
 A change of model goes first, then the answers in the order of their asking, then a calibration,
-which has time. Not thread-safe: the engine's lock is around it.
+which has time, and a comparison of modes, whose plans rest on that. Not thread-safe: the engine's
+lock is around it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from engine.commands import Calibrate, Generate, Load, Stop, Unload
+from engine.commands import Calibrate, Compare, Generate, Load, Stop, Unload
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class Announce:
     """Say which model is in memory: the load that would have said so was called off."""
 
 
-Work = Load | Unload | Announce | Generate | Calibrate
+Work = Load | Unload | Announce | Generate | Calibrate | Compare
+Dropped = Generate | Calibrate | Compare
 
 
 class Agenda:
@@ -27,22 +29,25 @@ class Agenda:
         self._change: Load | Unload | Announce | None = None
         self._answers: deque[Generate] = deque()
         self._calibration: Calibrate | None = None
+        self._comparison: Compare | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._change or self._answers or self._calibration)
+        return bool(self._change or self._answers or self._calibration or self._comparison)
 
     @property
     def changes_model(self) -> bool:
         """Whether another model comes next, or none."""
         return isinstance(self._change, Load | Unload)
 
-    def add(self, work: Load | Unload | Generate | Calibrate) -> None:
+    def add(self, work: Load | Unload | Dropped) -> None:
         """Enter a command; a change of model takes the place of one that waits."""
         match work:
             case Generate():
                 self._answers.append(work)
             case Calibrate():
                 self._calibration = work
+            case Compare():
+                self._comparison = work
             case _:
                 self._change = work
 
@@ -55,12 +60,17 @@ class Agenda:
         if (change := self._change) is not None:
             self._change = None
             return change
-        if self._answers or self._calibration is None:
+        if self._answers:
             return self._answers.popleft()
-        calibration, self._calibration = self._calibration, None
-        return calibration
+        if (calibration := self._calibration) is not None:
+            self._calibration = None
+            return calibration
+        comparison, self._comparison = self._comparison, None
+        if comparison is None:
+            raise IndexError("there is nothing to do")
+        return comparison
 
-    def stop(self, stop: Stop) -> list[Generate | Calibrate]:
+    def stop(self, stop: Stop) -> list[Dropped]:
         """Take out what is meant, for the caller to tell of; an Unload stays."""
         if stop.request_id is not None:
             stopped = [each for each in self._answers if each.request.id == stop.request_id]
@@ -68,13 +78,13 @@ class Agenda:
             return [*stopped]
         if isinstance(self._change, Load):
             self._change = Announce()
-        dropped: list[Generate | Calibrate] = [*self._answers]
-        dropped += [self._calibration] if self._calibration else []
+        beside = (self._calibration, self._comparison)
+        dropped: list[Dropped] = [*self._answers, *(each for each in beside if each is not None)]
         self._answers.clear()
-        self._calibration = None
+        self._calibration = self._comparison = None
         return dropped
 
     def clear(self) -> None:
         """Forget everything."""
-        self._change = self._calibration = None
+        self._change = self._calibration = self._comparison = None
         self._answers.clear()

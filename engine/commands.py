@@ -124,13 +124,14 @@ class Compare:
     Waits until nothing else is to be done. Whatever comes meanwhile calls it off; the model then
     runs again as it did.
 
-    `modes`: those to try; empty: all that can run here. `passes`: how often each one has its turn;
-    they take turns, so that what disturbs one disturbs all. `tokens`: of an answer.
+    `modes`: those to try; empty: all there are. `passes`: how often each one has its turn; they
+    take turns, so that what disturbs one disturbs all. `tokens`: of an answer at most; the model
+    may end it sooner, at the same place in every mode.
     """
 
     modes: tuple[Mode, ...] = ()
     passes: int = 2
-    tokens: int = 96
+    tokens: int = 64
 
 
-Command = Load | Preview | Generate | Count | Stop | Unload | Calibrate
+Command = Load | Preview | Generate | Count | Stop | Unload | Calibrate | Compare

@@ -9,22 +9,25 @@ What a command does in each state (a test per cell):
 | ready       | replaces the model  | answers          | nothing    | unloads           |
 | generating  | stops it, loads new | waits            | stops it   | stops it, unloads |
 | calibrating | ends it, loads      | ends it, answers | ends it    | ends it, unloads  |
+| comparing   | ends it, loads      | ends it, answers | ends it    | ends it, unloads  |
 
-| state       | Load after the answer | Calibrate         |
-|-------------|-----------------------|-------------------|
-| empty       | loads                 | measures          |
-| loading     | cancels, loads new    | waits             |
-| ready       | replaces the model    | measures          |
-| generating  | waits                 | waits             |
-| calibrating | ends it, loads        | nothing: it is on |
+| state       | Load after the answer | Calibrate         | Compare           |
+|-------------|-----------------------|-------------------|-------------------|
+| empty       | loads                 | measures          | Failed            |
+| loading     | cancels, loads new    | waits             | waits             |
+| ready       | replaces the model    | measures          | compares          |
+| generating  | waits                 | waits             | waits             |
+| calibrating | ends it, loads        | nothing: it is on | waits             |
+| comparing   | ends it, loads        | waits             | nothing: it is on |
 
 A load that fails or is cancelled leaves the present model in place, unless memory does not hold
 both and the files looked usable: then the present one had to go first. Answers that wait are
 written by whatever model is loaded when their turn comes. Stop with an id also takes an answer out
 of the queue; without an id it stops everything. Every Load ends in a PlanReady or an Unloaded that
 names what is in memory now, unless a newer Load or Unload takes its place in the queue. Every
-Calibrate ends in a Calibrated, without speeds if something else came up. Count and Preview are
-answered beside all this, at once.
+Calibrate ends in a Calibrated, without speeds if something else came up; every Compare in a
+Compared, before which the model runs again as it did, also before the answer that ended it. Count
+and Preview are answered beside all this, at once.
 """
 
 from __future__ import annotations
@@ -33,13 +36,15 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 
-from engine.agenda import Agenda, Announce, Work
+from engine.agenda import Agenda, Announce, Dropped, Work
 from engine.answering import Answer
 from engine.commands import (
     Calibrate,
     Command,
+    Compare,
     Count,
     Generate,
     Load,
@@ -48,12 +53,15 @@ from engine.commands import (
     Stop,
     Unload,
 )
+from engine.comparing.comparison import Comparison, Home
+from engine.comparing.measured import winner
 from engine.counting import TokenCounter
 from engine.errors import Cancelled, DeviceLost, OutOfMemory
 from engine.events import (
     AnswerStats,
     Calibrated,
     CalibrationProgress,
+    Compared,
     DeviceSample,
     Event,
     Failed,
@@ -123,7 +131,7 @@ class Engine:
         if isinstance(command, Preview):
             self._previewer.ask(command)
             return
-        dropped: list[Generate | Calibrate] = []
+        dropped: list[Dropped] = []
         with self._wake:
             if self._closed:
                 return
@@ -149,19 +157,21 @@ class Engine:
         self._thread.join(timeout)
         self._book.close(timeout)
 
-    def _enter(self, command: Load | Unload | Generate | Calibrate) -> None:
+    def _enter(self, command: Load | Unload | Dropped) -> None:
         """Put it on the agenda, and make an end of what it does not wait for."""
         current = self._current
-        if isinstance(command, Calibrate) and isinstance(current, Calibrate):
+        patient = isinstance(command, Calibrate | Compare)
+        if patient and type(command) is type(current):
             return
         self._agenda.add(command)
-        waits = isinstance(command, Generate | Calibrate)
+        waits = isinstance(command, Dropped)
         if isinstance(current, Generate):
             waits |= isinstance(command, Load) and command.after_answer
-        if isinstance(current, Calibrate) or not waits:
+        gives_way = isinstance(current, Calibrate | Compare) and not patient
+        if gives_way or not waits:
             self._cancel.set()
 
-    def _stop(self, stop: Stop) -> list[Generate | Calibrate]:
+    def _stop(self, stop: Stop) -> list[Dropped]:
         """Cancel the current work if it is meant; returns what was taken off the agenda."""
         current = self._current
         running = current.request.id if isinstance(current, Generate) else None
@@ -196,10 +206,13 @@ class Engine:
                     self._announce_model()
                 case Calibrate():
                     self._calibrate()
+                case Compare():
+                    self._compare(work)
         except BaseException as error:  # noqa: BLE001 - a Failed event, never a dead thread
             self._emit(failed(error, None))
 
-    def _load(self, command: Load) -> None:
+    def _load(self, command: Load, *, insist: bool = False) -> None:
+        """Load a model; `insist`: only another change of model is a reason not to."""
         checked: CheckedPair | None = None
         try:
             self._emit(LoadProgress(perf_counter(), tr("Checking the files"), 0.0))
@@ -208,6 +221,9 @@ class Engine:
                 raise Cancelled
             self._build(checked)
         except Cancelled:
+            if insist:
+                self._return_to(command)
+                return
             if self._model_change_waits():
                 return
         except BaseException as error:  # noqa: BLE001 - reported in words
@@ -314,6 +330,51 @@ class Engine:
     def _calibration_progress(self, stage: str, fraction: float) -> None:
         self._emit(CalibrationProgress(perf_counter(), stage, fraction))
 
+    def _compare(self, wish: Compare) -> None:
+        pair = self._pair
+        if pair is None:
+            nothing = tr("No model is loaded."), tr("Load the model that you want to measure.")
+            self._emit(Failed(perf_counter(), None, *nothing))
+            self._emit(Compared(perf_counter(), Path(), (), complete=False))
+            return
+        load = pair.command
+        del pair  # its weights must be free to go meanwhile
+        home = Home(
+            load=load,
+            present=lambda: self._pair,
+            leave=self._drop_model,
+            come_back=lambda: self._build(self._check(load)),
+            check=self._check,
+        )
+        comparison = Comparison(wish, home, self._machinery, self._cancel.is_set, self._emit)
+        complete = False
+        try:
+            comparison.run()
+            complete = comparison.lost is None
+        except Cancelled:
+            pass
+        except BaseException as error:  # noqa: BLE001 - reported in words
+            self._emit(failed(error, None))
+        comparison.close()
+        if comparison.lost is not None and self._pair is None:
+            self._go_on_without(comparison.lost, load)
+        else:
+            self._return_to(load)
+        best = winner(comparison.runs) if complete else None
+        self._emit(Compared(perf_counter(), load.model, comparison.runs, complete, best))
+
+    def _return_to(self, load: Load) -> None:
+        """Have the model as it was, unless another change of model is to come."""
+        with self._wake:
+            if self._closed or self._agenda.changes_model:
+                return
+            self._current = load
+            self._cancel.clear()
+        if self._pair is None:
+            self._load(load, insist=True)
+        else:
+            self._announce_model()
+
     def _generate(self, work: Generate) -> None:
         if self._pair is None:
             self._emit(
@@ -339,12 +400,17 @@ class Engine:
         self._book.answered(answer.tokens)
         self._book.tell()
 
-    def _call_off(self, work: Generate | Calibrate) -> None:
+    def _call_off(self, work: Dropped) -> None:
         """Tell of work that was taken off the agenda."""
-        if isinstance(work, Generate):
-            self._close_answer(work, FinishReason.STOPPED)
-        else:
-            self._emit(Calibrated(perf_counter(), None))
+        match work:
+            case Generate():
+                self._close_answer(work, FinishReason.STOPPED)
+            case Calibrate():
+                self._emit(Calibrated(perf_counter(), None))
+            case Compare():
+                pair = self._pair
+                model = Path() if pair is None else pair.path
+                self._emit(Compared(perf_counter(), model, (), complete=False))
 
     def _close_answer(self, work: Generate, reason: FinishReason) -> None:
         """End an answer of which nothing was written."""

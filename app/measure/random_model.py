@@ -60,9 +60,9 @@ def run(memory: list[int]) -> None:
 class RandomModels(Engine):
     """The engine, which also loads `shape_path(name)`: that shape with random weights."""
 
-    def _load(self, command: Load) -> None:
+    def _load(self, command: Load, *, insist: bool = False) -> None:
         if command.model.parent != _FOLDER:
-            super()._load(command)
+            super()._load(command, insist=insist)
             return
         self._drop_model()
         self._pair = _random_pair(command.model, command.context or 512)

@@ -17,6 +17,7 @@ from engine.cli import (
     bench_formats,
     bench_forward,
     bench_lanes,
+    bench_modes,
     bench_predictions,
     bench_quality,
     bench_round,
@@ -65,6 +66,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bench_duo.add_parser(kinds)
     bench_accelerator.add_parser(kinds)
     bench_lanes.add_parser(kinds)
+    bench_modes.add_parser(kinds)
     bench_predictions.add_parser(kinds)
     bench_quality.add_parser(kinds)
     bench_formats.add_parser(kinds)

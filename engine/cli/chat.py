@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import TextIOWrapper
 from queue import SimpleQueue
 from time import perf_counter
-from types import FrameType
 
 from engine.cli.exit_code import ExitCode
+from engine.cli.interrupting import on_interrupt
 from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
 from engine.commands import Generate, Stop
 from engine.errors import Absent, UserFixable
@@ -135,7 +133,7 @@ class _Conversation:
 
     def ask(self, request: ChatRequest, plan: PlanSummary, show: Callable[[str], None]) -> Answered:
         failure: Failed | None = None
-        with _on_interrupt(lambda: self.engine.submit(Stop(request.id))):
+        with on_interrupt(lambda: self.engine.submit(Stop(request.id))):
             self.engine.submit(Generate(request))
             while True:
                 event = self._events.get()
@@ -151,21 +149,6 @@ def _error(failure: Failed) -> UserFixable:
     """What the engine told, as what it was."""
     kind = Absent if failure.kind is FailureKind.ABSENT else UserFixable
     return kind(failure.cause, failure.remedy, failure.details)
-
-
-@contextmanager
-def _on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C calls `stop` instead of raising; a second one raises as usual."""
-
-    def handle(_signal: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        stop()
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _converse(messages: list[Message], ask: Callable[[list[Message]], Answered]) -> ExitCode:

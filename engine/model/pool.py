@@ -45,6 +45,10 @@ class StatePool:
         for state in self._states:
             state.crop(0)
 
+    def clear(self) -> None:
+        """Give up all states, and their memory."""
+        self._states.clear()
+
     def common_prefix(self, tokens: Sequence[int]) -> int:
         """Most tokens that a kept state has in common with `tokens`."""
         return max((state.common_prefix(tokens) for state in self._states), default=0)

@@ -1,0 +1,137 @@
+"""`duotail bench modes`: the model in every mode that runs here, as the window's benchmark."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import datetime
+from importlib import metadata
+from queue import SimpleQueue
+
+from engine.cli.exit_code import ExitCode
+from engine.cli.interrupting import on_interrupt
+from engine.cli.options import add_model_options, load_command, one_or_more
+from engine.columns import left, right, width
+from engine.commands import Compare, Stop
+from engine.comparing.report import Report, report
+from engine.comparing.writing import cells, facts, heads, markdown, notes, option_name, to_table
+from engine.errors import Absent, UserFixable
+from engine.events import (
+    Compared,
+    CompareProgress,
+    Event,
+    Failed,
+    FailureKind,
+    MachineFound,
+    PlanReady,
+    Unloaded,
+)
+from engine.language import number, tr
+from engine.plan.machine import Machine
+from engine.service import Engine
+
+
+def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-command."""
+    parser = kinds.add_parser("modes", help=tr("the model in every mode that runs here"))
+    add_model_options(parser)
+    usual = Compare()
+    parser.add_argument(
+        "--tokens", type=one_or_more, default=usual.tokens, metavar="N", help=tr("per answer")
+    )
+    parser.add_argument(
+        "--passes", type=one_or_more, default=usual.passes, metavar="N", help=tr("turns each")
+    )
+    parser.add_argument(
+        "--markdown", action="store_true", help=tr("a text to share, instead of the table")
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Measure and print. Ctrl-C ends it early; what is known by then is printed all the same."""
+    wish = Compare(passes=arguments.passes, tokens=arguments.tokens)
+    bench = _Bench()
+    try:
+        made = bench.measure(arguments, wish)
+    finally:
+        bench.engine.close()
+    if arguments.json:
+        sys.stdout.write(json.dumps(to_table(made)) + "\n")
+    else:
+        sys.stdout.write(markdown(made) if arguments.markdown else _table(made))
+    return ExitCode.DONE if made.complete else ExitCode.INTERRUPTED
+
+
+class _Bench:
+    """The engine, its events waited for in order."""
+
+    def __init__(self) -> None:
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        self.engine = Engine(self._events.put, sample_devices=False)
+        self._machine: Machine | None = None
+        self._failure: Failed | None = None
+
+    def measure(self, arguments: argparse.Namespace, wish: Compare) -> Report:
+        load = load_command(arguments)
+        self.engine.submit(load)
+        ready = self._until(PlanReady, Unloaded)
+        machine = self._machine
+        if not isinstance(ready, PlanReady) or machine is None:
+            raise self._error()
+        with on_interrupt(lambda: self.engine.submit(Stop())):
+            self.engine.submit(wish)
+            compared = self._until(Compared)
+        if not isinstance(compared, Compared) or not any(run.answers for run in compared.runs):
+            raise self._error()
+        try:
+            version = metadata.version("duotail")
+        except metadata.PackageNotFoundError:
+            version = "development"
+        now = datetime.now().replace(microsecond=0)  # noqa: DTZ005 - of where it was measured
+        return report(compared, load, wish, ready.model_name, machine, version, now)
+
+    def _until(self, *kinds: type[Event]) -> Event:
+        while True:
+            event = self._events.get()
+            match event:
+                case MachineFound(machine=machine):
+                    self._machine = machine
+                case Failed():
+                    self._failure = event
+                case CompareProgress():
+                    _progress(event)
+            if isinstance(event, kinds):
+                return event
+
+    def _error(self) -> UserFixable:
+        """What the engine told, as what it was."""
+        failure = self._failure
+        if failure is None:
+            return UserFixable(
+                tr("Nothing could be measured."), tr("Use a longer context or more tokens.")
+            )
+        kind = Absent if failure.kind is FailureKind.ABSENT else UserFixable
+        return kind(failure.cause, failure.remedy, failure.details)
+
+
+def _progress(event: CompareProgress) -> None:
+    if sys.stderr.isatty():
+        done = number(event.fraction, ".0%")
+        sys.stderr.write("\r" + tr("{done} {mode}").format(done=done, mode=event.mode) + " " * 12)
+        sys.stderr.flush()
+
+
+def _table(made: Report) -> str:
+    rows = [cells(row, option_name(row)) for row in made.rows if row.tokens_per_s is not None]
+    columns = [*zip(heads(), *rows, strict=True)]
+    widths = [max(map(width, column)) + 2 for column in columns]
+    lines = [made.model, *facts(made), ""]
+    for first, *others in (heads(), *rows):
+        rest = "".join(map(right, others, widths[1:]))
+        lines.append(left(first, widths[0]) + rest)
+    lines += ["", *notes(made.rows)]
+    if made.winner is not None:
+        lines.append(tr("Best here: {mode}").format(mode=made.winner))
+    return "\n".join(lines) + "\n"

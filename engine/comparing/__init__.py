@@ -1,0 +1,1 @@
+"""Which mode is best for the model in memory: measured on fixed questions, in turns."""

@@ -1,0 +1,75 @@
+"""One mode answers one question, with a pair that others may be using as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+from engine.answering import Answer
+from engine.commands import Mode
+from engine.comparing.candidates import Candidate
+from engine.comparing.questions import Question
+from engine.decode.controller import Controller
+from engine.decode.lane_controller import LaneController
+from engine.errors import Cancelled, OutOfMemory
+from engine.events import AnswerStats, Event, Finished
+from engine.loading.load import LoadedPair
+from engine.model.pool import StatePool
+from engine.request import ChatRequest
+
+
+def own_states(pair: LoadedPair) -> StatePool:
+    """Room for a sequence beside those of chats, which give way only where there is not enough."""
+    own = StatePool(pair.target, pair.states.context)
+    try:
+        own.take([0])
+    except OutOfMemory:
+        pair.states.clear()
+        own.take([0])
+    return own
+
+
+def borrowed(pair: LoadedPair, candidate: Candidate, states: StatePool) -> LoadedPair:
+    """The pair as a mode would run it, with `own_states` and experience of its own.
+
+    So nothing of what is asked here is found in what is kept of chats, or in what was learnt in
+    them.
+    """
+    plan, alone = candidate.plan, candidate.plan.draft_device is None
+    forced, mode = candidate.checked.forced, candidate.checked.command.mode
+    ahead = mode is Mode.DUO
+    return replace(
+        pair,
+        states=states,
+        drafter=None if alone else pair.drafter,
+        lane=None if alone else pair.lane,
+        controller=Controller(plan.expected, forced=forced),
+        lane_controller=LaneController(plan.expected, forced=forced, ahead=ahead),
+        plan=replace(candidate.checked.plan, signature=pair.plan.signature),
+    )
+
+
+def ask(
+    pair: LoadedPair, question: Question, tokens: int, cancelled: Callable[[], bool]
+) -> AnswerStats:
+    """Have one answer written, greedily, all of its question read anew.
+
+    Raises:
+        Cancelled: the user wants something else.
+        UserFixable: it cannot be answered.
+    """
+    pair.states.empty()
+    ended: list[Finished] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Finished):
+            ended.append(event)
+
+    request = ChatRequest(
+        "compare", question.messages, max_tokens=tokens, clicked_at=perf_counter(), thinking=False
+    )
+    Answer(pair, request, listen, cancelled).write()
+    if cancelled():
+        raise Cancelled
+    return ended[0].stats

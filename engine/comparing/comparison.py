@@ -1,0 +1,220 @@
+"""Measures the model in memory in each mode, in turns, and leaves it as it was.
+
+The present pair stays in memory beside the others where there is room, so that coming back to it
+costs nothing. The turns go to and fro (A B C, C B A): what drifts meanwhile hits all alike, and the
+last one is with the model that was there before. Where a change takes long, each further mode has
+all its turns when its models are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from traceback import clear_frames
+
+from engine.commands import Compare, Load
+from engine.comparing.asking import ask, borrowed, own_states
+from engine.comparing.candidates import MODES, Candidate, Station, found, same_run, stations
+from engine.comparing.measured import Measured
+from engine.comparing.questions import QUESTIONS
+from engine.errors import Cancelled, DeviceLost
+from engine.events import CompareProgress, ModeRun
+from engine.failures import failed
+from engine.hardware.memory import give_memory_back
+from engine.loading.checking import CheckedPair
+from engine.loading.load import LoadedPair, fits_beside, load
+from engine.loading.machinery import Machinery
+from engine.loading.placing import close
+from engine.plan.machine import CPU
+from engine.plan.plan import Plan
+
+DEAR_S = 8.0
+"""A change of models that takes longer is not made more often than necessary."""
+_WARM_UP = 8
+"""Tokens of the answer that does not count, after every change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The model that is compared, as its owner lends it.
+
+    Attributes:
+        load: how it was loaded.
+        present: the pair, or None while it is not in memory.
+        leave: gives its memory back.
+        come_back: loads it as it was; raises as `engine.loading.load.load`.
+        check: plans a load; raises as `engine.loading.checking.check`.
+    """
+
+    load: Load
+    present: Callable[[], LoadedPair | None]
+    leave: Callable[[], None]
+    come_back: Callable[[], None]
+    check: Callable[[Load], CheckedPair]
+
+
+class Comparison:
+    """One comparison; `close` it whatever came of it.
+
+    Args:
+        wish: what is compared.
+        home: the model.
+        machinery: opens devices.
+        cancelled: whether the user wants something else.
+        tell: takes how far it is.
+    """
+
+    def __init__(
+        self,
+        wish: Compare,
+        home: Home,
+        machinery: Machinery,
+        cancelled: Callable[[], bool],
+        tell: Callable[[CompareProgress], None],
+    ) -> None:
+        self._wish, self._home, self._machinery = wish, home, machinery
+        self._cancelled, self._tell = cancelled, tell
+        self._stations: list[Station] = []
+        self._measured: list[Measured] = []
+        self._others: list[ModeRun] = []
+        self._pair: LoadedPair | None = None
+        """That of the station, where it is not the home's."""
+        self._at: Station | None = None
+        self._dear = False
+        self.lost: Plan | None = None
+        """What an accelerator was lost with."""
+
+    @property
+    def runs(self) -> tuple[ModeRun, ...]:
+        """What is known so far, in the order in which modes are offered."""
+        known = [*(each.run for each in self._measured), *self._others]
+        return tuple(sorted(known, key=lambda run: MODES.index(run.mode)))
+
+    def run(self) -> None:
+        """All of it.
+
+        Raises:
+            Cancelled: the user wants something else.
+        """
+        present = self._home.present()
+        assert present is not None, "there is a model to compare"  # noqa: S101
+        placing = present.placing
+        del present
+        candidates, self._others = found(self._home.load, self._wish.modes or MODES, self._check)
+        self._measured = [Measured(each.mode, each.checked.plan) for each in candidates]
+        self._stations = stations(candidates, placing)
+        for number in range(self._wish.passes):
+            order = self._stations if number % 2 == 0 else self._stations[::-1]
+            for station in order:
+                self._visit(station, placing, number)
+
+    def close(self) -> None:
+        """Give back what was loaded for it."""
+        pair, self._pair, self._at = self._pair, None, None
+        if pair is not None:
+            devices = pair.devices
+            del pair
+            give_memory_back()
+            close(devices)
+
+    def _check(self, command: Load) -> CheckedPair:
+        if self._cancelled():
+            raise Cancelled
+        return self._home.check(command)
+
+    def _visit(self, station: Station, home: Plan, number: int) -> None:
+        """One turn with a station's models, or all that are left where a change is dear."""
+        if station.passes > number or self._over(station):
+            return
+        at_home = same_run(station.checked.placing, home)
+        there = self._at is station or (at_home and self._home.present() is not None)
+        self._progress(station.candidates[0], loading=not there)
+        try:
+            self._go_to(station, at_home=at_home)
+            rest = self._wish.passes - number if self._dear and not at_home else 1
+            for _ in range(rest):
+                self._turn(station, at_home=at_home)
+                station.passes += 1
+        except Cancelled as error:
+            clear_frames(error.__traceback__)  # the pair hangs on them
+            raise
+        except Exception as error:  # noqa: BLE001 - the other modes go on
+            self._refuse(station, error)
+            clear_frames(error.__traceback__)
+        if self._over(station):
+            self.close()
+            self._forsake_lost()
+
+    def _go_to(self, station: Station, *, at_home: bool) -> None:
+        if self._at is station:
+            return
+        self.close()
+        if at_home:
+            if self._home.present() is None:
+                self._home.come_back()
+        else:
+            started = perf_counter()
+            self._pair = self._loaded(station.checked)
+            self._dear |= perf_counter() - started > DEAR_S
+        self._at = station
+
+    def _loaded(self, checked: CheckedPair) -> LoadedPair:
+        """The pair, beside the home's where memory holds both."""
+        home = self._home.present()
+        if home is not None:
+            free = checked.machine.host.memory_available - home.held_on(CPU)
+            if not fits_beside(checked.placing, home, free):
+                home = None
+                self._home.leave()
+        return load(checked, self._machinery.open, cancelled=self._cancelled, beside=home)
+
+    def _turn(self, station: Station, *, at_home: bool) -> None:
+        pair = self._home.present() if at_home else self._pair
+        assert pair is not None, "its models are in memory"  # noqa: S101
+        states = own_states(pair)
+        pairs = [(each, borrowed(pair, each, states)) for each in station.candidates]
+        del pair
+        for _, lent in pairs:
+            ask(lent, QUESTIONS[0], min(_WARM_UP, self._wish.tokens), self._cancelled)
+        for number, question in enumerate(QUESTIONS):
+            for candidate, lent in pairs if number % 2 == 0 else pairs[::-1]:
+                self._progress(candidate)
+                stats = ask(lent, question, self._wish.tokens, self._cancelled)
+                measured = self._of(candidate)
+                measured.plan = lent.plan
+                measured.answers.append(stats)
+
+    def _of(self, candidate: Candidate) -> Measured:
+        return next(each for each in self._measured if each.mode is candidate.mode)
+
+    def _over(self, station: Station) -> bool:
+        """Whether something of it cannot be measured."""
+        return any(self._of(each).refusal for each in station.candidates)
+
+    def _refuse(self, station: Station, error: Exception) -> None:
+        """These modes fail, in words; with a lost accelerator all that need it."""
+        told = failed(error, None)
+        hit = [station]
+        if isinstance(error, DeviceLost):
+            self.lost = station.checked.placing
+            gone = self.lost.accelerator
+            hit += [each for each in self._stations if gone in each.devices]
+        for each in hit:
+            for candidate in each.candidates:
+                self._of(candidate).refusal = told.cause
+
+    def _forsake_lost(self) -> None:
+        """A home on an accelerator that is gone answers no more."""
+        home = self._home.present()
+        if self.lost is not None and home is not None and self.lost.accelerator in home.devices:
+            self._home.leave()
+
+    def _progress(self, candidate: Candidate, *, loading: bool = False) -> None:
+        if self._cancelled():
+            raise Cancelled
+        each = len(QUESTIONS) * self._wish.passes
+        done = sum(each if one.refusal else len(one.answers) for one in self._measured)
+        fraction = done / (each * len(self._measured))
+        now = perf_counter()
+        self._tell(CompareProgress(now, candidate.mode, fraction, self.runs, loading))

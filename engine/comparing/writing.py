@@ -1,0 +1,167 @@
+"""A report as a text to share, and as a table of plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from engine.commands import Mode
+from engine.comparing.report import Hardware, Report, Row
+from engine.language import listed, number, tr
+from engine.units import duration, gibibytes, memory
+
+_NONE = "-"
+
+
+def heads() -> list[str]:
+    """Of the columns of `cells`."""
+    return [
+        tr("Mode"),
+        tr("tokens/s"),
+        tr("lowest - highest"),
+        tr("target alone = 1"),
+        tr("first token"),
+        tr("accepted"),
+        tr("on the GPU"),
+    ]
+
+
+def cells(row: Row, name: str) -> list[str]:
+    """The values of a measured mode in words."""
+    return [
+        name,
+        _figure(row.tokens_per_s, ".1f"),
+        spread(row),
+        f"{_figure(row.relative, '.2f')}x" if row.relative is not None else _NONE,
+        _NONE if row.ttft_s is None else duration(row.ttft_s),
+        _figure(row.acceptance_length, ".2f"),
+        memory(row.gpu_bytes) if row.gpu_bytes else _NONE,
+    ]
+
+
+def spread(row: Row) -> str:
+    """The slowest and the fastest answer."""
+    if row.lowest is None or row.highest is None:
+        return _NONE
+    return f"{number(row.lowest, '.1f')} - {number(row.highest, '.1f')}"
+
+
+def option_name(row: Row) -> str:
+    """The mode as `--mode` calls it, with what came of the automatic choice."""
+    if row.mode is Mode.AUTO and row.ran is not None:
+        return f"auto ({row.ran})"
+    return str(row.mode)
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """Why the others have no numbers, in sentences."""
+    alike = tr("{mode}: the same as {other}.")
+    not_here = tr("{mode}: {reason}")
+    short = tr("{mode}: the answers were too short to tell a speed.")
+    said = []
+    for row in rows:
+        if row.same_as is not None:
+            said.append(alike.format(mode=row.mode, other=row.same_as))
+        elif row.refusal:
+            said.append(not_here.format(mode=row.mode, reason=row.refusal))
+        elif row.tokens_per_s is None:
+            said.append(short.format(mode=row.mode))
+    return said
+
+
+def hardware_words(hardware: Hardware) -> str:
+    """The machine in a line."""
+    cores = tr("{name}, {cores} cores, {memory}").format(
+        name=hardware.processor or tr("unknown processor"),
+        cores=number(hardware.cores),
+        memory=gibibytes(hardware.memory, ".0f"),
+    )
+    cards = hardware.accelerators or (tr("no graphics card in use"),)
+    if hardware.simulated:
+        cards = (*cards, tr("SIMULATED: its speeds are declared, not those of a real card"))
+    return listed([cores, *cards])
+
+
+def markdown(report: Report) -> str:
+    """A text for a forum; nothing in it tells who measured."""
+    measured = [row for row in report.rows if row.tokens_per_s is not None]
+    lines = [tr("**Duotail: {model}, every mode measured**").format(model=report.model), ""]
+    lines += [f"- {line}" for line in facts(report)]
+    lines += ["", _line(heads()), _line(["---", *["---:"] * (len(heads()) - 1)])]
+    lines += [_line(cells(row, _marked(row, report.winner))) for row in measured]
+    said = notes(report.rows)
+    lines += ["", *(f"- {note}" for note in said)] if said else []
+    return "\n".join([*lines, "", f"`{report.command}`", ""])
+
+
+def facts(report: Report) -> list[str]:
+    """Machine, weights, versions and how it was measured, a line each."""
+    told = [hardware_words(report.hardware)]
+    if report.signature:
+        told.append(tr("weights and cache: {signature}").format(signature=report.signature))
+    draft = next((row.draft for row in report.rows if row.draft), None)
+    if draft:
+        told.append(tr("draft: {draft}").format(draft=draft))
+    told.append(
+        tr("Duotail {version}, measured {date}").format(
+            version=report.version, date=report.at.strftime("%Y-%m-%d")
+        )
+    )
+    told.append(tr("medians over the answers; greedy; each mode the same questions, in turns"))
+    if not report.complete:
+        told.append(tr("not complete: it was stopped or failed"))
+    return told
+
+
+def to_table(report: Report) -> dict[str, object]:
+    """For JSON; `from_table` reads it."""
+    return {**asdict(report), "at": report.at.isoformat(timespec="seconds")}
+
+
+def from_table(table: Mapping[str, object]) -> Report:
+    """What `to_table` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        values = dict(table)
+        rows, hardware = values.pop("rows"), values.pop("hardware")
+        if not isinstance(rows, list) or not isinstance(hardware, dict):
+            raise TypeError("no rows")
+        hardware["accelerators"] = tuple(hardware["accelerators"])
+        at = datetime.fromisoformat(str(values.pop("at")))
+        winner = _mode(values.pop("winner"))
+        return Report(
+            **values,  # type: ignore[arg-type]
+            hardware=Hardware(**hardware),
+            at=at,
+            winner=winner,
+            rows=tuple(_row(row) for row in rows),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _row(table: Mapping[str, object]) -> Row:
+    values = dict(table)
+    modes = {name: _mode(values.pop(name)) for name in ("ran", "same_as")}
+    mode = Mode(str(values.pop("mode")))
+    return Row(mode, **modes, **values)  # type: ignore[arg-type]
+
+
+def _mode(value: object) -> Mode | None:
+    return None if value is None else Mode(str(value))
+
+
+def _marked(row: Row, winner: Mode | None) -> str:
+    return f"**{option_name(row)}**" if row.mode is winner else option_name(row)
+
+
+def _figure(value: float | None, spec: str) -> str:
+    return _NONE if value is None else number(value, spec)
+
+
+def _line(values: Sequence[str]) -> str:
+    return f"| {' | '.join(values)} |"

@@ -1,0 +1,55 @@
+"""`duotail bench modes`: what the window's benchmark measures, on a terminal."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import Duotail
+
+from engine.backend.cpu import native_is_built
+from engine.cli.exit_code import ExitCode
+
+pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
+
+_FEW = ("bench", "modes", "--simulate-gpu", "1", "--passes", "1", "--tokens", "9")
+
+
+def test_every_mode_has_a_row(duotail: Duotail) -> None:
+    said = duotail(*_FEW, "--json").json
+    assert [row["mode"] for row in said["rows"]] == ["auto", "duo", "dovetail", "cpu", "plain"]
+    for row in said["rows"]:
+        assert (row["same_as"] is None) == (row["tokens_per_s"] is not None)
+    assert said["complete"]
+    assert said["hardware"]["simulated"]
+    assert said["winner"] in {row["mode"] for row in said["rows"]}
+    assert said["command"].startswith("duotail bench modes --model duotail-7m --simulate-gpu 1")
+
+
+def test_the_table_and_the_text_to_share(duotail: Duotail) -> None:
+    lines = duotail(*_FEW).out.splitlines()
+    assert any("SIMULATED" in line for line in lines)
+    firsts = [line.split(" ", 1)[0] for line in lines]
+    assert {"Mode", "auto", "duo", "dovetail", "plain"} <= set(firsts)
+    assert lines[-1].startswith("Best here: ")
+    shared = duotail(*_FEW, "--markdown").out
+    assert "| Mode | tokens/s |" in shared
+    assert "`duotail bench modes --model duotail-7m" in shared
+
+
+def test_without_an_accelerator_the_rest_is_measured(duotail: Duotail) -> None:
+    said = duotail("bench", "modes", "--passes", "1", "--tokens", "9", "--json")
+    assert said.code == ExitCode.DONE
+    rows = {row["mode"]: row for row in said.json["rows"]}
+    assert rows["plain"]["relative"] == 1
+    assert rows["plain"]["refusal"] == ""
+
+
+def test_a_model_that_is_not_there(duotail: Duotail) -> None:
+    said = duotail("bench", "modes", "--model", "/nowhere", "--json")
+    assert said.code == ExitCode.BAD_INPUT
+    assert "/nowhere" in said.json["error"]
+
+
+def test_a_mode_that_needs_what_is_not_here(duotail: Duotail) -> None:
+    said = duotail("bench", "modes", "--mode", "dovetail", "--draft", "none")
+    assert said.code in (ExitCode.ABSENT, ExitCode.BAD_INPUT)
+    assert not said.out
