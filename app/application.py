@@ -101,7 +101,7 @@ class Assembly:
         kept = MeasuredFile(paths.measured)
         self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
         self.models = ModelChoice(running, self.settings)
-        pages = page_makers(running, feed)
+        pages = page_makers(running, feed, self.session, self.measured)
         services = Services(
             self.bridge, self.session, self.settings, theme, self.models, panel, pages
         )
@@ -169,7 +169,9 @@ def performance_panel(feed: Feed) -> PerformancePanel:
     return PerformancePanel(feed)
 
 
-def page_makers(running: Running, feed: Feed) -> PageMakers:
+def page_makers(
+    running: Running, feed: Feed, session: ChatSession, measured: MeasuredSpeeds
+) -> PageMakers:
     """How the pages are made; none of them is imported before it is asked for."""
 
     def tuning() -> PageFrame:
@@ -178,9 +180,13 @@ def page_makers(running: Running, feed: Feed) -> PageMakers:
         return TuningPage(running)
 
     def performance() -> PageFrame:
+        from app.performance.baseline import WithoutDraft
+        from app.performance.known_speeds import KnownSpeeds
         from app.performance.performance_page import PerformancePage
 
-        return PerformancePage(feed)
+        bridge = running.bridge
+        without = WithoutDraft(bridge, session, measured, parent=bridge)
+        return PerformancePage(feed, without, KnownSpeeds(bridge, bridge))
 
     def benchmark() -> PageFrame:
         from app.benchmark.benchmark_page import BenchmarkPage

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
@@ -78,6 +79,8 @@ class ChatSession(QObject):
         super().__init__(parent)
         self._store = store
         self._bridge = bridge
+        self.drafting = True
+        """Whether the next answers are drafted for."""
         self.conversations = ConversationList(store, self)
         self._open = OpenConversation(store, settings, self.conversations, self)
         self.drafts = Drafts(store.path.parent / "drafts", self)
@@ -298,6 +301,7 @@ class ChatSession(QObject):
     ) -> None:
         request_id = self.writer.next_id(base)
         request = chat_request(request_id, self.messages, self.setup, sampling, clicked_at)
+        request = replace(request, drafting=self.drafting)
         self.asked.emit(clicked_at)
         self.began.emit(request_id, base.id)
         self.writer.begin(conversation, base, request)

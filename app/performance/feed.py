@@ -10,6 +10,9 @@ from app.performance.model import PerformanceModel
 from app.performance.sight import Sight
 from engine.events import Event
 
+ASIDE = "aside-"
+"""Begins the ids of requests that belong to no chat: nothing of them is shown."""
+
 
 class Feed(QObject):
     """Takes the engine's events in, on the window's thread.
@@ -29,7 +32,7 @@ class Feed(QObject):
 
     def handle_all(self, events: Iterable[Event]) -> None:
         """Note events; costs next to nothing, the rest comes with a frame of who looks."""
-        if self.model.feed(events):
+        if self.model.feed(event for event in events if not _aside(event)):
             self.arrived.emit()
 
     def handle(self, event: Event) -> None:
@@ -44,3 +47,8 @@ class Feed(QObject):
         """Forget everything measured so far."""
         self.model.clear()
         self.cleared.emit()
+
+
+def _aside(event: Event) -> bool:
+    request_id = getattr(event, "request_id", None)
+    return request_id is not None and request_id.startswith(ASIDE)

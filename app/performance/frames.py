@@ -56,6 +56,7 @@ class Frames(QObject):
         self._stale = Part.NOTHING
         self._count = 0
         self._described_at = -math.inf
+        self._described = feed.sight.timeline
         few = available_cores() <= _FEW_CORES
         self._interval = _FRAME_ON_FEW_CORES_MS if few else _FRAME_MS
         self._timer = QTimer(self, singleShot=True)
@@ -109,7 +110,8 @@ class Frames(QObject):
             self._stale = Part.NOTHING
         elif self._stale:
             self._timer.start(self._interval)
-        if not self._described_at <= model.now < self._described_at + _WORDS_EVERY_S:
+        due = not self._described_at <= model.now < self._described_at + _WORDS_EVERY_S
+        if due or self._described is not sight.timeline:
             self.describe()
 
     def paint_all(self) -> None:
@@ -120,7 +122,7 @@ class Frames(QObject):
 
     def describe(self) -> None:
         """Renew the words."""
-        self._described_at = self._feed.model.now
+        self._described_at, self._described = self._feed.model.now, self._feed.sight.timeline
         self.words_due.emit()
         for view in self.views:
             words = view.describe()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.performance.timeline import Lane, joined
-from engine.events import RoundFinished
+from engine.events import Interval, RoundFinished
 from engine.language import later, tr
 
 
@@ -16,7 +16,10 @@ class Cause(StrEnum):
 
     DRAFT = later("waiting for the draft")
     TARGET = later("waiting for the target")
+    NOTHING_LEFT = later("nothing left to guess")
+    """The target verifies, and the draft has guessed all it may behind that already."""
     HOST = later("sampling and Python")
+    COPYING = later("copying")
     PLAIN = later("no draft in this round")
 
     @property
@@ -27,9 +30,21 @@ class Cause(StrEnum):
     @property
     def short(self) -> str:
         """The same where there is little room; nothing where it would be a riddle."""
-        if self is Cause.HOST:
+        if self in (Cause.HOST, Cause.COPYING):
             return ""
         return tr("no draft") if self is Cause.PLAIN else tr("waits")
+
+    @property
+    def full(self) -> str:
+        """With the name of who waits, where there is much room."""
+        return tr(_FULL.get(self, self.value))
+
+
+_FULL = {
+    Cause.DRAFT: later("target waits for the draft"),
+    Cause.TARGET: later("draft waits for the target"),
+    Cause.NOTHING_LEFT: later("draft waits: nothing left to guess"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +90,23 @@ def gaps(rounds: Sequence[RoundFinished], start: float, end: float, fine: float 
     found = [*_gaps(Lane.VERIFY, verifies, drafts, start, end)]
     if drafts:
         found += _gaps(Lane.DRAFT, drafts, verifies, start, end)
-    return found
+    copies = sorted((each for done in rounds for each in done.transfers), key=lambda c: c.start)
+    return [part for gap in found for part in _copying(gap, copies)] if copies else found
+
+
+def _copying(gap: Gap, copies: Sequence[Interval]) -> Iterator[Gap]:
+    """What of a gap that no lane explains went into copies."""
+    at = gap.start
+    for copy in copies if gap.cause is Cause.HOST else ():
+        start, end = max(copy.start, at), min(copy.end, gap.end)
+        if end <= start:
+            continue
+        if start > at:
+            yield replace(gap, start=at, end=start)
+        yield replace(gap, start=start, end=end, cause=Cause.COPYING)
+        at = end
+    if at < gap.end:
+        yield replace(gap, start=at)
 
 
 def _joined(works: Iterable[_Work], fine: float) -> list[_Work]:
@@ -92,7 +123,7 @@ def _joined(works: Iterable[_Work], fine: float) -> list[_Work]:
 def _gaps(
     lane: Lane, own: Sequence[_Work], others: Sequence[_Work], start: float, end: float
 ) -> Iterator[Gap]:
-    first = 0
+    first, ends = 0, {each.end for each in own}
     for left, right in _between(own, start, end):
         at = left
         while first < len(others) and others[first].end <= left:
@@ -103,7 +134,11 @@ def _gaps(
             if other.start > at:
                 yield Gap(lane, at, other.start, Cause.HOST)
             busy_until = min(other.end, right)
-            yield Gap(lane, max(other.start, at), busy_until, other.cause)
+            # Who worked beside the other and rests until that is done has done all it may.
+            beside = left in ends and left > other.start and right >= other.end
+            ahead = beside and other.cause is Cause.TARGET
+            cause = Cause.NOTHING_LEFT if ahead else other.cause
+            yield Gap(lane, max(other.start, at), busy_until, cause)
             at = busy_until
         if at < right:
             yield Gap(lane, at, right, Cause.HOST)

@@ -23,7 +23,7 @@ from engine.language import number, tr
 if TYPE_CHECKING:
     from app.performance.series import Floats
 
-_CHART = 40
+CHART = 40
 _GUTTER = 34
 """Room for the scale on the right, where the newest values are."""
 _COLUMN = 2.0
@@ -37,9 +37,22 @@ class LaneView(PaintedView):
     """Draws a `LaneModel`: the first series as a line over a tint, others as dashed lines.
 
     Title, grid and scale are drawn once and kept: only the lines change from frame to frame.
+
+    Args:
+        sight: what is looked at.
+        lane: what is drawn.
+        chart: height of the graph, in pixels.
     """
 
-    def __init__(self, sight: Sight, lane: LaneModel, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        sight: Sight,
+        lane: LaneModel,
+        parent: QWidget | None = None,
+        *,
+        chart: int = CHART,
+    ) -> None:
+        self._chart = chart
         super().__init__(tr(lane.title), sight, parent)
         self._lane = lane
         self._axis = False
@@ -60,7 +73,11 @@ class LaneView(PaintedView):
 
     def height_for(self, room: float) -> float:  # noqa: ARG002
         """Header, graph, and the time's labels where there are any."""
-        return self.header_height + _CHART + (self.small_metrics.height() + 2 if self._axis else 0)
+        return (
+            self.header_height
+            + self._chart
+            + (self.small_metrics.height() + 2 if self._axis else 0)
+        )
 
     def describe(self) -> str:
         """See `LaneModel.describe`. A simulated GPU's lane has a title of its own."""
@@ -74,7 +91,7 @@ class LaneView(PaintedView):
 
     @property
     def _area(self) -> QRectF:
-        return QRectF(0, self.header_height, self.room - _GUTTER, _CHART)
+        return QRectF(0, self.header_height, self.room - _GUTTER, self._chart)
 
     @property
     def _stretch(self) -> Stretch:
@@ -109,7 +126,7 @@ class LaneView(PaintedView):
             taken = self.title_metrics.horizontalAdvance("0.00 of 00.0 GiB")
             self.paint_title(painter, tr(self._lane.title), note, taken)
             self._paint_grid(painter, self._area, ceiling)
-            if self._axis:
+            if self._axis and shown_s:
                 self._paint_time(painter, self._area, shown_s)
             painter.end()
         return self._base

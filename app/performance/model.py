@@ -13,13 +13,21 @@ from app.performance.series import Scale, Series
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
 from app.performance.wording import ABSENT, GIB, memory, percent, rate
-from engine.events import DeviceSample, Event, Finished, PrefillProgress, RoundFinished
+from engine.events import (
+    DeviceSample,
+    Event,
+    Finished,
+    PlanReady,
+    PlanSummary,
+    PrefillProgress,
+    RoundFinished,
+)
 from engine.language import later, number, tr
 
 _DEVICE_GAP_S = 3.0
 _SPACING_S = 0.1
 """Graphs are at most so fine: thousands of rounds a second fit no screen."""
-_OF_INTEREST = (RoundFinished, DeviceSample, PrefillProgress, Finished)
+_OF_INTEREST = (PlanReady, RoundFinished, DeviceSample, PrefillProgress, Finished)
 _MOST_WAITING = 50_000
 _LOOK_AT_CLOCK = 64
 
@@ -81,6 +89,8 @@ _GPU_TITLES = (
     (later("GPU"), later("Simulated GPU")),
     (later("GPU memory"), later("Simulated GPU memory")),
 )
+USUAL = 6
+"""Graphs that are shown everywhere; the others only where there is room."""
 
 
 def _lanes() -> list[LaneModel]:
@@ -94,6 +104,8 @@ def _lanes() -> list[LaneModel]:
         LaneModel(later("Memory"), later("GiB"), _devices(), Scale(1.0, smallest=0.1)),
         LaneModel(_GPU_TITLES[0][0], unit, _devices(), Scale(100.0, fixed=True), present=False),
         LaneModel(_GPU_TITLES[1][0], "GiB", _devices(), Scale(1.0, smallest=0.1), present=False),
+        LaneModel(later("GPU temperature"), "°C", _devices(), Scale(100.0), present=False),
+        LaneModel(later("GPU power"), "W", _devices(), Scale(100.0), present=False),
     ]
 
 
@@ -109,17 +121,25 @@ class PerformanceModel:
     tally: AnswerTally | None = None
     timeline: Timeline = field(default_factory=Timeline)
     lanes: list[LaneModel] = field(default_factory=_lanes)
-    sampled: bool = False
-    """Whether the machine has been looked at."""
+    plan: PlanSummary | None = None
+    """How the model ran that wrote the answer."""
+    sample: DeviceSample | None = None
+    """The newest look at the machine."""
     answer_began: float | None = None
     """When the question was asked, or the first event of its answer came."""
     _waiting: deque[Event] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
     _asked_at: float | None = None
+    _loaded: PlanSummary | None = None
 
     @property
     def speed(self) -> LaneModel:
         """Tokens per second."""
         return self.lanes[0]
+
+    @property
+    def processor(self) -> LaneModel:
+        """What Duotail, and all programs together, take of the processor."""
+        return self.lanes[2]
 
     @property
     def acceptance(self) -> LaneModel:
@@ -175,6 +195,9 @@ class PerformanceModel:
                     return Part.NOTHING
             case Finished():
                 self._finish(event)
+            case PlanReady():
+                self._loaded = event.plan
+                return Part.NOTHING
             case _:
                 return Part.NOTHING
         self.now = max(self.now, event.at)
@@ -186,6 +209,7 @@ class PerformanceModel:
             return False
         self.tally = AnswerTally(request_id, self._asked_at)
         self.timeline = Timeline(request_id)
+        self.plan = self._loaded
         self.answer_began = at if self._asked_at is None else self._asked_at
         self._asked_at = None
         for lane in (self.speed, self.acceptance):
@@ -216,13 +240,14 @@ class PerformanceModel:
             lane.value = ABSENT
 
     def _sample(self, sample: DeviceSample) -> None:
-        self.sampled = True
+        self.sample = sample
         used, total = sample.memory_bytes, sample.memory_total_bytes
         gpu = sample.accelerator
         gpu_percent = gpu.percent if gpu else None
         gpu_used, gpu_total = (gpu.memory_used, gpu.memory_total) if gpu else (None, None)
+        warmth, power = (gpu.temperature, gpu.power) if gpu else (None, None)
         if gpu is not None:
-            for lane, titles in zip(self.lanes[4:], _GPU_TITLES, strict=True):
+            for lane, titles in zip(self.lanes[4:USUAL], _GPU_TITLES, strict=True):
                 lane.title = titles[gpu.simulated]
         cpu = (sample.cpu_percent, sample.system_cpu_percent)
         readings: tuple[tuple[tuple[float | None, ...], str], ...] = (
@@ -230,6 +255,8 @@ class PerformanceModel:
             ((_gib(used),), memory(used, total)),
             ((gpu_percent,), _percent(gpu_percent)),
             ((_gib(gpu_used),), memory(gpu_used, gpu_total)),
+            ((warmth,), _measured(warmth, "°C")),
+            ((power,), _measured(power, "W")),
         )
         for lane, (values, words) in zip(self.lanes[2:], readings, strict=True):
             for series, value in zip(lane.series, values, strict=True):
@@ -240,6 +267,10 @@ class PerformanceModel:
 
 def _gib(count: int | None) -> float | None:
     return None if count is None else count / GIB
+
+
+def _measured(value: float | None, unit: str) -> str:
+    return ABSENT if value is None else f"{number(value, '.0f')}\N{NO-BREAK SPACE}{unit}"
 
 
 def _percent(percentage: float | None) -> str:

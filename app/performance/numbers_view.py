@@ -17,7 +17,7 @@ _GAP = 12
 
 
 class NumbersView(PaintedView):
-    """Six numbers of the answer being written, in three columns, or two where space is short."""
+    """Six numbers of the answer being written, in a row, or in fewer columns in little room."""
 
     def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
         super().__init__(tr("Speed and acceptance of this answer"), sight, parent)
@@ -25,14 +25,14 @@ class NumbersView(PaintedView):
     def _columns(self, room: float) -> int:
         labels = (label for _, label in wording.numbers(None))
         widest = max(map(self.small_metrics.horizontalAdvance, labels))
-        return 3 if room >= 3 * widest + 2 * _GAP else 2
+        return next((n for n in (6, 3) if room >= n * widest + (n - 1) * _GAP), 2)
 
     @property
     def _row(self) -> float:
         return self.large_metrics.height() + self.small_metrics.height()
 
     def height_for(self, room: float) -> float:
-        """Two or three rows."""
+        """One row, two or three."""
         rows = 6 // self._columns(room)
         return rows * self._row + (rows - 1) * _GAP
 

@@ -12,6 +12,7 @@ from app.performance.draft_time_view import DraftTimeView
 from app.performance.feed import Feed
 from app.performance.frames import Frames
 from app.performance.lane_view import LaneView, show_present
+from app.performance.model import USUAL
 from app.performance.numbers_view import NumbersView
 from app.performance.painted_view import PaintedView
 from app.performance.timeline_view import TimelineView
@@ -55,7 +56,7 @@ class PerformancePanel(QWidget):
         self.controls = Controls(sight)
         self.numbers, self.timeline = NumbersView(sight), TimelineView(sight)
         self.draft_time, self.positions = DraftTimeView(sight), DepthView(sight)
-        self.lanes = [LaneView(sight, lane) for lane in self.feed.model.lanes]
+        self.lanes = [LaneView(sight, lane) for lane in self.feed.model.lanes[:USUAL]]
         self._sentence = _label(tr("Where the time goes"))
         self._absent = _label(tr("What cannot be measured"))
         self._absent.setText(tr("GPU: none was found that can be measured."))
@@ -135,7 +136,8 @@ class PerformancePanel(QWidget):
 
     def _show_present_lanes(self) -> None:
         show_present(self.lanes)
-        absent = self.feed.model.sampled and not self.feed.model.lanes[-2].present
+        model = self.feed.model
+        absent = model.sample is not None and not model.lanes[4].present
         if self._absent.isHidden() == absent:
             self._absent.setVisible(absent)
 

@@ -2,16 +2,174 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QImage, QResizeEvent
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
+from app.banner import BannerArea
 from app.pages.frame import PageFrame
+from app.performance import wording
+from app.performance.baseline import WithoutDraft
+from app.performance.columns import Columns
+from app.performance.controls import Controls
+from app.performance.depth_view import DepthView
+from app.performance.draft_time_view import DraftTimeView
+from app.performance.evidence import Setting, evidence
+from app.performance.export_menu import ExportButton
 from app.performance.feed import Feed
+from app.performance.findings import findings
+from app.performance.findings_view import FindingsView
+from app.performance.frames import Frames
+from app.performance.known_speeds import KnownSpeeds
+from app.performance.lane_view import LaneView, show_present
+from app.performance.numbers_view import NumbersView
+from app.performance.painted_view import PaintedView
+from app.performance.timeline_view import TimelineView
+from app.settings.rows import plain_label
+from app.theme.fonts import scaled
 from engine.language import tr
+
+_CHART = 96
+_NARROWEST = 420
+"""Logical pixels of a column of graphs."""
+_WIDEST = 1500
+_BESIDE_TITLE = 620
 
 
 class PerformancePage(PageFrame):
-    """What the panel shows, and more: rounds, tokens, the way to export them."""
+    """What the panel shows, and more: why it is so fast, what the draft brings, files of it.
 
-    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
-        super().__init__(tr("Performance"), parent)
-        self.feed = feed
+    Args:
+        feed: what is measured.
+        without: the same model without its draft.
+        known: how fast this machine is.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        without: WithoutDraft,
+        known: KnownSpeeds,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(tr("Performance"), parent, widest=_WIDEST)
+        self.feed, self.sight = feed, feed.sight
+        self._without, self._known = without, known
+        self._beside: bool | None = None
+        self._build()
+        quick, answers = (self.numbers, self.timeline), (self.draft_time, self.positions)
+        self.frames = Frames(feed, self, quick, answers, self.lanes)
+        self.frames.graphs_due.connect(self._show_present_lanes)
+        self.frames.words_due.connect(self._say)
+        for view in self.frames.views:
+            self._connect(view)
+        self.controls.offer(self.frames.views)
+        self.sight.scrolled.connect(self.timeline.refresh)
+        self.sight.pointed.connect(self._pointed)
+        for source in (without, self.export):
+            source.problem.connect(self.banners.show_trouble)
+        self.export.said.connect(self.banners.show_notice)
+        self._show_present_lanes()
+        self.frames.describe()
+
+    def add_view(self, view: QWidget) -> None:
+        """Add one more part about the answer, above the graphs; a painted one is kept fresh."""
+        self._more.addWidget(view)
+        if isinstance(view, PaintedView):
+            self.frames.add(view)
+            self._connect(view)
+            self.controls.offer(self.frames.views)
+
+    def take_keyboard(self) -> None:
+        """Arrows walk the rounds at once."""
+        self.timeline.setFocus()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """In a narrow page the controls have a line of their own."""
+        super().resizeEvent(event)
+        beside = self.width() >= scaled(_BESIDE_TITLE)
+        if beside is not self._beside:
+            self._beside = beside
+            if beside:
+                self.header.insertWidget(self.header.indexOf(self.export), self.controls)
+            else:
+                self.column.insertWidget(0, self.controls)
+
+    # -- parts -----------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        sight = self.sight
+        self.controls = Controls(sight)
+        self.export = ExportButton(self.feed, self._picture)
+        self.add_to_header(self.export)
+        self.banners = BannerArea(self)
+        self.numbers, self.timeline = NumbersView(sight), TimelineView(sight, roomy=True)
+        self.draft_time, self.positions = DraftTimeView(sight), DepthView(sight)
+        self.findings = FindingsView(self.feed, self._without)
+        self.lanes = [LaneView(sight, lane, chart=_CHART) for lane in self.feed.model.lanes]
+        self._sentence = _muted(tr("Where the time goes"), self)
+        self._absent = _muted(tr("What cannot be measured"), self)
+        self._absent.setText(tr("GPU: none was found that can be measured."))
+        self._absent.hide()
+        self._more = QVBoxLayout()
+        self._more.setContentsMargins(0, 0, 0, 0)
+        self._graphs = Columns(self.lanes, _NARROWEST)
+        for part in (
+            self.numbers,
+            self.findings,
+            self.timeline,
+            self._sentence,
+            Columns((self.draft_time, self.positions), _NARROWEST),
+        ):
+            self.column.addWidget(part)
+        self.column.addLayout(self._more)
+        self.column.addWidget(self._graphs)
+        self.column.addWidget(self._absent)
+        self.column.addStretch(1)
+        self.foot.addWidget(self.banners)
+
+    def _connect(self, view: PaintedView) -> None:
+        view.table_asked.connect(lambda: self._show_table(view))
+
+    def _show_table(self, view: PaintedView) -> None:
+        from app.performance.table_dialog import TableDialog
+
+        TableDialog(view.table(), self).open()
+
+    def _picture(self) -> QImage:
+        """All of the page, also what one would have to scroll to."""
+        return self._inside.grab().toImage()
+
+    # -- what changes ----------------------------------------------------------------------
+
+    def _pointed(self) -> None:
+        for view in self.frames.views:
+            if view.isVisible():
+                view.update()
+
+    def _show_present_lanes(self) -> None:
+        show_present(self.lanes)
+        self._graphs.arrange()
+        shown = [view for view in self.lanes if view.present]
+        for view in shown[-self._graphs.columns :]:
+            view.set_axis(True)
+        model = self.feed.model
+        absent = model.sample is not None and not model.lanes[4].present
+        if self._absent.isHidden() == absent:
+            self._absent.setVisible(absent)
+
+    def _say(self) -> None:
+        sight, known = self.sight, self._known
+        self._sentence.setText(wording.where_time_goes(sight.timeline, sight.tally))
+        baseline = self._without.baseline(sight.timeline)
+        speed = None if baseline is None else baseline.tokens_per_s
+        setting = Setting(known.speeds, known.threads, known.cores, speed)
+        seen = evidence(self.feed.model, sight.timeline, sight.tally, setting)
+        self.findings.show_findings(findings(seen))
+        self.findings.show_comparison()
+
+
+def _muted(name: str, parent: QWidget) -> QLabel:
+    label = plain_label("", parent, "muted")
+    label.setContentsMargins(8, 0, 8, 0)
+    label.setAccessibleName(name)
+    return label

@@ -106,6 +106,14 @@ class Series:
             index = int(np.searchsorted(times, at, side="right"))
         return float(times[index]) if 0 <= index < len(times) else None
 
+    def mean(self, start: float, end: float) -> float | None:
+        """Of the values between two moments; None without one."""
+        import numpy as np
+
+        rows = self._samples.view()
+        inside = (rows[:, 0] >= start) & (rows[:, 0] <= end) & ~np.isnan(rows[:, 1])
+        return float(rows[inside, 1].mean()) if inside.any() else None
+
     def peak(self, start: float, end: float = math.inf) -> float:
         """The largest value from `start` on; 0 without one."""
         import numpy as np

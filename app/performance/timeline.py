@@ -1,4 +1,4 @@
-"""Rounds on two lanes over time: who works when, who waits, and where it lands in pixels. No Qt."""
+"""Rounds on lanes over time: who works when, who waits, and where it lands in pixels. No Qt."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Lane(StrEnum):
 
     DRAFT = "draft"
     VERIFY = "verify"
+    COPY = "copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Shares:
     """What the rounds' time went into, each 0 to 1 of `seconds`; `both` is part of the two.
 
     `useful` and `wasted` are parts of `draft`: some of what was drafted then was committed, or
-    none of it. What neither counts has its fate still open.
+    none of it. What neither counts has its fate still open. `copying` may be part of anything.
     """
 
     seconds: float
@@ -75,6 +76,7 @@ class Shares:
     both: float
     useful: float = 0.0
     wasted: float = 0.0
+    copying: float = 0.0
 
     @property
     def neither(self) -> float:
@@ -106,11 +108,15 @@ class Timeline:
     _both: float = 0.0
     _useful: float = 0.0
     _wasted: float = 0.0
+    _copying: float = 0.0
+    copies: bool = False
+    """Whether anything was copied from one device to another."""
 
     def add(self, done: RoundFinished) -> None:
         """Take a round in; round 0 is drawn, but it belongs to the prompt, not to the shares."""
         if done.index > 0:
             self._count(done)
+        self.copies = self.copies or bool(done.transfers)
         self.rounds.append(done)
         if len(self.rounds) > _MOST_KEPT:
             del self.rounds[: _MOST_KEPT // 2]
@@ -123,6 +129,7 @@ class Timeline:
         self._busy_verify += done.verify.seconds
         self._useful += done.useful_s
         self._wasted += done.wasted_s
+        self._copying += sum(each.seconds for each in done.transfers)
         drafting = _since(self._start, done.drafting)
         self._busy_draft += sum(each.seconds for each in drafting)
         if not self._busy_draft:
@@ -160,7 +167,8 @@ class Timeline:
         useful, wasted = (
             draft * each / decided if decided else 0.0 for each in (self._useful, self._wasted)
         )
-        return Shares(seconds, draft, verify, both, useful, wasted)
+        copying = min(self._copying / seconds, 1.0)
+        return Shares(seconds, draft, verify, both, useful, wasted, copying)
 
     def suitable_span(self) -> float:
         """Seconds that show a handful of the newest rounds; it changes only when it must."""
@@ -220,6 +228,9 @@ def blocks(rounds: list[RoundFinished], view: Stretch) -> list[Block]:
     for done in rounds:
         if done.verify.end > view.start and done.verify.start < view.end:
             add(Lane.VERIFY, done.verify.start, done.verify.end, done)
+        for copy in done.transfers:
+            if copy.end > view.start and copy.start < view.end:
+                add(Lane.COPY, copy.start, copy.end, done)
     return sorted(found, key=lambda block: block.left)
 
 

@@ -29,6 +29,8 @@ from engine.events import RoundFinished
 from engine.language import tr
 
 _LANE = 22
+_ROOMY_LANE = 40
+_COPY_LANE = 12
 _LANE_GAP = 6
 _METER = 6
 """Height of the little bar that shows a round's accepted share."""
@@ -38,14 +40,22 @@ _NOTCH = 120
 
 
 class TimelineView(PaintedView):
-    """The rounds to scale: draft hatched, verification solid, plain rounds outlined.
+    """The rounds to scale: verification solid, plain rounds outlined, copies as a lane below.
 
-    Gaps say what the lane waits for, where there is room. Below each round stand accepted/drafted
-    and a bar, solid as far as tokens were accepted and hollow for the rejected rest. Where both
-    lanes work at once the ground between is tinted.
+    Drafting is solid as high up as the share of it that was useful, hatched above, where it was
+    thrown away, and only outlined where nobody knows yet. Gaps say what the lane waits for, where
+    there is room. Below each round stand accepted/drafted and a bar, solid as far as tokens were
+    accepted and hollow for the rejected rest. Where both lanes work at once the ground between is
+    tinted.
+
+    Args:
+        sight: what is looked at.
+        roomy: with high lanes, where there is room.
     """
 
-    def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
+    def __init__(self, sight: Sight, parent: QWidget | None = None, *, roomy: bool = False) -> None:
+        self._lane = _ROOMY_LANE if roomy else _LANE
+        self._roomy = roomy
         super().__init__(tr("Timeline of drafting and verifying"), sight, parent)
         self.setMouseTracking(True)
         self._turned = 0
@@ -58,15 +68,21 @@ class TimelineView(PaintedView):
         QWidget.setTabOrder(self.farther, self.closer)
 
     def height_for(self, room: float) -> float:  # noqa: ARG002
-        """Header, two lanes, the rounds' bars and counts, the axis."""
-        lanes = 2 * _LANE + _LANE_GAP
+        """Header, the lanes, the rounds' bars and counts, the axis."""
+        lanes = self._lowest.bottom() - self.header_height
         return self.header_height + lanes + 6 + _METER + 2 * self.small_metrics.height() + 4
 
     def set_fonts(self) -> None:
         """The lanes' names stand to the left of them."""
         super().set_fonts()
-        names = (tr("Draft"), tr("Verify"))
+        names = (tr("Draft"), tr("Verify"), tr("Copy"))
         self._left = math.ceil(max(map(self.small_metrics.horizontalAdvance, names))) + 8
+
+    def refresh(self) -> None:
+        """The first copy makes room for its lane."""
+        super().refresh()
+        if self._height(self.width()) != self.height():
+            self.setFixedHeight(self._height(self.width()))
 
     @property
     def header_height(self) -> float:
@@ -96,8 +112,18 @@ class TimelineView(PaintedView):
     # -- geometry --------------------------------------------------------------------------
 
     def _lane_rect(self, lane: Lane) -> QRectF:
-        top = self.header_height + (0 if lane is Lane.DRAFT else _LANE + _LANE_GAP)
-        return QRectF(self._left, top, self.room - self._left, _LANE)
+        top = self.header_height + list(Lane).index(lane) * (self._lane + _LANE_GAP)
+        height = _COPY_LANE if lane is Lane.COPY else self._lane
+        return QRectF(self._left, top, self.room - self._left, height)
+
+    @property
+    def _lanes(self) -> list[Lane]:
+        """Those on show."""
+        return [lane for lane in Lane if lane is not Lane.COPY or self.sight.timeline.copies]
+
+    @property
+    def _lowest(self) -> QRectF:
+        return self._lane_rect(self._lanes[-1])
 
     @property
     def _view(self) -> Stretch | None:
@@ -109,8 +135,8 @@ class TimelineView(PaintedView):
         """Draw tracks, blocks, then what each round brought."""
         tokens, view = current(), self._view
         self._paint_header(painter, view)
-        draft, verify = (self._lane_rect(lane) for lane in Lane)
-        self._paint_tracks(painter, tokens, draft, verify)
+        draft, verify = self._lane_rect(Lane.DRAFT), self._lane_rect(Lane.VERIFY)
+        self._paint_tracks(painter, tokens)
         if view is None:
             return
         rounds = self.sight.timeline.between(view.start, view.end)
@@ -121,12 +147,12 @@ class TimelineView(PaintedView):
             )
             painter.fillRect(band, blend(tokens.warning, tokens.sunken, 0.28))
         for block in shown:
-            self._paint_block(painter, tokens, block, draft if block.lane is Lane.DRAFT else verify)
+            self._paint_block(painter, tokens, block, self._lane_rect(block.lane))
         pixel = (view.end - view.start) / view.width
         for gap in gaps(rounds, view.start, view.end, fine=pixel):
             self._paint_gap(painter, tokens, gap, view)
-        self._paint_outcomes(painter, tokens, shown, verify)
-        self._paint_axis(painter, tokens, verify, view)
+        self._paint_outcomes(painter, tokens, shown, self._lowest)
+        self._paint_axis(painter, tokens, self._lowest, view)
 
     def _paint_header(self, painter: QPainter, view: Stretch | None) -> None:
         shown, taken = "", 2.0 * _BUTTON
@@ -142,21 +168,22 @@ class TimelineView(PaintedView):
         self.paint_title(painter, tr("Timeline"), shown, taken)
         painter.restore()
 
-    def _paint_tracks(
-        self, painter: QPainter, tokens: Tokens, draft: QRectF, verify: QRectF
-    ) -> None:
+    def _paint_tracks(self, painter: QPainter, tokens: Tokens) -> None:
         painter.setFont(self.small)
-        for rect, name in ((draft, tr("Draft")), (verify, tr("Verify"))):
+        names = (tr("Draft"), tr("Verify"), tr("Copy"))
+        for lane, name in zip(self._lanes, names, strict=False):
+            rect = self._lane_rect(lane)
             painter.fillRect(rect, QColor(tokens.sunken))
             painter.setPen(QColor(tokens.muted))
-            label = QRectF(0, rect.top(), self._left, rect.height())
+            label = QRectF(0, rect.center().y() - _LANE / 2, self._left, _LANE)
             painter.drawText(label, Qt.AlignmentFlag.AlignVCenter, name)
 
     def _paint_gap(self, painter: QPainter, tokens: Tokens, gap: Gap, view: Stretch) -> None:
         """What a lane waits for, where the words have room."""
         lane = self._lane_rect(gap.lane)
         left, right = max(view.x(gap.start), 0.0), min(view.x(gap.end), view.width)
-        for words in (gap.cause.words, gap.cause.short):
+        wordings = (gap.cause.words, gap.cause.short)
+        for words in (gap.cause.full, *wordings) if self._roomy else wordings:
             if self.small_metrics.horizontalAdvance(words) + 6 <= right - left:
                 break
         else:
@@ -172,10 +199,12 @@ class TimelineView(PaintedView):
         width = max(block.right - block.left - 1, 1.0)
         rect = QRectF(left, lane.top() + 1, width, lane.height() - 2)
         outlined = rect.adjusted(0.5, 0.5, -0.5, -0.5)
+        if block.lane is Lane.COPY:
+            painter.fillRect(rect, QColor(tokens.muted))
+            return
         if block.lane is Lane.DRAFT:
             colour = QColor(tokens.draft)
-            painter.fillRect(rect, blend(tokens.draft, tokens.sunken, 0.25))
-            painter.fillRect(rect, hatch(colour))
+            self._fill_drafting(painter, tokens, block.round, rect)
         elif block.plain:
             colour = QColor(tokens.verify)
             painter.fillRect(rect, blend(tokens.verify, tokens.sunken, 0.12))
@@ -189,10 +218,23 @@ class TimelineView(PaintedView):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRect(outlined)
 
-    def _paint_outcomes(
-        self, painter: QPainter, tokens: Tokens, blocks: list[Block], verify: QRectF
+    def _fill_drafting(
+        self, painter: QPainter, tokens: Tokens, done: RoundFinished, rect: QRectF
     ) -> None:
-        top = verify.bottom() + 6
+        """Solid below, hatched above: the useful share of the drafting that the round decided."""
+        colour = QColor(tokens.draft)
+        painter.fillRect(rect, blend(tokens.draft, tokens.sunken, 0.15))
+        decided = done.useful_s + done.wasted_s
+        if decided <= 0:
+            return
+        split = round(rect.height() * done.wasted_s / decided)
+        painter.fillRect(rect.adjusted(0, 0, 0, split - rect.height()), hatch(colour))
+        painter.fillRect(rect.adjusted(0, split, 0, 0), blend(tokens.draft, tokens.sunken, 0.8))
+
+    def _paint_outcomes(
+        self, painter: QPainter, tokens: Tokens, blocks: list[Block], lowest: QRectF
+    ) -> None:
+        top, verify = lowest.bottom() + 6, self._lane_rect(Lane.VERIFY)
         free_from = -1.0
         for block in blocks:
             if block.lane is not Lane.VERIFY:
@@ -213,10 +255,10 @@ class TimelineView(PaintedView):
                 painter.drawText(QPointF(text_left, line), text)
                 free_from = text_left + needed + 4
 
-    def _paint_axis(self, painter: QPainter, tokens: Tokens, verify: QRectF, view: Stretch) -> None:
+    def _paint_axis(self, painter: QPainter, tokens: Tokens, lowest: QRectF, view: Stretch) -> None:
         span = view.end - view.start
-        top = verify.bottom() + 6 + _METER + 2 + self.small_metrics.height()
-        below = QRectF(verify.left(), top, verify.width(), self.small_metrics.height())
+        top = lowest.bottom() + 6 + _METER + 2 + self.small_metrics.height()
+        below = QRectF(lowest.left(), top, lowest.width(), self.small_metrics.height())
         painter.setPen(QColor(tokens.muted))
         for text, side in (
             (f"−{wording.span(span)}", Qt.AlignmentFlag.AlignLeft),
@@ -231,7 +273,7 @@ class TimelineView(PaintedView):
         if view is None or at is None:
             return
         tokens = current()
-        top, bottom = self._lane_rect(Lane.DRAFT).top(), self._lane_rect(Lane.VERIFY).bottom()
+        top, bottom = self._lane_rect(Lane.DRAFT).top(), self._lowest.bottom()
         painter.setPen(QPen(QColor(tokens.text), 1))
         for block in blocks(list(self.sight.rounds[:1]), view):
             lane = self._lane_rect(block.lane)
@@ -292,7 +334,7 @@ class TimelineView(PaintedView):
         start, end = time - self.sight.span, time + self.sight.span
         words += [
             tr("{cause}: {time}").format(
-                cause=gap.cause.words, time=wording.duration(gap.end - gap.start)
+                cause=gap.cause.full, time=wording.duration(gap.end - gap.start)
             )
             for gap in gaps(self.sight.timeline.between(start, end), start, end)
             if gap.start <= time < gap.end and self._lane_rect(gap.lane).contains(QPointF(x, y))

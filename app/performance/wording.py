@@ -131,6 +131,15 @@ def one_round(done: RoundFinished) -> str:
     if done.drafting:
         parts.append(tr("drafting {time}").format(time=duration(done.drafting_s)))
     parts.append(verifying)
+    if done.useful_s + done.wasted_s > 0:
+        parts.append(
+            tr("of it useful {useful}, thrown away {wasted}").format(
+                useful=duration(done.useful_s), wasted=duration(done.wasted_s)
+            )
+        )
+    if done.transfers:
+        copied = sum(each.seconds for each in done.transfers)
+        parts.append(tr("copying {time}").format(time=duration(copied)))
     if (both := overlap(done)) > 0:
         parts.append(tr("both at once {time}").format(time=duration(both)))
     return tr("Round {n}: {parts}").format(n=done.index, parts=listed(parts))

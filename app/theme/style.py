@@ -42,6 +42,7 @@ QFrame[look="card"] QPlainTextEdit { background: transparent; border: none; padd
     selection-background-color: $accent; selection-color: $on_accent; }
 QFrame[look="section"] { background: $surface; border: 1px solid $border;
     border-radius: 12px; }
+QLabel[look="section"] { background: transparent; border: none; }
 QFrame[look="bubble"] { background: $bubble; border-radius: 14px; }
 QFrame[look="banner"] { background: $danger_soft; border: 1px solid $danger;
     border-radius: ${radius}px; }

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from app.screenshots.scenes import asking, first, keeping, models, panels, running, writing
+from app.screenshots.scenes import (
+    asking,
+    first,
+    keeping,
+    models,
+    panels,
+    performance_page,
+    running,
+    writing,
+)
 
 ALL = (
     first.first_start,
@@ -25,6 +34,7 @@ ALL = (
     running.side_by_side,
     first.narrow,
     panels.performance,
+    performance_page.performance_page,
     panels.dialogs,
     panels.settings,
     first.large_text,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.performance import wording
-from app.performance.model import Part, PerformanceModel
+from app.performance.model import USUAL, Part, PerformanceModel
 from app.performance.table import of_draft_time, of_rounds
 from app.performance.tally import RateMeter
 from app.performance.timeline import SPANS_S, Lane, Stretch, Timeline, blocks, overlaps
@@ -100,7 +100,7 @@ def test_devices_show_only_what_was_measured() -> None:
         *("Tokens per second", "Acceptance length", "CPU", "Memory")
     ]
     assert model.handle(scripted.sample(2.0, gpu=True)) == Part.TIME
-    gpu, gpu_memory = model.lanes[4:]
+    gpu, gpu_memory = model.lanes[4:USUAL]
     assert gpu.present
     assert gpu_memory.value == "7.60 of 12.0\u00a0GiB"
     assert len(gpu.series[0].since(0)[0]) == 1
@@ -113,10 +113,13 @@ def test_a_simulated_gpu_is_called_so() -> None:
     simulated = AcceleratorSample("simulated:0", "Simulated", 50.0, 1, 1, 2, simulated=True)
     unused = AcceleratorSample("", "GeForce", 3.0)
     model.handle(replace(scripted.sample(2.0), accelerators=(unused, simulated)))
-    assert [lane.title for lane in model.lanes[4:]] == ["Simulated GPU", "Simulated GPU memory"]
+    assert [lane.title for lane in model.lanes[4:USUAL]] == [
+        "Simulated GPU",
+        "Simulated GPU memory",
+    ]
     assert model.lanes[4].series[0].last == 50.0
     model.handle(scripted.sample(3.0, gpu=True))
-    assert [lane.title for lane in model.lanes[4:]] == ["GPU", "GPU memory"]
+    assert [lane.title for lane in model.lanes[4:USUAL]] == ["GPU", "GPU memory"]
 
 
 def test_events_without_news_change_nothing() -> None:

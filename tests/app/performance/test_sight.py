@@ -206,7 +206,7 @@ def test_gaps_are_explained(panel: PerformancePanel) -> None:
     x = panel.timeline._left + view.x((done.draft.start + done.draft.end) / 2)
     said = panel.timeline.explain(x, panel.timeline.header_height + 35)
     assert f"Round {done.index}: " in said
-    assert "waiting for the draft: " in said
+    assert "target waits for the draft: " in said
     assert panel.timeline.explain(0, 0) == ""
 
 

@@ -1,0 +1,196 @@
+"""The same model without its draft: what is known of it, and how to measure it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+
+from PySide6.QtCore import QObject, Signal
+
+from app.bridge import EngineBridge
+from app.chat.request import chat_request
+from app.chat.session import ChatSession
+from app.performance import wording
+from app.performance.evidence import speed_of_plain_rounds
+from app.performance.feed import ASIDE
+from app.performance.tally import AnswerTally
+from app.performance.timeline import Timeline
+from app.status import Phase
+from app.tuning.measured import FEWEST_TOKENS, MeasuredSpeeds
+from engine.commands import Generate, Stop
+from engine.errors import UserFixable
+from engine.events import Failed, Finished, FinishReason
+from engine.language import number, tr, tr_count
+from engine.request import ChatRequest, Role
+
+_TOKENS = 64
+_SIMULATED = "simulated:"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Tokens per second without a draft; `at` in Unix time, None where it is from this answer."""
+
+    tokens_per_s: float
+    at: float | None = None
+
+
+class WithoutDraft(QObject):
+    """Knows how fast the present model is without its draft, or has it measured.
+
+    A measurement asks the last question again, for a short answer that goes nowhere: neither the
+    chat nor the graphs hear of it. A question that comes meanwhile ends it.
+
+    Args:
+        bridge: to the engine.
+        session: has the last question.
+        measured: keeps the speeds that answers had; that of the measurement too.
+        now: tells the Unix time.
+    """
+
+    changed = Signal()
+    """What is known, or whether something is being measured."""
+    problem = Signal(object)
+    """A `UserFixable`: the measurement came to nothing."""
+
+    def __init__(
+        self,
+        bridge: EngineBridge,
+        session: ChatSession,
+        measured: MeasuredSpeeds,
+        now: Callable[[], float] = time.time,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._bridge, self._session, self._measured, self._now = bridge, session, measured, now
+        self._numbers = count(1)
+        self._asked: str | None = None
+        bridge.subscribe(Finished, self._finished)
+        bridge.subscribe(Failed, self._failed)
+        bridge.status_changed.connect(lambda _status: self.changed.emit())
+        session.changed.connect(self.changed)
+        session.asked.connect(lambda _at: self.cancel())
+        measured.changed.connect(self.changed)
+
+    # -- the switch ------------------------------------------------------------------------
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether the present model has anything to draft with."""
+        plan = self._bridge.status.plan
+        return plan is not None and plan.draft is not None
+
+    @property
+    def drafting(self) -> bool:
+        """Whether the next answers are drafted for."""
+        return self._session.drafting
+
+    def set_drafting(self, *, drafting: bool) -> None:
+        """Draft for the next answers, or not; nothing is loaded anew."""
+        if drafting is not self._session.drafting:
+            self._session.drafting = drafting
+            self.changed.emit()
+
+    # -- measuring -------------------------------------------------------------------------
+
+    @property
+    def measuring(self) -> bool:
+        """Whether a measurement is under way."""
+        return self._asked is not None
+
+    @property
+    def possible(self) -> bool:
+        """Whether one could begin now."""
+        ready = self._bridge.status.phase is Phase.READY and self._session.live is None
+        return ready and not self.measuring and self.has_draft and self._request("") is not None
+
+    def measure(self) -> None:
+        """Have the last question answered without a draft."""
+        request = self._request(f"{ASIDE}{next(self._numbers)}") if self.possible else None
+        if request is None:
+            return
+        self._asked = request.id
+        self._bridge.submit(Generate(request))
+        self.changed.emit()
+
+    def cancel(self) -> None:
+        """End the measurement."""
+        if self._asked is not None:
+            self._bridge.submit(Stop(self._asked))
+
+    def _request(self, request_id: str) -> ChatRequest | None:
+        """The last question, as it was asked."""
+        messages, setup = self._session.messages, self._session.setup
+        last = max((i for i, each in enumerate(messages) if each.role is Role.USER), default=None)
+        if last is None:
+            return None
+        answers = [each for each in messages[last + 1 :] if each.role is Role.ASSISTANT]
+        sampling = answers[0].sampling if answers else setup.sampling(0)
+        request = chat_request(request_id, messages[: last + 1], setup, sampling)
+        return replace(request, max_tokens=_TOKENS, drafting=False)
+
+    def _finished(self, event: Finished) -> None:
+        if event.request_id != self._asked:
+            return
+        self._asked = None
+        short = event.stats.committed < FEWEST_TOKENS or not event.stats.tokens_per_s
+        if short and event.reason not in (FinishReason.STOPPED, FinishReason.ERROR):
+            cause = tr("The answer was too short to measure a speed.")
+            self.problem.emit(UserFixable(cause, tr("Ask something with a longer answer first.")))
+        self.changed.emit()
+
+    def _failed(self, event: Failed) -> None:
+        if event.request_id is not None and event.request_id == self._asked:
+            self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
+
+    # -- what is known ---------------------------------------------------------------------
+
+    def baseline(self, timeline: Timeline) -> Baseline | None:
+        """Of the answer itself where enough of it went without a draft, else what was measured."""
+        own = speed_of_plain_rounds(timeline.rounds)
+        if own is not None:
+            return Baseline(own)
+        load, plan = self._bridge.last_load, self._bridge.status.plan
+        if load is None or plan is None:
+            return None
+        simulated = any(
+            memory.device.startswith(_SIMULATED) and memory.total for memory in plan.memory
+        )
+        found = self._measured.baseline(load.model, plan.layers_on_gpu, simulated=simulated)
+        return None if found is None else Baseline(found.tokens_per_s, found.at)
+
+    def words(self, timeline: Timeline, tally: AnswerTally | None) -> str:
+        """The comparison in a sentence; that nothing is known, where nothing is."""
+        if not self.has_draft:
+            return tr("No draft is in use: every token is the target's own work.")
+        baseline = self.baseline(timeline)
+        now = tally.tokens_per_s if tally else None
+        if baseline is None:
+            return tr("How fast it would be without a draft has not been measured.")
+        without = wording.rate(baseline.tokens_per_s)
+        if tally is None or not tally.drafted or now is None:
+            said = tr("Without a draft {without} tokens/s; measured {ago}.")
+            return said.format(without=without, ago=self._ago(baseline))
+        return tr(
+            "Without a draft {without} tokens/s, now {now} ({ratio} times); measured {ago}."
+        ).format(
+            without=without,
+            now=wording.rate(now),
+            ratio=number(now / baseline.tokens_per_s, ".2f"),
+            ago=self._ago(baseline),
+        )
+
+    def _ago(self, baseline: Baseline) -> str:
+        if baseline.at is None:
+            return tr("in this answer")
+        minutes = max(round((self._now() - baseline.at) / 60), 0)
+        if minutes < 1:
+            return tr("just now")
+        if minutes < 60:
+            return tr_count("{n} minute ago", "{n} minutes ago", minutes)
+        hours = round(minutes / 60)
+        if hours < 24:
+            return tr_count("{n} hour ago", "{n} hours ago", hours)
+        return tr_count("{n} day ago", "{n} days ago", round(hours / 24))

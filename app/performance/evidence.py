@@ -1,0 +1,115 @@
+"""What the findings rest on: numbers that were measured, put together from model and plan. No Qt.
+
+None, or nothing, wherever something was not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from app.performance.model import PerformanceModel
+from app.performance.tally import AnswerTally
+from app.performance.timeline import Shares, Timeline
+from engine.events import DeviceSample, PlanSummary, RoundFinished
+from engine.plan.speeds import Speeds
+
+_ENOUGH_PLAIN = 12
+"""Rounds without a draft that make a speed."""
+_NEWEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known beside an answer's rounds.
+
+    Attributes:
+        speeds: of this machine, where it was measured.
+        threads: that the processor's share is computed with.
+        cores: that there are for them.
+        without_draft: tokens per second that were measured of this model without drafting.
+    """
+
+    speeds: Speeds | None = None
+    threads: int | None = None
+    cores: int | None = None
+    without_draft: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All of it, of one answer.
+
+    Attributes:
+        others_cpu: percent of the processor that other programs used meanwhile.
+        draft_s, verify_s: of a typical round with a draft, else of one without.
+    """
+
+    tally: AnswerTally | None = None
+    shares: Shares | None = None
+    plan: PlanSummary | None = None
+    sample: DeviceSample | None = None
+    speeds: Speeds | None = None
+    others_cpu: float | None = None
+    context_used: int = 0
+    draft_s: float | None = None
+    verify_s: float | None = None
+    threads: int | None = None
+    cores: int | None = None
+    without_draft: float | None = None
+
+
+def evidence(
+    model: PerformanceModel, timeline: Timeline, tally: AnswerTally | None, setting: Setting
+) -> Evidence:
+    """What is known about the answer on show; of one from before only what its rounds say."""
+    own = timeline is model.timeline
+    rounds = [done for done in timeline.rounds[-_NEWEST:] if done.index > 0]
+    drafted = [done for done in rounds if done.drafted and done.drafting]
+    typical = drafted or rounds
+    return Evidence(
+        tally=tally,
+        shares=timeline.shares,
+        plan=model.plan if own else None,
+        sample=model.sample if own else None,
+        speeds=setting.speeds,
+        others_cpu=others_on_cpu(model, timeline) if own else None,
+        context_used=timeline.rounds[-1].context_used if timeline.rounds else 0,
+        draft_s=median(done.drafting_s for done in drafted) if drafted else None,
+        verify_s=median(done.verify.seconds for done in typical) if typical else None,
+        threads=setting.threads,
+        cores=setting.cores,
+        without_draft=setting.without_draft,
+    )
+
+
+def others_on_cpu(model: PerformanceModel, timeline: Timeline) -> float | None:
+    """Percent of the processor that others used while the rounds ran."""
+    start, end = timeline.start, timeline.end
+    if start is None or end is None:
+        return None
+    ours, system = (series.mean(start, end) for series in model.processor.series)
+    if ours is None or system is None:
+        return None
+    return max(system - ours, 0.0)
+
+
+def speed_of_plain_rounds(rounds: Sequence[RoundFinished]) -> float | None:
+    """Tokens per second of the rounds that went without a draft, where there are enough of them.
+
+    From round to round, so that all that belongs to a round is in it.
+    """
+    times = [
+        done.at - before.at
+        for before, done in pairwise(rounds)
+        if done.index == before.index + 1
+        and not done.drafted
+        and not done.drafting
+        and done.committed == 1
+    ]
+    if len(times) < _ENOUGH_PLAIN:
+        return None
+    typical = median(times)
+    return 1 / typical if typical > 0 else None

@@ -1,0 +1,124 @@
+"""Why it is as fast as it is, in words, with the comparison to the target alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.pages.card import Card, divider
+from app.performance.baseline import WithoutDraft
+from app.performance.feed import Feed
+from app.performance.findings import Finding
+from app.settings.rows import plain_label
+from app.theme.fonts import scaled
+from app.theme.tokens import GAP
+from engine.language import sentences, tr
+
+_MOST = 4
+_BESIDE = 560
+"""Logical pixels that button and switch need side by side, in any language."""
+
+
+class FindingsView(Card):
+    """The sentences, heaviest first; below them what the draft brings, and the switch for it."""
+
+    def __init__(self, feed: Feed, without: WithoutDraft, parent: QWidget | None = None) -> None:
+        super().__init__(tr("Why this speed?"), parent=parent)
+        self._sight, self._without = feed.sight, without
+        self._lines = [_Line(self) for _ in range(_MOST)]
+        for line in self._lines:
+            self.column.addWidget(line)
+        self._nothing = plain_label("", self, "muted")
+        self.column.addWidget(self._nothing)
+        self.column.addWidget(divider(self))
+        self.comparison = plain_label("", self)
+        self.measure = QPushButton(tr("Measure without the draft"), self)
+        self.measure.setToolTip(
+            tr("Answers the last question again, up to 64 tokens; nothing of it is kept.")
+        )
+        self.measure.setAutoDefault(False)
+        self.measure.clicked.connect(self._measure_or_cancel)
+        self.drafting = QCheckBox(tr("Use the draft"), self)
+        self.drafting.setToolTip(tr("For the next answers; nothing is loaded anew."))
+        self.drafting.toggled.connect(lambda on: without.set_drafting(drafting=on))
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._row.setSpacing(2 * GAP)
+        for part in (self.measure, self.drafting):
+            self._row.addWidget(part, 0, Qt.AlignmentFlag.AlignLeft)
+        self._row.addStretch(1)
+        self.column.addWidget(self.comparison)
+        self.column.addLayout(self._row)
+        without.changed.connect(self.show_comparison)
+        self.show_findings(())
+        self.show_comparison()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Button and switch below each other where there is no room for both."""
+        super().resizeEvent(event)
+        wide = self.width() >= scaled(_BESIDE)
+        directions = QBoxLayout.Direction
+        self._row.setDirection(directions.LeftToRight if wide else directions.TopToBottom)
+
+    @property
+    def words(self) -> str:
+        """All that is said about the speed."""
+        return sentences(*(line.words for line in self._lines), self._nothing.text())
+
+    def show_findings(self, found: Sequence[Finding]) -> None:
+        """Say these, the first one loudest."""
+        for place, line in enumerate(self._lines):
+            line.show_finding(found[place] if place < len(found) else None)
+        said = "" if found else tr("What takes time is said here while an answer is written.")
+        _say(self._nothing, said)
+        self._nothing.setVisible(not found)
+
+    def show_comparison(self) -> None:
+        """Renew what is known of the speed without a draft."""
+        without, sight = self._without, self._sight
+        _say(self.comparison, without.words(sight.timeline, sight.tally))
+        words = tr("Cancel the measurement") if without.measuring else None
+        self.measure.setText(words or tr("Measure without the draft"))
+        self.measure.setEnabled(without.measuring or without.possible)
+        for part in (self.measure, self.drafting):
+            part.setVisible(without.has_draft)
+        self.drafting.setChecked(without.drafting)
+
+    def _measure_or_cancel(self) -> None:
+        if self._without.measuring:
+            self._without.cancel()
+        else:
+            self._without.measure()
+
+
+class _Line(QWidget):
+    """A finding, and below it what to do."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._sentence = plain_label("", self)
+        self._remedy = plain_label("", self, "muted")
+        for label in (self._sentence, self._remedy):
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self._sentence)
+        column.addWidget(self._remedy)
+        self.words = ""
+
+    def show_finding(self, finding: Finding | None) -> None:
+        """Say it; nothing without one."""
+        self.words = "" if finding is None else finding.words
+        self.setVisible(finding is not None)
+        if finding is not None:
+            _say(self._sentence, finding.sentence)
+            _say(self._remedy, finding.remedy)
+            self._remedy.setVisible(bool(finding.remedy))
+
+
+def _say(label: QLabel, words: str) -> None:
+    if label.text() != words:
+        label.setText(words)

@@ -1,0 +1,59 @@
+"""How fast this machine was measured to be, for findings to compare with."""
+
+from __future__ import annotations
+
+import logging
+
+from PySide6.QtCore import QObject
+
+from app.background import in_background
+from app.bridge import EngineBridge
+from engine.events import Calibrated, MachineFound
+from engine.plan.machine import Machine
+from engine.plan.speeds import Speeds
+
+_log = logging.getLogger(__name__)
+
+
+class KnownSpeeds(QObject):
+    """What calibration told in this run, else what it left on the disk.
+
+    Attributes:
+        speeds: None until something is known.
+        threads: that the processor computes with.
+        cores: that there are for them.
+    """
+
+    def __init__(self, bridge: EngineBridge, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.speeds: Speeds | None = None
+        self.threads: int | None = None
+        self.cores: int | None = None
+        bridge.subscribe(Calibrated, self._calibrated)
+        bridge.subscribe(MachineFound, lambda event: self._look_up(event.machine))
+        if bridge.status.machine is not None:
+            self._look_up(bridge.status.machine)
+
+    def _calibrated(self, event: Calibrated) -> None:
+        self.speeds = event.speeds or self.speeds
+
+    def _look_up(self, machine: Machine) -> None:
+        self.cores = machine.host.cores
+        in_background(self, lambda: _kept(machine), self._found, self._failed)
+
+    def _found(self, kept: tuple[int, Speeds | None]) -> None:
+        self.threads, speeds = kept
+        self.speeds = self.speeds or speeds
+
+    @staticmethod
+    def _failed(error: Exception) -> None:
+        _log.info("what was measured of this machine is not known: %r", error)
+
+
+def _kept(machine: Machine) -> tuple[int, Speeds | None]:
+    """Reads the disk, and imports what the window does without until now."""
+    from engine.backend.native.pool import default_threads
+    from engine.hardware.kept_speeds import KeptSpeeds
+
+    threads = default_threads()
+    return threads, KeptSpeeds().find(machine, threads)
