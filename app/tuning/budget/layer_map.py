@@ -19,7 +19,7 @@ from app.tuning.budget.legend import Entry, Legend, Placed, height_of, paint_leg
 from engine.language import tr
 
 _GAP = 2
-_NARROWEST, _WIDEST = 9, 24
+_NARROWEST, _WIDEST = 9, 48
 _HEIGHT = 18
 _ROW_GAP = 4
 _TOP = 6

@@ -161,26 +161,30 @@ class BudgetModel:
 
     # -- memory ----------------------------------------------------------------------------
 
-    def card_now(self) -> Stack:
-        """The card's memory as it is."""
-        held = None if self.present is None else _elsewhere(self.present.memory)
-        return stacked(held, self.total, self.others, self.reserve)
+    def card_now(self) -> Stack | None:
+        """The card's memory as it is; None where no model is loaded."""
+        return None if self.present is None else self._card(_elsewhere(self.present.memory))
 
     def card_then(self, ceiling: int | None) -> Stack:
         """The card's memory with a ceiling; as it is where nothing is known."""
         point = self.at(ceiling)
         if point is None:
-            return self.card_now()
-        return stacked(_elsewhere(point.memory), self.total, self.others, self.reserve)
+            return self.card_now() or self._card(None)
+        return self._card(_elsewhere(point.memory))
 
-    def host_now(self) -> Stack:
-        """The PC's memory as it is."""
-        return self._host(None if self.present is None else _on_cpu(self.present.memory))
+    def host_now(self) -> Stack | None:
+        """The PC's memory as it is; None where no model is loaded."""
+        return None if self.present is None else self._host(_on_cpu(self.present.memory))
 
     def host_then(self, ceiling: int | None) -> Stack:
         """The PC's memory with a ceiling; as it is where nothing is known."""
         point = self.at(ceiling)
-        return self.host_now() if point is None else self._host(_on_cpu(point.memory))
+        if point is None:
+            return self.host_now() or self._host(None)
+        return self._host(_on_cpu(point.memory))
+
+    def _card(self, held: DeviceMemory | None) -> Stack:
+        return stacked(held, self.total, self.others, self.reserve)
 
     def _host(self, held: DeviceMemory | None) -> Stack:
         host = self.host

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.tuning.budget.model import BudgetModel, MeasuredPoint
+from itertools import pairwise
+
+from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
 from app.tuning.budget.parts import Part, Stack
 from app.tuning.words import mode_name
 from engine.language import listed, number, sentences, tr
@@ -12,6 +14,7 @@ from engine.units import gibibytes, memory
 
 _HARDLY = 1.01
 """So much faster is still "nothing is gained"."""
+_ROOM = GIB // 4
 
 
 def card_words(card: Accelerator | None) -> str:
@@ -67,17 +70,25 @@ def mode_words(model: BudgetModel, ceiling: int | None) -> str:
 
 
 def knee_words(model: BudgetModel) -> str:
-    """Where more memory stops to pay; empty where it never does."""
-    if not model.points:
+    """Where more memory stops to pay; empty where it never does, as far as it can be had."""
+    at = model.at(None)
+    if at is None:
         return ""
-    last, at = model.points[model.last], model.at(None)
-    if at is None or at is last:
+    last = model.points[model.last]
+    if at is last and not _idle(model):
         return ""
     if not at.vram:
         return tr("Graphics memory brings no speed for this model.")
     if last.tokens_per_s <= at.tokens_per_s * _HARDLY:
         return tr("Beyond {size} nothing is gained.").format(size=memory(at.vram))
     return tr("Beyond {size} hardly anything is gained.").format(size=memory(at.vram))
+
+
+def _idle(model: BudgetModel) -> bool:
+    """Whether there is room for another step behind the last one, and no step that uses it."""
+    sizes = [point.vram for point in model.points]
+    widest = max((b - a for a, b in pairwise(sizes)), default=0)
+    return bool(sizes[-1]) and model.limit - sizes[-1] > max(widest, _ROOM)
 
 
 def forbidden_words(model: BudgetModel) -> str:

@@ -107,6 +107,9 @@ def test_the_knee_in_words() -> None:
     assert "no speed" in knee_words(sample.model(curves=(useless,)))
     always = replace(model.main, knee=12 * GIB)
     assert knee_words(sample.model(curves=(always,))) == ""
+    alone = replace(model.main, points=model.points[:9], knee=12 * GIB)
+    size = memory(alone.points[-1].vram)
+    assert knee_words(sample.model(curves=(alone,))) == f"Beyond {size} nothing is gained."
     rising = sample.curve(Mode.AUTO, sample.speeds(40, 5.0, 19.0))
     assert "hardly" in knee_words(sample.model(curves=(rising,)))
 
@@ -154,7 +157,10 @@ def test_made_from_a_preview() -> None:
     assert model.card is sample.CARD
     assert model.others == GIB
     assert BudgetModel.of(told, others=5).others == 5
-    assert model.card_now().of(Part.OTHERS) == GIB
-    assert model.card_now().ours == sample.PRESENT.memory[1].total
+    now = model.card_now()
+    assert now is not None
+    assert now.of(Part.OTHERS) == GIB
+    assert now.ours == sample.PRESENT.memory[1].total
+    assert replace(model, present=None).card_now() is None
     assert model.host_then(0).ours == model.points[0].memory[0].total
-    assert "Target" in stack_words("Card", model.card_now(), model.card_then(None))
+    assert "Target" in stack_words("Card", now, model.card_then(None))
