@@ -9,7 +9,7 @@ from app.tuning.budget.parts import Part, Stack
 from app.tuning.words import mode_name
 from engine.language import listed, number, sentences, tr
 from engine.plan.curve import CurvePoint
-from engine.plan.machine import CPU, Accelerator
+from engine.plan.machine import CPU, Accelerator, Machine
 from engine.units import gibibytes, memory
 
 _HARDLY = 1.01
@@ -104,9 +104,15 @@ def forbidden_words(model: BudgetModel) -> str:
     return ""
 
 
-def without_card() -> str:
+def without_card(machine: Machine | None = None) -> str:
     """Why there is nothing to choose."""
-    return tr("There is no graphics memory to share out: everything runs in the PC's memory.")
+    reasons = [
+        tr("{name} is not used: {reason}.").format(name=card.name, reason=card.unusable)
+        for card in (machine.accelerators if machine is not None else ())
+        if card.unusable
+    ]
+    said = tr("There is no graphics memory to share out: everything runs in the PC's memory.")
+    return sentences(said, *reasons)
 
 
 def card_title(model: BudgetModel) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import sample_budgets as sample
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint, spread_of
@@ -40,6 +40,7 @@ def budgets(draw: st.DrawFn) -> BudgetModel:
     return sample.model(others=draw(OTHERS), curves=(found,))
 
 
+@settings(deadline=None, max_examples=60)
 @given(budgets(), CEILINGS, CEILINGS)
 def test_snapping_is_monotone_and_stays_where_it_fits(
     model: BudgetModel, one: int, other: int
@@ -51,12 +52,14 @@ def test_snapping_is_monotone_and_stays_where_it_fits(
     assert abs(model.points[found].vram - low) == min(abs(p.vram - low) for p in reachable)
 
 
+@settings(deadline=None, max_examples=60)
 @given(budgets())
 def test_every_step_is_where_it_snaps_to(model: BudgetModel) -> None:
     for index, point in enumerate(model.points[: model.last + 1]):
         assert model.nearest(point.vram) == index == model.index(point.vram)
 
 
+@settings(deadline=None, max_examples=60)
 @given(budgets(), st.data())
 def test_steps_and_pages_move_as_far_as_fits(model: BudgetModel, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, model.last))
@@ -70,6 +73,7 @@ def test_steps_and_pages_move_as_far_as_fits(model: BudgetModel, data: st.DataOb
         assert abs(beyond - GIB) <= abs(model.points[up - 1].vram - model.points[index].vram - GIB)
 
 
+@settings(deadline=None, max_examples=60)
 @given(budgets(), CEILINGS)
 def test_the_sentence_agrees_with_the_point(model: BudgetModel, ceiling: int) -> None:
     point = model.at(ceiling)
@@ -83,6 +87,7 @@ def test_the_sentence_agrees_with_the_point(model: BudgetModel, ceiling: int) ->
     assert said.startswith("No layers" if not point.layers_on_gpu else f"{point.layers_on_gpu} of")
 
 
+@settings(deadline=None, max_examples=60)
 @given(budgets(), CEILINGS, OTHERS)
 def test_the_forbidden_zone_moves_with_other_programs(
     model: BudgetModel, ceiling: int, others: int

@@ -11,7 +11,7 @@ from time import perf_counter
 
 import pytest
 import sample_budgets as sample
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QImage, QPainter, QWheelEvent
@@ -342,6 +342,7 @@ def test_a_step_of_a_drag_costs_little(view: BudgetView) -> None:
         gc.enable()
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.integers(1, 120), st.floats(200, 2000))
 def test_layers_are_cells_that_can_be_told_apart(count: int, room: float) -> None:
     grid = Grid.of(count, room)
@@ -352,6 +353,7 @@ def test_layers_are_cells_that_can_be_told_apart(count: int, room: float) -> Non
     assert grid.at(QPointF(-1, 5)) is None
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.integers(2**28, 2**38), st.floats(100, 2000), st.floats(20, 80))
 def test_ticks_are_round_and_have_room(total: int, width: float, room: float) -> None:
     axis = Axis(total, 30, width)

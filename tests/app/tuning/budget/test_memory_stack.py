@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
@@ -29,6 +29,7 @@ HELD = st.builds(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(HELD, st.integers(1, 2**37), SIZES, SIZES)
 def test_nothing_is_lost_and_the_rest_is_free(
     held: DeviceMemory, total: int, others: int, reserve: int
@@ -42,6 +43,7 @@ def test_nothing_is_lost_and_the_rest_is_free(
     assert stack.over == max(held.total + min(others, total) - total, 0)
 
 
+@settings(deadline=None, max_examples=60)
 @given(HELD, st.integers(1, 2**37), SIZES, st.integers(1, 2000))
 def test_segments_lie_side_by_side(held: DeviceMemory, total: int, others: int, width: int) -> None:
     edges = stacked(held, total, others).edges(width)
