@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -26,13 +26,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.composer.flow import FlowLayout
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current, font_scale, mono_font
 from engine.errors import UserFixable
-from engine.language import tr, tr_count
+from engine.language import listed, tr, tr_count
 
 Action = tuple[str, Callable[[], None]]
-"""What a button says and does."""
+"""What a button says, perhaps in two lines, and does."""
 
 _SHOWN = 3
 """Messages at once; older ones wait until there is room."""
@@ -63,6 +64,7 @@ class Banner(QFrame):
         details: str = "",
         *actions: Action | None,
         trouble: bool = True,
+        choices: Sequence[Action] = (),
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -85,6 +87,12 @@ class Banner(QFrame):
         self._all_buttons = [
             self._button(action[0], action[1], closes=True) for action in actions if action
         ]
+        if choices:
+            flow = FlowLayout(spacing=8)
+            for words, call in choices:
+                flow.addWidget(self._button(words, call, closes=True))
+            self._words.addSpacing(6)
+            self._words.addLayout(flow)
         self._reader = self._make_reader() if self._details else None
         self._arrange()
         self._recolour()
@@ -120,6 +128,8 @@ class Banner(QFrame):
 
     def _button(self, text: str, call: Callable[[], None], *, closes: bool = False) -> QPushButton:
         button = QPushButton(text, self)
+        if "\n" in text:
+            button.setAccessibleName(listed(text.splitlines()))
         button.setAutoDefault(False)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.clicked.connect(lambda _=False: call())
@@ -249,9 +259,12 @@ class BannerArea(QScrollArea):
         """What there is to say, newest first."""
         return [banner.text for banner in self._banners]
 
-    def show_trouble(self, problem: UserFixable, *actions: Action | None) -> None:
-        """Tell of something that went wrong; each action is a button."""
-        self._add(Banner(problem.cause, problem.remedy, problem.details, *actions, parent=self))
+    def show_trouble(
+        self, problem: UserFixable, *actions: Action | None, choices: Sequence[Action] = ()
+    ) -> None:
+        """Tell of something that went wrong; each action is a button, choices have a row below."""
+        words = (problem.cause, problem.remedy, problem.details)
+        self._add(Banner(*words, *actions, choices=choices, parent=self))
 
     def show_notice(self, text: str, *actions: Action | None) -> None:
         """Tell of something that was done; goes away by itself, not under the user's hands."""

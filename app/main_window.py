@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
@@ -27,8 +28,8 @@ from app.status import Phase
 from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.theme import Theme, ThemeChoice
+from app.tuning.refusal import button_words, refusal
 from app.tuning.run_button import RunButton
-from engine.errors import UserFixable
 from engine.events import Failed, PlanReady
 from engine.language import tr
 
@@ -226,14 +227,16 @@ class MainWindow(QMainWindow):
         if event.request_id is not None:
             return
         bridge = self._services.bridge
-        problem = UserFixable(event.cause, event.remedy, event.details)
+        problem = refusal(event)
         action: tuple[str, Callable[[], None]] | None = None
         if bridge.status.phase is Phase.BROKEN:
             action = (tr("Try again"), self._restart_engine)
         elif bridge.last_load is not None:
             load = bridge.last_load
             action = (tr("Try again"), lambda: bridge.submit(load))
-        self.chat.banners.show_trouble(problem, action)
+        running = self._services.models.running
+        choices = [(button_words(way), partial(running.take, way.load)) for way in event.ways_out]
+        self.chat.banners.show_trouble(problem, action, choices=choices)
 
     def _restart_engine(self) -> None:
         bridge = self._services.bridge

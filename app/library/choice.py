@@ -13,6 +13,7 @@ from app.settings import SettingsStore
 from app.tuning.running import Running
 from engine.commands import Load, Unload
 from engine.errors import UserFixable
+from engine.events import PlanReady
 
 _MOST_RECENT = 8
 
@@ -33,6 +34,7 @@ class ModelChoice(QObject):
         self.bridge = running.bridge
         self._settings = settings
         self.models: Sequence[Installed] = ()
+        self.bridge.subscribe(PlanReady, self._loaded)
 
     def first_load(self, bundled: Callable[[], Path]) -> Load:
         """What to load at the start: the model used last, if it is still there.
@@ -84,6 +86,12 @@ class ModelChoice(QObject):
     def unload(self) -> None:
         """Give the model's memory back."""
         self.bridge.submit(Unload())
+
+    def _loaded(self, event: PlanReady) -> None:
+        """The next start loads what is in memory, not what did not fit into it."""
+        chosen = self._settings.value.model
+        if chosen and Path(chosen) != event.model:
+            self._settings.change(model=str(event.model))
 
     def _refused(self, error: Exception) -> None:
         from engine.hub.gguf_files import SeveralModels  # whoever raises it has imported it

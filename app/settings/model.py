@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from app.history.records import ChatSetup
 from app.settings.drafts import DraftOf, Drafts, DraftSource
+from app.settings.fits import FitOf, Fits
 from app.settings.kinds import Choice, Kind, Number, Switch, Whole, Word, Words
 from app.settings.presets import BUILT_IN, PRECISE, Preset, Presets
 from app.theme.theme import ThemeChoice
@@ -151,6 +152,8 @@ class Settings:
     )
     drafts: tuple[DraftOf, ...] = field(default=(), metadata=_kept(Drafts(), key="draft_of"))
     """Drafts that were chosen for models, the last used first."""
+    fits: tuple[FitOf, ...] = field(default=(), metadata=_kept(Fits(), key="fit_of"))
+    """How models are loaded that do not fit as they are, the last used first."""
     vram: float | None = field(default=None, metadata=_kept(Number(SMALLEST_VRAM, 100_000)))
     """GiB of a graphics card that may be used at most; None: as many as are useful."""
     recent_models: tuple[str, ...] = field(default=(), metadata=_kept(Words(8)))

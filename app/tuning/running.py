@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from app.bridge import EngineBridge
 from app.settings import SettingsStore
 from app.settings.drafts import DraftOf, DraftSource
+from app.settings.fits import FitOf
 from engine.commands import DraftChoice, Load, Mode
 from engine.events import Calibrated, Failed, PlanReady, Unloaded
 
@@ -64,6 +65,8 @@ class Running(QObject):
         self._asked: Load | None = None
         self._in_force: Load | None = None
         self._failed = False
+        self._fitted = False
+        """Whether what was asked for is a way out of something that did not fit."""
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Failed, self._note_failure)
         bridge.subscribe(Calibrated, lambda _event: self._forget_failure())
@@ -109,7 +112,17 @@ class Running(QObject):
             there = (path for path in self._drafts_of(model) if path.exists())
             draft = next(there, DraftChoice.AUTO)
         vram = None if value.vram is None else round(value.vram * GIB)
-        return Load(model, draft=draft, mode=value.mode, vram=vram, simulate_gpu=self._simulate_gpu)
+        fits = (each for each in value.fits if each.model == str(model))
+        fit = next(fits, FitOf(str(model)))
+        return Load(
+            model,
+            draft=draft,
+            mode=value.mode,
+            context=fit.context,
+            weights=fit.weights,
+            vram=vram,
+            simulate_gpu=self._simulate_gpu,
+        )
 
     def apply(self, wish: RunWish) -> None:
         """Run the same model like this from the next answer on."""
@@ -124,7 +137,21 @@ class Running(QObject):
             layers_on_gpu=None,
             after_answer=True,
         )
-        self._asked, self._failed = load, False
+        self._asked, self._failed, self._fitted = load, False, False
+        self._submit(load)
+
+    def take(self, load: Load) -> None:
+        """Load what was offered instead of something that does not fit, and remember it."""
+        self._asked, self._failed = replace(load, after_answer=True), False
+        self._fitted = True
+        self._submit(self._asked)
+
+    def for_now(self, load: Load) -> None:
+        """Run the same model otherwise from the next answer on; the next start knows nothing."""
+        self._asked, self._failed = None, False
+        self._submit(replace(load, after_answer=True))
+
+    def _submit(self, load: Load) -> None:
         self.bridge.submit(load)
         self.changed.emit()
         if self.pending:
@@ -154,7 +181,12 @@ class Running(QObject):
             known = (used, *(each for each in known if each != used))
         else:
             source = DraftSource(load.draft.value)
-        self._settings.change(mode=load.mode, draft=source, drafts=known, vram=vram)
+        fits = self._settings.value.fits
+        if self._fitted:
+            fit = FitOf.of(load)
+            rest = tuple(each for each in fits if each.model != fit.model)
+            fits = rest if fit.as_usual else (fit, *rest)
+        self._settings.change(mode=load.mode, draft=source, drafts=known, vram=vram, fits=fits)
 
     def _note_failure(self, event: Failed) -> None:
         self._failed = event.request_id is None

@@ -7,7 +7,6 @@ Ctrl-C. With `--json` stdout holds exactly one object.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from engine import language
 from engine.cli import bench, chat, hardware, models, plan, train_draft
 from engine.cli.exit_code import ExitCode
+from engine.cli.refusal import report
 from engine.errors import Absent, UserFixable
 from engine.language import tr
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         code: ExitCode = arguments.run(arguments)
     except UserFixable as error:
-        _report(error, as_json=arguments.json)
+        report(error, as_json=arguments.json)
         return ExitCode.ABSENT if isinstance(error, Absent) else ExitCode.BAD_INPUT
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
@@ -49,10 +49,3 @@ def main(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.READER_GONE
     return code
-
-
-def _report(error: UserFixable, *, as_json: bool) -> None:
-    sys.stderr.write(f"{error}\n")
-    if as_json:
-        answer = {"finish_reason": "error", "error": error.cause, "remedy": error.remedy}
-        sys.stdout.write(json.dumps(answer) + "\n")

@@ -15,7 +15,7 @@ from engine.cli.exit_code import ExitCode
 from engine.cli.interrupting import on_interrupt
 from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
 from engine.commands import Generate, Stop
-from engine.errors import Absent, UserFixable
+from engine.errors import Absent, OutOfMemory, UserFixable
 from engine.events import (
     AnswerStats,
     Event,
@@ -147,6 +147,10 @@ class _Conversation:
 
 def _error(failure: Failed) -> UserFixable:
     """What the engine told, as what it was."""
+    if failure.kind is FailureKind.OUT_OF_MEMORY:
+        full = OutOfMemory(failure.cause, failure.remedy, failure.details, failure.shortage)
+        full.ways_out = failure.ways_out
+        return full
     kind = Absent if failure.kind is FailureKind.ABSENT else UserFixable
     return kind(failure.cause, failure.remedy, failure.details)
 

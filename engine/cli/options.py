@@ -80,6 +80,20 @@ def load_command(arguments: argparse.Namespace) -> Load:
     )
 
 
+def options_of(load: Load) -> list[str]:
+    """The options that make a load, but for the model; what is as usual needs none."""
+    said: list[tuple[str, object]] = [
+        ("--draft", None if load.draft is DraftChoice.AUTO else load.draft),
+        ("--mode", None if load.mode is Mode.AUTO else load.mode),
+        ("--format", None if load.weights is WeightFormat.AUTO else load.weights),
+        ("--context", load.context),
+        ("--vram", None if load.vram is None else f"{load.vram / GIB:g}"),
+        ("--layers-on-gpu", "all" if load.layers_on_gpu == ALL_LAYERS else load.layers_on_gpu),
+        ("--simulate-gpu", None if load.simulate_gpu is None else f"{load.simulate_gpu / GIB:g}"),
+    ]
+    return [word for name, value in said if value is not None for word in (name, str(value))]
+
+
 def load_pair(arguments: argparse.Namespace) -> LoadedPair:
     """The models that the options name, loaded.
 

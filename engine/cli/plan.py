@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from engine.bench.drafts import NAMES, random_draft
@@ -17,9 +18,12 @@ from engine.cli.options import add_gpu_options, load_command, one_or_more, proba
 from engine.cli.plan_report import memory_report, plan_report
 from engine.columns import left, right
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
+from engine.errors import OutOfMemory
+from engine.events import WayOut
 from engine.language import number, tr
 from engine.loading.checking import check
 from engine.loading.planning import asked
+from engine.loading.ways_out import Model, ways_out
 from engine.plan.curve import Curve, CurvePoint
 from engine.plan.machine import CPU, Machine
 from engine.plan.plan import DeviceMemory, Plan
@@ -83,7 +87,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Plan and print."""
     machine, speeds = known_machine(arguments.hardware, arguments.simulate_gpu)
     planning = _planning(arguments, machine, speeds)
-    plan = planning.plan()
+    try:
+        plan = planning.plan()
+    except OutOfMemory as error:  # of a shape: models have said it when they were checked
+        error.ways_out = _shape_ways_out(arguments, machine, speeds)
+        raise
     points = list(_evenly(planning.curve())) if arguments.curve else []
     if arguments.json:
         sys.stdout.write(json.dumps(report(plan, speeds, points)) + "\n")
@@ -128,28 +136,75 @@ def _planning(arguments: argparse.Namespace, machine: Machine, speeds: Speeds) -
     if arguments.shape is None:
         arguments.format = arguments.format or WeightFormat.AUTO
         return check(load_command(arguments), machine, speeds).planning
+    command = _shape_command(arguments)
     target = RandomModel.published(arguments.shape, _recipe(arguments.format))
-    mode, draft = Mode(arguments.mode), arguments.draft
-    lookup = draft in (DraftChoice.AUTO, DraftChoice.LOOKUP) and mode is not Mode.PLAIN
-    named = draft not in {str(choice) for choice in DraftChoice} and mode is not Mode.PLAIN
-    drafts = [random_draft(target, draft, arguments.draft_format).facts] if named else []
-    command = Load(
+    return _shape_planning(arguments, target, command, machine, speeds)
+
+
+def _shape_command(arguments: argparse.Namespace) -> Load:
+    draft = arguments.draft
+    named = draft not in {str(choice) for choice in DraftChoice}
+    return Load(
         Path(arguments.shape),
-        mode=mode,
+        draft=Path(draft) if named else DraftChoice(draft),
+        mode=Mode(arguments.mode),
         context=arguments.context,
         vram=arguments.vram,
         layers_on_gpu=arguments.layers_on_gpu,
     )
+
+
+def _shape_planning(
+    arguments: argparse.Namespace,
+    target: RandomModel,
+    command: Load,
+    machine: Machine,
+    speeds: Speeds,
+) -> Planning:
+    mode, draft, drafts = command.mode, command.draft, []
+    if isinstance(draft, Path) and mode is not Mode.PLAIN:
+        drafts = [random_draft(target, arguments.draft, arguments.draft_format).facts]
     return asked(
         command,
         target.facts,
         drafts,
         machine,
         speeds,
-        lookup=lookup,
-        forced=mode not in (Mode.AUTO, Mode.PLAIN) or draft != DraftChoice.AUTO,
+        lookup=draft in (DraftChoice.AUTO, DraftChoice.LOOKUP) and mode is not Mode.PLAIN,
+        forced=mode not in (Mode.AUTO, Mode.PLAIN) or draft is not DraftChoice.AUTO,
         acceptance=arguments.acceptance,
     )
+
+
+def _shape_ways_out(
+    arguments: argparse.Namespace, machine: Machine, speeds: Speeds
+) -> tuple[WayOut, ...]:
+    """As of a model in files."""
+    target = RandomModel.published(arguments.shape, _recipe(arguments.format))
+    facts, held = target.facts, target.facts.footprint.weight_bytes
+
+    def planned(load: Load) -> Plan:
+        known = load.weights is WeightFormat.AUTO
+        model = target if known else RandomModel.published(arguments.shape, load.weights)
+        return _shape_planning(arguments, model, load, machine, speeds).plan()
+
+    formats = [
+        each
+        for each in (WeightFormat.Q8, WeightFormat.Q4)
+        if RandomModel.published(arguments.shape, each).facts.footprint.weight_bytes < held
+    ]
+    device = machine.usable[0].name if machine.usable else ""
+    model = Model(len(facts.footprint.blocks), facts.max_positions, formats, device)
+    found = ways_out(_shape_command(arguments), model, planned)
+    return tuple(replace(way, load=_as_typed(way.load, arguments)) for way in found)
+
+
+def _as_typed(load: Load, arguments: argparse.Namespace) -> Load:
+    """With the options that were given and stay."""
+    given = arguments.format
+    same = load.weights is WeightFormat.AUTO and given in set(WeightFormat)
+    weights = WeightFormat(given) if same else load.weights
+    return replace(load, weights=weights, simulate_gpu=arguments.simulate_gpu)
 
 
 def _recipe(wanted: str | None) -> str:

@@ -69,4 +69,4 @@ def named(processes: Mapping[int, int | None]) -> tuple[Holder, ...]:
 
 def simulated_holder(nbytes: int) -> tuple[Holder, ...]:
     """What has been taken of a simulated accelerator."""
-    return (Holder(tr("other programs (simulated)"), 0, nbytes),) if nbytes > 0 else ()
+    return (Holder(tr("simulated other programs"), 0, nbytes),) if nbytes > 0 else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.screenshots.scenes import (
     asking,
     first,
+    fitting,
     keeping,
     models,
     panels,
@@ -29,6 +30,7 @@ ALL = (
     models.choosing,
     models.loading,
     models.another_family,
+    fitting.too_large,
     running.panel,
     running.troubles,
     running.side_by_side,

@@ -48,6 +48,23 @@ def test_a_shape_on_a_machine_in_a_file(duotail: Duotail, desktop: Path) -> None
     assert exactly["layers_on_gpu"] == 7
 
 
+def test_what_does_not_fit_is_refused_with_options_that_do(duotail: Duotail, desktop: Path) -> None:
+    shape = ("plan", "--shape", "llama2-13b", "--hardware", desktop)
+    refused = duotail(*shape, "--format", "bf16", "--layers-on-gpu", "30")
+    assert refused.code == 2
+    assert "This would fit:" in refused.err
+    asked = duotail(*shape, "--format", "bf16", "--layers-on-gpu", "30", "--json").json
+    assert asked["missing"]["device"] == "cuda:0"
+    assert asked["missing"]["bytes"] > GIB
+    assert asked["ways_out"]
+    for way in asked["ways_out"]:
+        assert way["words"] in refused.err
+        assert " ".join(way["options"]) in refused.err
+        given = () if "--format" in way["options"] else ("--format", "bf16")
+        fits = duotail(*shape, *given, *way["options"], "--json").json
+        assert fits["tokens_per_s"] == pytest.approx(way["tokens_per_s"])
+
+
 def test_a_duo_is_planned_where_it_is_asked_for(duotail: Duotail, desktop: Path) -> None:
     shape = ("plan", "--shape", "llama2-7b", "--draft", "qwen2.5-0.5b", "--hardware", desktop)
     plan = duotail(*shape, "--mode", "duo", "--json").json

@@ -1,0 +1,66 @@
+"""A load that does not fit, in words: what is missing, who holds it, what would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.errors import UserFixable
+from engine.events import Failed, WayOut
+from engine.language import listed, number, sentences, tr
+from engine.plan.machine import CPU
+from engine.plan.plan import DeviceMemory
+from engine.plan.shortage import Holder, Shortage
+from engine.units import memory
+
+
+def refusal(event: Failed) -> UserFixable:
+    """The failure in the words of a card, whose buttons are the ways out."""
+    lacking, remedy = event.shortage, event.remedy
+    if event.ways_out:
+        remedy = tr("Close other programs and try again, or choose what would fit:")
+    if lacking is None:
+        return UserFixable(event.cause, remedy, event.details)
+    details = "\n".join(filter(None, (*_needed(lacking.needed), event.details)))
+    return UserFixable(event.cause, sentences(*_missing(lacking), remedy), details)
+
+
+def button_words(way: WayOut) -> str:
+    """What a button says: what is different, and below that how fast it should be."""
+    if way.tokens_per_s is None:
+        return way.words
+    rate = number(way.tokens_per_s, ".1f" if way.tokens_per_s < 10 else ".0f")
+    return "\n".join([way.words, tr("about {rate} tokens/s").format(rate=rate)])
+
+
+def holder_words(holder: Holder) -> str:
+    """A program, with what it holds where that is known."""
+    if holder.nbytes is None:
+        return holder.name
+    return tr("{name} ({size})").format(name=holder.name, size=memory(holder.nbytes))
+
+
+def _missing(lacking: Shortage) -> Iterator[str]:
+    size = memory(lacking.missing)
+    if lacking.device == CPU:
+        yield tr("{size} of memory are missing.").format(size=size)
+    else:
+        yield tr("{size} of {device} are missing.").format(size=size, device=lacking.name)
+    if lacking.holders:
+        named = listed(map(holder_words, lacking.holders))
+        yield tr("Other programs that hold much: {programs}.").format(programs=named)
+
+
+def _needed(needed: DeviceMemory) -> Iterator[str]:
+    """What the smallest way to do it takes, line by line."""
+    line = tr("{purpose}: {size}")
+    for purpose, nbytes in (
+        (tr("Weights"), needed.target),
+        (tr("Draft"), needed.draft),
+        (tr("Keys and values"), needed.kv),
+        (tr("Features"), needed.features),
+        (tr("Working memory"), needed.workspace),
+        (tr("Software"), needed.runtime),
+        (tr("All that is needed"), needed.total),
+    ):
+        if nbytes:
+            yield line.format(purpose=purpose, size=memory(nbytes))

@@ -1,0 +1,69 @@
+"""What goes wrong, for people and for scripts; of a model that does not fit, what would."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+
+from engine.cli.options import options_of
+from engine.errors import OutOfMemory, UserFixable
+from engine.events import WayOut
+from engine.language import listed, tr
+from engine.units import memory
+
+
+def report(error: UserFixable, *, as_json: bool) -> None:
+    """Words on standard error; with `--json` also the object that is expected."""
+    lines = [str(error), *(_more(error) if isinstance(error, OutOfMemory) else ())]
+    sys.stderr.write("\n".join(lines) + "\n")
+    if as_json:
+        sys.stdout.write(json.dumps(_answer(error)) + "\n")
+
+
+def _more(error: OutOfMemory) -> Iterator[str]:
+    lacking = error.shortage
+    if lacking is not None and lacking.holders:
+        named = tr("{name} ({size})")
+        yield tr("Other programs that hold much: {programs}.").format(
+            programs=listed(
+                each.name if each.nbytes is None
+                else named.format(name=each.name, size=memory(each.nbytes))
+                for each in lacking.holders
+            )
+        )  # fmt: skip
+    if error.ways_out:
+        yield tr("This would fit:")
+    yield from (f"  {_line(way)}" for way in error.ways_out or ())
+
+
+def _line(way: WayOut) -> str:
+    options = shlex.join(options_of(way.load)) or tr("without further options")
+    if way.tokens_per_s is None:
+        return tr("{words}: {options}").format(words=way.words, options=options)
+    return tr("{words}, about {rate:.1f} tokens/s: {options}").format(
+        words=way.words, rate=way.tokens_per_s, options=options
+    )
+
+
+def _answer(error: UserFixable) -> dict[str, object]:
+    answer: dict[str, object] = {
+        "finish_reason": "error",
+        "error": error.cause,
+        "remedy": error.remedy,
+    }
+    if isinstance(error, OutOfMemory):
+        lacking = error.shortage
+        answer["missing"] = (
+            None if lacking is None else {"device": lacking.device, "bytes": lacking.missing}
+        )
+        answer["ways_out"] = [
+            {
+                "words": way.words,
+                "options": options_of(way.load),
+                "tokens_per_s": way.tokens_per_s,
+            }
+            for way in error.ways_out or ()
+        ]
+    return answer
