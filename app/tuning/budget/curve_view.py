@@ -55,12 +55,13 @@ class CurveView(Painted):
         self._model: BudgetModel | None = None
         self._ceiling: int | None = None
         self._sides = (0.0, 0.0)
+        self._ticks = _ticks(None)
 
     # -- what is shown ---------------------------------------------------------------------
 
     def show_model(self, model: BudgetModel) -> None:
         """Show other curves, or another forbidden zone."""
-        self._model = model
+        self._model, self._ticks = model, _ticks(model)
         self.resize_to_fit()
 
     def show_ceiling(self, ceiling: int | None) -> None:
@@ -76,7 +77,7 @@ class CurveView(Painted):
 
     def gutter(self) -> float:
         """Room that the numbers of the speeds need."""
-        return max(map(self.small_metrics.horizontalAdvance, map(self._tick, self._ticks()))) + 8
+        return max(map(self.small_metrics.horizontalAdvance, map(self._tick, self._ticks))) + 8
 
     def height_for(self, room: float) -> float:
         """Title, plot, and a legend where the names have no room in it."""
@@ -127,30 +128,21 @@ class CurveView(Painted):
         widest = max(map(self.small_metrics.horizontalAdvance, names), default=0.0)
         return self.axis.x(model.limit) + 2 * _ASIDE + widest <= self.room
 
-    def _ticks(self) -> list[float]:
-        """Speeds at which lines are drawn; the last one is the top."""
-        best = 1.0
-        if self._model is not None:
-            speeds = [p.tokens_per_s for curve in self._model.curves for p in curve.points]
-            speeds += [each.tokens_per_s for each in self._model.measured]
-            speeds += [self._model.range_of(p)[1] for p in self._model.points]
-            best = max(speeds, default=1.0)
-        step = round_step(best, _TICKS)
-        return [place * step for place in range(math.ceil(best / step - 1e-9) + 1)]
-
     def _tick(self, value: float) -> str:
-        whole = all(float(each).is_integer() for each in self._ticks())
+        whole = all(float(each).is_integer() for each in self._ticks)
         return number(value, ",.0f" if whole else ".2g")
 
     def _y(self, plot: QRectF, rate: float) -> float:
-        return plot.bottom() - plot.height() * rate / max(self._ticks()[-1], 1e-9)
+        return plot.bottom() - plot.height() * rate / max(self._ticks[-1], 1e-9)
 
     # -- the picture -----------------------------------------------------------------------
 
     def paint(self, painter: QPainter) -> None:
         """Everything but the ceiling."""
         model, plot = self._model, self._plot
-        self.paint_title(painter, tr("Predicted speed"), tr("tokens/s"), 0)
+        dots = model is not None and bool(model.measured)
+        note = tr("tokens/s; dots were measured") if dots else tr("tokens/s")
+        self.paint_title(painter, tr("Predicted speed"), note, 0)
         if model is None or not model.total:
             return
         self._paint_grid(painter, plot)
@@ -172,7 +164,7 @@ class CurveView(Painted):
     def _paint_grid(self, painter: QPainter, plot: QRectF) -> None:
         tokens, metrics = current(), self.small_metrics
         painter.setFont(self.small)
-        for value in self._ticks():
+        for value in self._ticks:
             y, words = round(self._y(plot, value)), self._tick(value)
             painter.setPen(QColor(tokens.border if value else tokens.border_strong))
             painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y))
@@ -243,8 +235,12 @@ class CurveView(Painted):
     def _paint_names(self, painter: QPainter, plot: QRectF, model: BudgetModel) -> None:
         """Modes at the ends of their lines, one below the other where these are close."""
         height = self.small_metrics.height()
-        drawn = [each for each in model.curves if each.points]
-        ends = sorted((self._y(plot, c.points[-1].tokens_per_s), c.mode) for c in drawn)
+        drawn = [
+            (each.at(model.limit) or each.points[0], each.mode)
+            for each in model.curves
+            if each.points
+        ]
+        ends = sorted((self._y(plot, point.tokens_per_s), mode) for point, mode in drawn)
         bottom = plot.bottom() - height / 2
         floor = bottom - height * (len(ends) - 1)
         last = -math.inf
@@ -348,6 +344,18 @@ class CurveView(Painted):
         if not plot.contains(inside) or not model.points:
             return ""
         return sentence(model, model.points[model.nearest(self.axis.vram(inside.x()))].vram)
+
+
+def _ticks(model: BudgetModel | None) -> list[float]:
+    """Speeds at which lines are drawn; the last one is the top."""
+    best = 1.0
+    if model is not None:
+        speeds = [point.tokens_per_s for curve in model.curves for point in curve.points]
+        speeds += [each.tokens_per_s for each in model.measured]
+        speeds += [model.range_of(point)[1] for point in model.points]
+        best = max(speeds, default=1.0)
+    step = round_step(best, _TICKS)
+    return [place * step for place in range(math.ceil(best / step - 1e-9) + 1)]
 
 
 def _pen(index: int) -> QPen:

@@ -14,8 +14,8 @@ from app.theme.theme import current
 from app.tuning.budget.legend import Entry, Legend, Placed, height_of, paint_legend
 from app.tuning.budget.parts import Part, Stack
 from app.tuning.budget.stack_bar import paint_part, paint_stack
-from app.tuning.budget.wording import rows, size_words, stack_words
-from engine.language import tr
+from app.tuning.budget.wording import over_words, rows, size_words, stack_words
+from engine.language import listed, tr
 from engine.units import memory
 
 _NOW, _THEN = 8, 18
@@ -85,7 +85,9 @@ class MemoryView(Painted):
 
     def paint(self, painter: QPainter) -> None:
         """Both bars and the legend."""
-        self.paint_title(painter, self.accessibleName(), memory(self._then.total), 0)
+        size, over = memory(self._then.total), over_words(self._then)
+        note = listed([size, over]) if over else size
+        self.paint_title(painter, self.accessibleName(), note, 0)
         left, right = self._sides
         bar = QRectF(left, self.header_height, self.room - left - right, _THEN)
         if self._now is not None:

@@ -17,6 +17,8 @@ from engine.plan.plan import DeviceMemory
 GIB = 2**30
 _LEAST_SPREAD, _USUAL_SPREAD, _GUESSED_SPREAD, _MOST_SPREAD = 0.05, 0.15, 0.35, 0.6
 """Relative errors of predictions: at best, measured speeds, assumed speeds, at worst."""
+_FINEST = 512
+"""Of a card's memory, so many parts can be told apart in a picture."""
 _NO_CURVE = Curve(Mode.AUTO, (), 0, 0, 0, 0)
 
 
@@ -71,7 +73,9 @@ class BudgetModel:
         return cls(told.machine.host, told.curves, card, present, seen, spread, others)
 
     def with_others(self, others: int) -> BudgetModel:
-        """The same after other programs took or gave back memory of the card."""
+        """After other programs took or gave back memory of the card, as far as that can be seen."""
+        if abs(others - self.others) * _FINEST < self.total:
+            return self
         return replace(self, others=others)
 
     # -- the card --------------------------------------------------------------------------
@@ -174,20 +178,23 @@ class BudgetModel:
 
     def host_now(self) -> Stack | None:
         """The PC's memory as it is; None where no model is loaded."""
-        return None if self.present is None else self._host(_on_cpu(self.present.memory))
+        return None if self.present is None else self._host(self.present.memory)
 
     def host_then(self, ceiling: int | None) -> Stack:
         """The PC's memory with a ceiling; as it is where nothing is known."""
         point = self.at(ceiling)
         if point is None:
-            return self.host_now() or self._host(None)
-        return self._host(_on_cpu(point.memory))
+            return self.host_now() or self._host(())
+        return self._host(point.memory)
 
     def _card(self, held: DeviceMemory | None) -> Stack:
         return stacked(held, self.total, self.others, self.reserve)
 
-    def _host(self, held: DeviceMemory | None) -> Stack:
-        host = self.host
+    def _host(self, memory: Sequence[DeviceMemory]) -> Stack:
+        host, card = self.host, self.card
+        held = next((each for each in memory if each.device == CPU), None)
+        if card is not None and (card.unified or card.simulated):  # its memory is the PC's
+            held = _together(held, _elsewhere(memory))
         others = max(host.memory_total - host.memory_available, 0)
         return stacked(held, host.memory_total, others, host_reserve(host))
 
@@ -220,9 +227,19 @@ def _card_of(machine: Machine, curves: Sequence[Curve]) -> Accelerator | None:
     return next((each for each in usable if each.device in used), next(iter(usable), None))
 
 
-def _on_cpu(memory: Sequence[DeviceMemory]) -> DeviceMemory | None:
-    return next((held for held in memory if held.device == CPU), None)
-
-
 def _elsewhere(memory: Sequence[DeviceMemory]) -> DeviceMemory | None:
     return next((held for held in memory if held.device != CPU), None)
+
+
+def _together(one: DeviceMemory | None, other: DeviceMemory | None) -> DeviceMemory | None:
+    if one is None or other is None:
+        return one or other
+    return replace(
+        one,
+        target=one.target + other.target,
+        draft=one.draft + other.draft,
+        kv=one.kv + other.kv,
+        features=one.features + other.features,
+        workspace=one.workspace + other.workspace,
+        runtime=one.runtime + other.runtime,
+    )

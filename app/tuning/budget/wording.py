@@ -147,8 +147,15 @@ def stack_words(name: str, now: Stack | None, then: Stack) -> str:
     parts = [
         tr("{part} {size}").format(part=tr(part), size=words) for part, words in rows(now, then)
     ]
-    said = tr("{device} with {size}: {parts}.")
-    return said.format(device=name, size=memory(then.total), parts=listed(parts))
+    said = tr("{name}, {size}: {parts}.").format(
+        name=name, size=memory(then.total), parts=listed(parts)
+    )
+    return sentences(said, over_words(then))
+
+
+def over_words(then: Stack) -> str:
+    """How much is missing; empty where all fits."""
+    return tr("{size} too much.").format(size=memory(then.over)) if then.over else ""
 
 
 def rows(now: Stack | None, then: Stack) -> list[tuple[Part, str]]:

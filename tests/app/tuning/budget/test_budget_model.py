@@ -93,6 +93,8 @@ def test_the_forbidden_zone_moves_with_other_programs(
     model: BudgetModel, ceiling: int, others: int
 ) -> None:
     moved = model.with_others(others)
+    assert abs(moved.others - others) < model.total / 500
+    others = moved.others
     assert moved.limit == max(moved.total - others - moved.reserve, 0)
     assert moved.fits(ceiling) == (moved.at(ceiling).vram <= moved.limit)  # type: ignore[union-attr]
     assert (moved.last <= model.last) or others <= model.others
@@ -133,6 +135,26 @@ def test_why_not_all_of_the_card_can_be_had() -> None:
     simulated = sample.model(others=0, card=sample.SIMULATED)
     assert forbidden_words(simulated) == ""
     assert "the simulated GPU" in sentence(simulated, GIB * 4)
+
+
+def test_changes_too_small_to_be_seen_change_nothing() -> None:
+    model = sample.model(others=GIB)
+    assert model.with_others(GIB + sample.MIB) is model
+    assert model.with_others(GIB + 50 * sample.MIB) is not model
+
+
+def test_a_card_that_borrows_the_memory_of_the_pc() -> None:
+    own, lent = sample.model(others=0), sample.model(others=0, card=sample.SIMULATED)
+    card = own.points[20].memory[1]
+    ceiling = own.points[20].vram
+    assert lent.host_then(ceiling).ours == own.host_then(ceiling).ours + card.total
+    assert lent.host_then(0) == own.host_then(0)
+
+
+def test_what_is_missing_is_said() -> None:
+    then = sample.model(others=11 * GIB).card_then(8 * GIB)
+    assert "too much" in stack_words("Card", None, then)
+    assert "too much" not in stack_words("Card", None, sample.model().card_then(8 * GIB))
 
 
 def test_nothing_fits() -> None:
