@@ -65,6 +65,7 @@ class WindowActions(QObject):
             _Row(tr("Previous conversation"), "Ctrl+PgUp", lambda: window.sidebar.open_next(-1)),
             _Row(tr("Choose the model"), "Ctrl+M", window.model_button.open_menu),
             _Row(tr("How the model runs"), RUN_KEYS, window.run_button.open_panel),
+            _Row(tr("Memory in detail"), "Ctrl+Alt+M", self.show_memory),
             _Row(tr("Open a draft folder"), "", window.run_button.ask_folder),
             _Row(tr("Open a draft file"), "", window.run_button.ask_file),
             _Row(tr("Open a model file"), "", window.model_button.ask_file),
@@ -131,6 +132,12 @@ class WindowActions(QObject):
     def show_about(self) -> None:
         """Open About."""
         _open(AboutDialog(self._window))
+
+    def show_memory(self) -> None:
+        """Open what is held of every memory, and what was foreseen."""
+        from app.memory_strip.detail import MemoryDialog  # not before it is asked for
+
+        _open(MemoryDialog(self._window.memory, self._window))
 
     def _show_sidebar(self, *, visible: bool) -> None:
         self._window.sidebar.setVisible(visible)

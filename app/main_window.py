@@ -1,4 +1,7 @@
-"""Assembles the window: conversations, the chat or a page, performance. Owns nothing else."""
+"""Assembles the window: conversations, the chat or a page, performance, the line of memory below.
+
+Owns nothing else.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QCloseEvent, QResizeEvent
-from PySide6.QtWidgets import QMainWindow, QSplitter, QWidget
+from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
 
 from app.actions import WindowActions
 from app.bridge import EngineBridge
@@ -21,6 +24,7 @@ from app.keys import with_keys
 from app.library.choice import ModelChoice
 from app.library.file_chooser import FileChooser
 from app.library.model_button import ModelButton
+from app.memory_strip.strip import MemoryStrip
 from app.pages.names import PageName
 from app.pages.stack import PageMakers, PageStack
 from app.settings import SettingsStore
@@ -30,7 +34,7 @@ from app.theme.icons import icon
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.refusal import button_words, refusal
 from app.tuning.run_button import RunButton
-from engine.events import Failed, PlanReady
+from engine.events import DeviceSample, Failed, MemoryHeld, PlanReady
 from engine.language import tr
 
 if TYPE_CHECKING:
@@ -87,7 +91,8 @@ class MainWindow(QMainWindow):
         self._splitter.setStretchFactor(1, 1)
         centre = settings.window_width - _SIDEBAR_WIDTH - _PERFORMANCE_WIDTH
         self._splitter.setSizes([_SIDEBAR_WIDTH, max(centre, 300), _PERFORMANCE_WIDTH])
-        self.setCentralWidget(self._splitter)
+        self.memory = MemoryStrip(self)
+        self._stack(self._splitter, self.memory)
         self.sidebar.setVisible(settings.sidebar_visible)
         self.performance.setVisible(settings.performance_visible)
         self.commands = WindowActions(self, services)
@@ -95,6 +100,16 @@ class MainWindow(QMainWindow):
         services.theme.changed.connect(self._recolour)
         self._recolour()
         self.chat.composer.field.setFocus()
+
+    def _stack(self, above: QWidget, below: QWidget) -> None:
+        """The line at the bottom stays, whatever is shown above it."""
+        whole = QWidget(self)
+        column = QVBoxLayout(whole)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(above, 1)
+        column.addWidget(below)
+        self.setCentralWidget(whole)
 
     def open_last(self) -> None:
         """Show the conversation that was open when Duotail was closed."""
@@ -158,7 +173,12 @@ class MainWindow(QMainWindow):
         self._services.models.several.connect(self._choose_file)
         self.model_button.running_asked.connect(self.run_button.open_panel)
         self._tell_of_running()
-        self._services.bridge.subscribe(PlanReady, self._tell_caveat)
+        bridge = self._services.bridge
+        bridge.subscribe_newest(DeviceSample, self.memory.take_sample)
+        bridge.subscribe_newest(MemoryHeld, self.memory.take_held)
+        self.memory.clicked.connect(lambda: self.pages.open(PageName.TUNING))
+        self.memory.details_asked.connect(commands.show_memory)
+        bridge.subscribe(PlanReady, self._tell_caveat)
         self._services.settings.problem.connect(self.chat.show_trouble)
         self._services.bridge.subscribe(Failed, self._failed)
 

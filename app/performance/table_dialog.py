@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from app.performance.table import Table, as_text
 from engine.language import tr
 
-_Index = QModelIndex | QPersistentModelIndex
+Index = QModelIndex | QPersistentModelIndex
 _WIDTH = 660
 _HEIGHT = 480
 _SPARE = 8
@@ -38,15 +38,15 @@ class RowsModel(QAbstractTableModel):
         super().__init__(parent)
         self.table = table
 
-    def rowCount(self, parent: _Index = QModelIndex()) -> int:  # noqa: B008, N802
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
         """As many as the table has; cells have no rows of their own."""
         return 0 if parent.isValid() else len(self.table.rows)
 
-    def columnCount(self, parent: _Index = QModelIndex()) -> int:  # noqa: B008, N802
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
         """As many as the table has."""
         return 0 if parent.isValid() else len(self.table.columns)
 
-    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         """The text of a cell; numbers stand to the right."""
         if role == Qt.ItemDataRole.DisplayRole:
             return self.table.rows[index.row()][index.column()]

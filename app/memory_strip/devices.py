@@ -1,0 +1,101 @@
+"""What the line shows of each memory: facts from the engine's events, put together. No Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.tuning.budget.parts import Part, Segment, Stack
+from engine.events import AcceleratorSample, DeviceHeld, DeviceSample, MemoryHeld
+from engine.plan.machine import CPU
+
+_KEPT = ("kv", "features")
+_SHARED = "device"
+"""Who holds what all models on an accelerator share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One memory.
+
+    Attributes:
+        device: as plans call it.
+        name: of the accelerator; empty of the PC's own memory.
+        held: by the model; None where it holds nothing there.
+    """
+
+    device: str
+    name: str
+    simulated: bool
+    stack: Stack
+    held: DeviceHeld | None = None
+
+    @property
+    def used(self) -> int:
+        """Bytes that anybody holds."""
+        return self.stack.total - self.stack.of(Part.FREE)
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it is the PC's own memory."""
+        return self.device == CPU
+
+
+def shown(sample: DeviceSample | None, told: MemoryHeld | None) -> tuple[Shown, ...]:
+    """The accelerator that matters, if there is one, then the PC's memory; as far as is known."""
+    if sample is None:
+        return ()
+    held = {each.device: each for each in told.devices} if told is not None else {}
+    cards = [each for each in sample.accelerators if each.memory_total]
+    card = next((each for each in cards if each.device in held), None)
+    if card is None:
+        card = next((each for each in cards if each.device), next(iter(cards), None))
+    found = [] if card is None else [_card(card, held.get(card.device))]
+    if sample.memory_total_bytes:
+        simulated = {each.device for each in cards if each.simulated}
+        found.append(_host(sample, held, simulated))
+    return tuple(found)
+
+
+def _card(card: AcceleratorSample, held: DeviceHeld | None) -> Shown:
+    total, parts = card.memory_total or 0, _parts(held, touched=False)
+    ours = sum(parts.values())
+    if card.memory_ours is not None:  # what the driver counts beyond our ledger is its own
+        parts[Part.RUNTIME] += max(card.memory_ours - ours, 0)
+        ours = sum(parts.values())
+    others = max((card.memory_used or 0) - ours, 0)
+    return Shown(card.device, card.name, card.simulated, _stack(total, parts, others), held)
+
+
+def _host(sample: DeviceSample, held: dict[str, DeviceHeld], simulated: set[str]) -> Shown:
+    """A simulated accelerator lies in the PC's memory."""
+    total, parts = sample.memory_total_bytes or 0, _parts(held.get(CPU), touched=True)
+    for device in simulated & held.keys():
+        for part, nbytes in _parts(held[device], touched=True).items():
+            parts[part] += nbytes
+    process = sample.memory_bytes or 0
+    parts[Part.RUNTIME] += max(process - sum(parts.values()), 0)
+    free = sample.memory_available_bytes
+    others = 0 if free is None else max(total - free - sum(parts.values()), 0)
+    return Shown(CPU, "", simulated=False, stack=_stack(total, parts, others), held=held.get(CPU))
+
+
+def _parts(held: DeviceHeld | None, *, touched: bool) -> dict[Part, int]:
+    """A ledger by parts; `touched`: only what the system has really handed out."""
+    parts = dict.fromkeys((Part.TARGET, Part.DRAFT, Part.KEPT, Part.WORK, Part.RUNTIME), 0)
+    for line in held.lines if held is not None else ():
+        parts[part_of(line.owner, line.purpose)] += line.touched if touched else line.nbytes
+    return parts
+
+
+def part_of(owner: str, purpose: str) -> Part:
+    """The part that a ledger's line belongs to."""
+    if owner == _SHARED or purpose == "runtime":
+        return Part.RUNTIME
+    if purpose == "weights":
+        return Part.DRAFT if owner == "draft" else Part.TARGET
+    return Part.KEPT if purpose in _KEPT else Part.WORK
+
+
+def _stack(total: int, parts: dict[Part, int], others: int) -> Stack:
+    every = parts | {Part.FREE: max(total - sum(parts.values()) - others, 0), Part.OTHERS: others}
+    return Stack(total, tuple(Segment(part, n) for part, n in every.items() if n > 0))
