@@ -26,7 +26,6 @@ from engine.hardware.kept_estimates import (
 from engine.loading.checking import CheckedPair
 from engine.loading.load import LoadedPair
 from engine.plan.correction import Correction, correction_for
-from engine.plan.known import key_of
 from engine.plan.machine import CPU, Machine, Vendor
 from engine.plan.plan import DeviceMemory
 
@@ -78,11 +77,12 @@ class MemoryBook:
     def loaded(self, checked: CheckedPair, pair: LoadedPair) -> None:
         """A new pair is in memory."""
         target, draft = checked.target.facts, checked.draft
-        models = key_of(target, None if draft is None else draft.facts)
+        models = checked.planning.models
         ledgers = {name: pair.devices[name].ledger for name in _in_order(pair.devices)}
         devices = tuple(
             _estimate(checked.machine, models, pair.placing.on(name), ledger)
             for name, ledger in ledgers.items()
+            if ledger.held or pair.placing.on(name).total
         )
         kept = ModelEstimates(
             models,
@@ -121,7 +121,7 @@ class MemoryBook:
             return
         predicted = {each.device: each.predicted for each in subject.estimate.devices}
         devices = tuple(
-            DeviceHeld(name, ledger.budget, tuple(map(_line, ledger.lines())), predicted[name])
+            DeviceHeld(name, ledger.budget, tuple(map(_line, ledger.lines())), predicted.get(name))
             for name, ledger in subject.ledgers.items()
         )
         known = self._with_others(subject.kept, subject.estimate)
@@ -179,8 +179,8 @@ class MemoryBook:
         ledgers = list(subject.ledgers.values())
         if self._watch is not None:
             compared = self._watch.compare(ledgers)
-            if CPU in compared:
-                subject.system[CPU] = max(compared[CPU].measured, 0)
+            if CPU in compared and compared[CPU].measured > 0:
+                subject.system[CPU] = compared[CPU].measured
         used = [each for each in subject.machine.usable if each.device in subject.ledgers]
         if not any(each.vendor is Vendor.NVIDIA and not each.simulated for each in used):
             return

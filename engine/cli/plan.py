@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.bench.drafts import NAMES, random_draft
 from engine.bench.random_model import RandomModel
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
+from engine.cli.estimate_report import estimate_lines, estimate_report
 from engine.cli.exit_code import ExitCode
 from engine.cli.known_machine import add_hardware_option, known_machine
 from engine.cli.options import add_gpu_options, load_command, one_or_more, probability
@@ -20,6 +21,7 @@ from engine.columns import left, right
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import OutOfMemory
 from engine.events import WayOut
+from engine.hardware.kept_estimates import KeptEstimates
 from engine.language import number, tr
 from engine.loading.checking import check
 from engine.loading.planning import asked
@@ -93,10 +95,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         error.ways_out = _shape_ways_out(arguments, machine, speeds)
         raise
     points = list(_evenly(planning.curve())) if arguments.curve else []
+    known = None if arguments.hardware else KeptEstimates().find(planning.models)
     if arguments.json:
-        sys.stdout.write(json.dumps(report(plan, speeds, points)) + "\n")
+        told = report(plan, speeds, points) | {"estimates": estimate_report(known)}
+        sys.stdout.write(json.dumps(told) + "\n")
     else:
-        sys.stdout.write("\n".join(_table(plan, machine, speeds, points)) + "\n")
+        lines = *_table(plan, machine, speeds, points), *estimate_lines(known)
+        sys.stdout.write("\n".join(lines) + "\n")
     return ExitCode.DONE
 
 

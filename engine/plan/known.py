@@ -15,9 +15,9 @@ from engine.plan.holding import Bytes, Holding
 from engine.plan.machine import CPU, Machine
 
 
-def key_of(target: ModelFacts, draft: ModelFacts | None) -> str:
-    """A hash of what the memory of two models depends on beside context and placement."""
-    facts = [_facts(target), None if draft is None else _facts(draft)]
+def key_of(target: ModelFacts, drafts: Sequence[DraftFacts]) -> str:
+    """A hash of what the memory of models depends on beside context and placement."""
+    facts = [_facts(model) for model in (target, *(draft.model for draft in drafts))]
     return blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
 
 
@@ -35,19 +35,11 @@ class Known:
     device: Correction = EXACT
 
     @classmethod
-    def of(
-        cls,
-        machine: Machine,
-        target: ModelFacts,
-        drafts: Sequence[DraftFacts],
-        device: str | None,
-    ) -> Known:
-        """What a machine knows of them; there is at most one draft to choose."""
-        if not machine.corrections:
-            return cls()
-        key = key_of(target, drafts[0].model if drafts else None)
-        there = EXACT if device is None else correction_for(machine.corrections, key, device)
-        return cls(correction_for(machine.corrections, key, CPU), there)
+    def of(cls, machine: Machine, models: str, device: str | None) -> Known:
+        """What a machine knows of models, by their `key_of`."""
+        known = machine.corrections
+        there = EXACT if device is None else correction_for(known, models, device)
+        return cls(correction_for(known, models, CPU), there)
 
 
 NOTHING_KNOWN = Known()

@@ -15,7 +15,7 @@ from engine.plan.cost import Lane
 from engine.plan.curve import Curve, CurvePoint
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import Holding
-from engine.plan.known import Known
+from engine.plan.known import Known, key_of
 from engine.plan.machine import CPU, Accelerator, Machine
 from engine.plan.paces import Paces
 from engine.plan.plan import DeviceMemory, Plan, Share
@@ -61,6 +61,11 @@ class Planning:
         self._speeds = speeds
         self._assumed = assumed_speeds(machine)
         self._survey = self._best_survey()
+
+    @property
+    def models(self) -> str:
+        """What the memory of these models is remembered by."""
+        return key_of(self._target, self._drafts)
 
     def plan(self) -> Plan:
         """The plan for the ceiling that was wished for, or for the knee.
@@ -137,7 +142,8 @@ class Planning:
         without = context_for(budget, limiting, target, [], wish)
         if not wish.forced and 2 * context < min(without, COMFORTABLE_CONTEXT):
             drafts, context = [], without  # a draft is not worth most of a short context
-        known = self._known(found, drafts)
+        device = None if found is None else found.device
+        known = Known.of(self._machine, self.models, device)
         survey = Survey(host, found, paces, target, drafts, wish, context, known)
         best = survey.fastest
         if context == without or (best is not None and best.way.draft is not None):
@@ -145,10 +151,6 @@ class Planning:
         # Nobody drafts: the room for that is the conversation's.
         longer = Survey(host, found, paces, target, drafts, wish, without, known)
         return longer if longer.possible else survey
-
-    def _known(self, found: Accelerator | None, drafts: Sequence[DraftFacts]) -> Known:
-        device = None if found is None else found.device
-        return Known.of(self._machine, self._target, drafts, device)
 
     def _lane(self, found: Accelerator | None) -> Lane | None:
         if found is None:

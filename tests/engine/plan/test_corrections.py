@@ -22,7 +22,7 @@ from engine.plan.speeds import Speeds
 
 DRAFT = next(each for each in DRAFTS.values() if each)
 TARGET = model("8B", "q4_k_m")
-KEY = key_of(TARGET, DRAFT[0].model)
+KEY = key_of(TARGET, DRAFT)
 CARD = Accelerator("cuda:0", "A card", Vendor.NVIDIA, 12 * GIB, 12 * GIB)
 MACHINE = Machine(Host(8, 64 * GIB, 64 * GIB), (CARD,))
 WISH = Wish(Mode.DOVETAIL, 4096, lookup=True, forced=True, layers_on_gpu=12)
@@ -39,7 +39,7 @@ def knowing(*corrections: Correction) -> Machine:
 def test_what_is_known_of_others_changes_nothing() -> None:
     others = (
         Correction("another", "cuda:0", workspace=1.4),
-        Correction(key_of(TARGET, None), "cuda:0", workspace=1.4),
+        Correction(key_of(TARGET, []), "cuda:0", workspace=1.4),
         Correction(KEY, "cuda:1", workspace=1.4),
     )
     assert planned(knowing(*others)) == planned(MACHINE)
