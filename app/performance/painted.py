@@ -30,7 +30,8 @@ _LEFT = Align.AlignLeft | Align.AlignVCenter
 _RIGHT = Align.AlignRight | Align.AlignVCenter
 SIDE = 8
 """Room at the sides, in which the focus ring lies."""
-_TOP = 6
+TOP = 6
+"""Room above and below."""
 _RING = 2
 
 
@@ -106,7 +107,7 @@ class Painted(QWidget):
         if self._picture is None:
             self._picture = self.blank(self.size())
             painter = QPainter(self._picture)
-            painter.translate(SIDE, _TOP)
+            painter.translate(SIDE, TOP)
             self.paint(painter)
             painter.end()
         painter = QPainter(self)
@@ -117,7 +118,7 @@ class Painted(QWidget):
             ring = QRectF(self.rect()).adjusted(1, 1, -1, -1)
             painter.drawRoundedRect(ring, SIDE, SIDE)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        painter.translate(SIDE, _TOP)
+        painter.translate(SIDE, TOP)
         self.paint_over(painter)
         painter.end()
 
@@ -134,7 +135,7 @@ class Painted(QWidget):
         return QSize(280, self._height(max(self.width(), 280)))
 
     def _height(self, width: int) -> int:
-        return round(self.height_for(width - 2 * SIDE) + 2 * _TOP)
+        return round(self.height_for(width - 2 * SIDE) + 2 * TOP)
 
     def resize_to_fit(self) -> None:
         """Take the height that goes with the width."""

@@ -15,7 +15,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.performance.painted import SIDE, Painted, ground, hatch
+from app.performance.painted import SIDE, TOP, Painted, ground, hatch
 from app.performance.table import Table
 from app.theme.theme import current
 from app.tuning.budget.axis import Axis, round_step
@@ -30,8 +30,6 @@ from engine.units import memory
 
 _LINES = 9
 """Height of the plot, in lines of small type."""
-_TOP = 6
-"""As in `Painted`."""
 _DOT, _NEAR = 4.0, 12.0
 _BAND = 44
 """Opacity, of 255."""
@@ -333,7 +331,7 @@ class CurveView(Painted):
         model, plot = self._model, self._plot
         if model is None:
             return ""
-        inside = place - QPointF(SIDE, _TOP)
+        inside = place - QPointF(SIDE, TOP)
         near = [
             (distance, index)
             for index, seen in enumerate(model.measured)

@@ -11,7 +11,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QHelpEvent, QPainter, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.performance.painted import SIDE, Painted
+from app.performance.painted import SIDE, TOP, Painted
 from app.performance.table import Table
 from app.theme.theme import current
 from app.tuning.budget.layers import LayerPlaces, Place
@@ -22,8 +22,6 @@ _GAP = 2
 _NARROWEST, _WIDEST = 9, 48
 _HEIGHT = 18
 _ROW_GAP = 4
-_TOP = 6
-"""As in `Painted`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ class LayerMap(Painted):
     def words_at(self, point: QPointF) -> str:
         """What lies at a place of the widget; empty where there is no layer."""
         grid = Grid.of(len(self.places.layers), self.room)
-        index = grid.at(point - QPointF(SIDE, _TOP + self.header_height))
+        index = grid.at(point - QPointF(SIDE, TOP + self.header_height))
         return "" if index is None else self.places.layer_words(index)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QPainter
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QHelpEvent, QPainter
+from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.performance.painted import Painted
+from app.performance.painted import SIDE, TOP, Painted
 from app.performance.table import Table
 from app.theme.theme import current
 from app.tuning.budget.legend import Entry, Legend, Placed, height_of, paint_legend
@@ -40,8 +40,7 @@ class MemoryView(Painted):
         self.setAccessibleName(name)
         self._now, self._then = now, then
         self._entries = Legend(
-            Entry(tr("{part} {size}").format(part=tr(part), size=size), partial(_swatch, part))
-            for part, size in rows(now, then)
+            Entry(_sized(part, size), partial(_swatch, part)) for part, size in rows(now, then)
         )
         self.refresh()
         height = self._height(self.width())
@@ -53,10 +52,6 @@ class MemoryView(Painted):
         if self._sides != (left, right):
             self._sides = left, right
             self.refresh()
-
-    @property
-    def _changes(self) -> bool:
-        return self._now is not None and self._now != self._then
 
     def gutter(self) -> float:
         """Room that the names of the bars need."""
@@ -83,24 +78,27 @@ class MemoryView(Painted):
     def _legend(self, room: float) -> list[Placed]:
         return self._entries.within(room, self.small)
 
+    def _areas(self) -> list[tuple[str, QRectF, Stack]]:
+        """The bars that are there, with their names; a bar that is alone has none."""
+        left, right = self._sides
+        bar = QRectF(left, self.header_height, self.room - left - right, _THEN)
+        now = self._now
+        if now is None or now == self._then:
+            return [("", bar.adjusted(0, 0, 0, self._bars - _THEN), self._then)]
+        above = QRectF(bar)
+        above.setHeight(_NOW)
+        then = (tr("Then"), bar.translated(0, _NOW + _BETWEEN), self._then)
+        return [(tr("Now"), above, now), then]
+
     def paint(self, painter: QPainter) -> None:
         """Both bars and the legend."""
         size, over = memory(self._then.total), over_words(self._then)
         note = listed([size, over]) if over else size
         self.paint_title(painter, self.accessibleName(), note, 0)
-        left, right = self._sides
-        bar = QRectF(left, self.header_height, self.room - left - right, _THEN)
-        if self._now is not None:
-            above = QRectF(bar)
-            above.setHeight(_NOW)
-            bar.translate(0, _NOW + _BETWEEN)
-            if self._changes:
-                paint_stack(painter, above, self._now)
-                self._name(painter, above, tr("Now"))
-                self._name(painter, bar, tr("Then"))
-            else:
-                bar.setTop(above.top())
-        paint_stack(painter, bar, self._then)
+        for name, bar, stack in self._areas():
+            paint_stack(painter, bar, stack)
+            if name:
+                self._name(painter, bar, name)
         legend = self._legend(self.room)
         paint_legend(painter, legend, self.small, 0, self.header_height + self._bars + 6)
 
@@ -117,6 +115,30 @@ class MemoryView(Painted):
         line = line.adjusted(0, (bar.height() - height) / 2, 0, (height - bar.height()) / 2)
         align = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         painter.drawText(line, align, words)
+
+    def event(self, event: QEvent) -> bool:
+        """The tooltip tells what a stretch of a bar is for."""
+        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
+            QToolTip.showText(event.globalPos(), self.words_at(QPointF(event.pos())), self)
+            return True
+        return super().event(event)
+
+    def words_at(self, place: QPointF) -> str:
+        """What the memory at a place of the widget is for; empty beside the bars."""
+        inside = place - QPointF(SIDE, TOP)
+        for name, bar, stack in self._areas():
+            if not bar.contains(inside):
+                continue
+            x = inside.x() - bar.left()
+            for segment, left, right in stack.edges(bar.width()):
+                if left <= x < right:
+                    said = _sized(segment.part, size_words(segment.nbytes))
+                    return tr("{when}: {said}").format(when=name, said=said) if name else said
+        return ""
+
+
+def _sized(part: Part, size: str) -> str:
+    return tr("{part} {size}").format(part=tr(part), size=size)
 
 
 def _swatch(part: Part, painter: QPainter, area: QRectF) -> None:

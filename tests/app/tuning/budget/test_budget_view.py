@@ -219,6 +219,13 @@ def test_tooltips_name_dots_steps_and_layers(view: BudgetView) -> None:
     first = QPointF(SIDE + 3, view.layers.header_height + 12)
     assert view.layers.words_at(first).startswith("Layer 1: ")
     assert view.layers.words_at(QPointF(2, 2)) == ""
+    view.set_ceiling(0)
+    bars = view.card._areas()
+    assert [name for name, _, _ in bars] == ["Now", "Then"]
+    now, then = (QPointF(SIDE + bar.left() + 1, 6 + bar.center().y()) for _, bar, _ in bars)
+    assert view.card.words_at(now).startswith("Now: Target")
+    assert view.card.words_at(then).startswith("Then: Free")
+    assert view.card.words_at(QPointF(1, 1)) == ""
 
 
 def test_without_a_card_there_is_only_the_memory_of_the_pc(view: BudgetView) -> None:
