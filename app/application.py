@@ -177,7 +177,7 @@ def page_makers(
     def tuning() -> PageFrame:
         from app.tuning.tuning_page import TuningPage
 
-        return TuningPage(running)
+        return TuningPage(running, session, measured)
 
     def performance() -> PageFrame:
         from app.performance.baseline import WithoutDraft

@@ -34,6 +34,7 @@ from app.theme.icons import icon
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.refusal import button_words, refusal
 from app.tuning.run_button import RunButton
+from app.tuning.running import RunWish
 from engine.events import DeviceSample, Failed, MemoryHeld, PlanReady
 from engine.language import tr
 
@@ -172,6 +173,7 @@ class MainWindow(QMainWindow):
         self._services.models.problem.connect(self.chat.show_trouble)
         self._services.models.several.connect(self._choose_file)
         self.model_button.running_asked.connect(self.run_button.open_panel)
+        self.run_button.page_asked.connect(self._open_tuning)
         self._tell_of_running()
         bridge = self._services.bridge
         bridge.subscribe_newest(DeviceSample, self.memory.take_sample)
@@ -188,6 +190,15 @@ class MainWindow(QMainWindow):
         self._show_performance()
         if name is None:
             self.chat.composer.field.setFocus()
+
+    def _open_tuning(self, wish: RunWish) -> None:
+        """Go on there with what was begun in the panel."""
+        from app.tuning.tuning_page import TuningPage  # made when first asked for
+
+        self.pages.open(PageName.TUNING)
+        page = self.pages.page(PageName.TUNING)
+        if isinstance(page, TuningPage):
+            page.choose(wish)
 
     def _replaces(self, area: QWidget) -> bool:
         """Whether the page on show makes a side area needless."""

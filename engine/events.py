@@ -567,6 +567,7 @@ class Previewed:
         plan: None where it cannot be loaded so, and `refusal` says why.
         curves: one per mode that this machine and these models can run in at all, the one that was
             asked for first. Such a mode that finds no room is there too, with its refusal.
+        speeds: what the predictions rest on, as far as it is known.
     """
 
     at: float
@@ -575,6 +576,7 @@ class Previewed:
     plan: PlanSummary | None
     curves: tuple[Curve, ...] = ()
     refusal: Failed | None = None
+    speeds: Speeds | None = None
 
 
 Event = (

@@ -94,9 +94,10 @@ class Previewer:
         except (UserFixable, OSError) as error:
             refusal = refused(error, machine)
             curves = () if not isinstance(error, OutOfMemory) else _curves(read, load.mode, speeds)
-            return Previewed(perf_counter(), load, machine, None, curves, refusal)
+            return Previewed(perf_counter(), load, machine, None, curves, refusal, speeds)
         curves = _curves(_whole(read, machine), load.mode, speeds)
-        return Previewed(perf_counter(), load, machine, read.summary(plan, speeds), curves)
+        made = read.summary(plan, speeds)
+        return Previewed(perf_counter(), load, machine, made, curves, speeds=speeds)
 
 
 def with_memory_of(pair: LoadedPair, machine: Machine) -> Machine:

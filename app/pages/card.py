@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 from app.settings.rows import plain_label
 from app.theme.tokens import GAP
 
-_SIDE = 20
+SIDE = 20
+"""Between the edge and what is in the card."""
 
 
 class Card(QFrame):
@@ -24,7 +25,7 @@ class Card(QFrame):
         self.setProperty("look", "section")
         self.setAccessibleName(title)
         self.title = QLabel(title, self)
-        self.title.setProperty("look", "section")
+        self.title.setProperty("look", "section-title")
         self.about = plain_label("", self, "small")
         self._line = QHBoxLayout()
         self._line.setSpacing(GAP)
@@ -33,7 +34,7 @@ class Card(QFrame):
         self.column.setContentsMargins(0, 0, 0, 0)
         self.column.setSpacing(GAP)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(_SIDE, 16, _SIDE, 18)
+        layout.setContentsMargins(SIDE, 16, SIDE, 18)
         layout.setSpacing(12)
         head = QVBoxLayout()
         head.setSpacing(2)

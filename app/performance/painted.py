@@ -229,8 +229,16 @@ def blend(colour: str, background: str, share: float) -> QColor:
     return QColor(*mixed)
 
 
+_CARD = "section"
+
+
 def ground(widget: QWidget, tokens: Tokens) -> str:
-    """The colour the widget lies on."""
+    """The colour the widget lies on: that of a card, or its window's."""
+    above: QWidget | None = widget
+    while above is not None:
+        if above.property("look") == _CARD:
+            return tokens.surface
+        above = above.parentWidget()
     colour = widget.palette().color(QPalette.ColorRole.Window)
     return colour.name() if colour.isValid() else tokens.window
 

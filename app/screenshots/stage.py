@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication
 from app.application import Assembly
 from app.paths import Paths
 from app.screenshots import lanes
+from app.screenshots.budgets import previewed
 from app.screenshots.script import (
     MACHINE,
     MODEL_NAME,
@@ -26,7 +27,7 @@ from app.screenshots.script import (
     words,
 )
 from app.theme.theme import Theme
-from engine.commands import Command, Count, Generate, Load, Mode
+from engine.commands import Command, Count, Generate, Load, Mode, Preview
 from engine.events import (
     AnswerStats,
     Counted,
@@ -36,6 +37,7 @@ from engine.events import (
     MachineFound,
     PlanReady,
     PrefillProgress,
+    Previewed,
     RoundFinished,
 )
 
@@ -56,6 +58,7 @@ class Stage:
         self.request_id = ""
         self.tokens = 0
         self.mode = Mode.CPU
+        self.preview: Callable[[Load], Previewed] = previewed
         self.assembly = Assembly(Paths(folder, folder), theme, self._make)
         self.window = self.assembly.window
 
@@ -64,8 +67,10 @@ class Stage:
         return self
 
     def submit(self, command: Command) -> None:
-        """What the window asks for; only counting is answered at once."""
+        """What the window asks for; only counting and planning are answered at once."""
         match command:
+            case Preview(load):
+                self._emit(self.preview(load))
             case Generate(request):
                 self.request_id = request.id
             case Count(request):

@@ -19,10 +19,11 @@ SMALL = 0.92
 _TEXTS = """
 QLabel[look="muted"] { color: $muted; }
 QLabel[look="title"] { font-weight: 600; }
-QLabel[look="section"] { font-weight: 600; font-size: ${section}pt; }
+QLabel[look="section-title"] { font-weight: 600; font-size: ${section}pt; }
 QLabel[look="heading"] { font-weight: 600; font-size: ${heading}pt; }
 QLabel[look="small"] { color: $muted; font-size: ${small}pt; }
 QLabel[look="danger"] { color: $danger; }
+QLabel[look="caution"] { color: $warning; }
 QLabel[look="links"]:focus { background: $accent_soft; border-radius: 4px; }
 QTextBrowser { background: transparent; border: none;
     selection-background-color: $accent; selection-color: $on_accent; }
@@ -51,6 +52,7 @@ QFrame[look="notice"] { background: $surface; border: 1px solid $border_strong;
 QFrame[look="warning"] { background: $warning_soft; border: 1px solid $warning;
     border-radius: ${radius}px; }
 QFrame[look="chip"] { background: $sunken; border: 1px solid $border; border-radius: ${radius}px; }
+QFrame[look="foot"] { background: $surface; border: none; border-top: 1px solid $border; }
 QFrame[look="line"] { background: $border; border: none; }
 """
 
@@ -92,6 +94,9 @@ QPushButton[look="example"] { text-align: left; padding: 12px 14px; border-color
 QPushButton[look="example"]:focus { border: 2px solid $accent; padding: 11px 13px; }
 QPushButton[look="pill"] { border-radius: 17px; padding: 7px 14px; }
 QPushButton[look="pill"]:focus { padding: 6px 13px; }
+QPushButton[look="choice"] { padding: 3px 12px; }
+QPushButton[look="choice"]:focus { padding: 2px 11px; }
+QPushButton[look="choice"]:checked { background: $accent_soft; border-color: $accent; }
 QPushButton[look="row"] { text-align: left; background: transparent; padding: 6px 8px;
     border: 2px solid transparent; border-radius: ${radius}px; }
 QPushButton[look="row"]:hover { background: $hover; }

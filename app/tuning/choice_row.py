@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QRadioButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QRadioButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.settings.rows import plain_label
 
@@ -23,10 +30,18 @@ class ChoiceRow(QWidget):
         self.button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.about = plain_label("", self, "small")
         self.about.setContentsMargins(_INDENT, 0, 0, 0)
+        self.note = QLabel(self)
+        self.note.setTextFormat(Qt.TextFormat.PlainText)
+        self.note.setProperty("look", "muted")
+        self.note.hide()
+        line = QHBoxLayout()
+        line.setSpacing(8)
+        line.addWidget(self.button, 1)
+        line.addWidget(self.note)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
-        column.addWidget(self.button)
+        column.addLayout(line)
         column.addWidget(self.about)
         self.say(about)
 
@@ -34,7 +49,17 @@ class ChoiceRow(QWidget):
         """Another sentence."""
         self.about.setText(about)
         self.about.setVisible(bool(about))
-        self.button.setAccessibleDescription(about)
+        self._describe()
+
+    def tell(self, note: str) -> None:
+        """A few words at the end of the line."""
+        self.note.setText(note)
+        self.note.setVisible(bool(note))
+        self._describe()
+
+    def _describe(self) -> None:
+        texts = (self.note.text(), self.about.text())
+        self.button.setAccessibleDescription("\n".join(text for text in texts if text))
 
     def fit(self, width: int) -> None:
         """Shorten a label that is wider than so many logical pixels."""

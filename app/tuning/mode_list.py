@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import Signal
@@ -33,6 +34,7 @@ class ModeList(QWidget):
         self.rows = {
             mode: ChoiceRow(tr(MODE_NAMES[mode]), tr(MODE_SENTENCES[mode]), self) for mode in _MODES
         }
+        self._refusals: Mapping[Mode, str] = {}
         self._group = QButtonGroup(self)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -42,9 +44,21 @@ class ModeList(QWidget):
             column.addWidget(self.rows[mode])
         self._group.idClicked.connect(lambda number: self.chosen.emit(_MODES[number]))
 
-    def show_mode(self, mode: Mode, machine: Machine | None, draft: Path | DraftChoice) -> None:
-        """Show which one is chosen, and what can be chosen on this machine with this draft."""
+    def show_mode(
+        self,
+        mode: Mode,
+        machine: Machine | None,
+        draft: Path | DraftChoice,
+        refusals: Mapping[Mode, str] | None = None,
+    ) -> None:
+        """Show which one is chosen, and what can be chosen on this machine with this draft.
+
+        `refusals`: why one finds no room now; it can be chosen all the same, to see a way out.
+        """
+        self._refusals = refusals or {}
         self.rows[mode].button.setChecked(True)
+        for free in (Mode.AUTO, Mode.CPU, Mode.PLAIN):
+            self._offer(free, "", chosen=mode is free)
         card = machine is None or accelerator_of(machine) is not None
         missing = "" if card else NO_ACCELERATOR
         self._offer(Mode.DOVETAIL, missing, chosen=mode is Mode.DOVETAIL)
@@ -56,4 +70,9 @@ class ModeList(QWidget):
         """Enable a mode, or say what it lacks. What is chosen stays so: the engine says no."""
         row = self.rows[mode]
         row.button.setEnabled(chosen or not missing)
-        row.say(tr(missing or MODE_SENTENCES[mode]))
+        row.say(tr(missing) if missing else self._refusals.get(mode) or tr(MODE_SENTENCES[mode]))
+
+    def tell(self, notes: Mapping[Mode, str]) -> None:
+        """What each mode should come to, in a few words; none where nothing is known."""
+        for mode, row in self.rows.items():
+            row.tell(notes.get(mode, ""))

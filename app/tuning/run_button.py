@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, Qt, QTimer
-from PySide6.QtWidgets import QFileDialog, QToolButton, QWidget
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.keys import with_keys
+from app.tuning.draft_dialog import ask_draft_file, ask_draft_folder
 from app.tuning.run_panel import RunPanel
 from app.tuning.running import Running, RunWish
 from app.tuning.words import chosen_words, mode_name, run_words
@@ -21,6 +23,9 @@ _BELOW = 4
 
 class RunButton(QToolButton):
     """Shows the mode that was chosen, and what came of it."""
+
+    page_asked = Signal(object)
+    """The page with everything about it; the `RunWish` that was begun in the panel."""
 
     def __init__(self, running: Running, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -41,6 +46,7 @@ class RunButton(QToolButton):
             self._panel = RunPanel(self._running, self)
             self._panel.folder_asked.connect(self.ask_folder)
             self._panel.file_asked.connect(self.ask_file)
+            self._panel.page_asked.connect(lambda: self.page_asked.emit(self.panel.wish))
         return self._panel
 
     def _make_panel(self) -> None:
@@ -56,25 +62,18 @@ class RunButton(QToolButton):
 
     def ask_folder(self) -> None:
         """Let the user choose a folder with a draft: a head, or a model."""
-        self._ask(tr("Open a draft folder"), QFileDialog.FileMode.Directory, [])
+        ask_draft_folder(self, self._running, self._asking())
 
     def ask_file(self) -> None:
         """Let the user choose a draft model in a GGUF file."""
-        kinds = [tr("Models in GGUF format (*.gguf)"), tr("All files (*)")]
-        self._ask(tr("Open a draft file"), QFileDialog.FileMode.ExistingFile, kinds)
+        ask_draft_file(self, self._running, self._asking())
 
-    def _ask(self, title: str, mode: QFileDialog.FileMode, kinds: list[str]) -> None:
+    def _asking(self) -> Callable[[Path], None]:
+        """Put the panel aside; what brings it back with the draft chosen in it."""
         wish = self._panel.wish if self._panel and self._panel.isVisible() else self._running.wish
         if self._panel is not None:
             self._panel.hide()
-        known = self._running.drafts
-        dialog = QFileDialog(self.window(), title, str(known[0].parent) if known else "")
-        dialog.setFileMode(mode)
-        if kinds:
-            dialog.setNameFilters(kinds)
-        dialog.fileSelected.connect(lambda name: self.open_panel(replace(wish, draft=Path(name))))
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        return lambda draft: self.open_panel(replace(wish, draft=draft))
 
     def _show(self) -> None:
         running = self._running

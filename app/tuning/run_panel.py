@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QPushButton,
     QScrollArea,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -39,6 +40,8 @@ class RunPanel(QFrame):
 
     folder_asked = Signal()
     file_asked = Signal()
+    page_asked = Signal()
+    """All there is to know about it shall be shown."""
 
     def __init__(self, running: Running, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
@@ -53,6 +56,11 @@ class RunPanel(QFrame):
         self.memory = MemoryRow(self)
         self.apply_button = QPushButton(self)
         self.apply_button.setProperty("look", "primary")
+        self.page_button = QToolButton(self)
+        self.page_button.setText(tr("More on the Tuning page"))
+        self.page_button.setProperty("look", "quiet")
+        self.page_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.page_button.setCursor(Qt.CursorShape.PointingHandCursor)
         self._arrange()
         keep_sized(self, lambda: self.setFixedWidth(scaled(_WIDTH)))
         self.modes.chosen.connect(lambda mode: self._choose(mode=mode))
@@ -60,6 +68,7 @@ class RunPanel(QFrame):
         self.memory.chosen.connect(lambda vram: self._choose(vram=vram))
         self.drafts.folder_asked.connect(self.folder_asked)
         self.drafts.file_asked.connect(self.file_asked)
+        self.page_button.clicked.connect(self._leave)
         self.apply_button.clicked.connect(self.apply)
         running.changed.connect(self._follow)
 
@@ -84,6 +93,7 @@ class RunPanel(QFrame):
         self._scroll.viewport().setAutoFillBackground(False)
         self._foot = QHBoxLayout()
         self._foot.setContentsMargins(_MARGIN, 4, _MARGIN, 14)
+        self._foot.addWidget(self.page_button)
         self._foot.addStretch(1)
         self._foot.addWidget(self.apply_button)
         layout = QVBoxLayout(self)
@@ -119,9 +129,16 @@ class RunPanel(QFrame):
         self.hide()
         self._running.apply(self._wish)
 
+    def _leave(self) -> None:
+        self.hide()
+        self.page_asked.emit()
+
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Return applies from anywhere in the panel."""
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.apply_button.isEnabled():
+        entered = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if entered and self.page_button.hasFocus():
+            self._leave()
+        elif entered and self.apply_button.isEnabled():
             self.apply()
         else:
             super().keyPressEvent(event)
@@ -178,6 +195,7 @@ class RunPanel(QFrame):
             self.memory.automatic,
             self.memory.slider,
             self.memory.number,
+            self.page_button,
             self.apply_button,
         ]
         for first, second in pairwise(stops):

@@ -11,7 +11,7 @@ from app.bridge import EngineBridge
 from app.settings import SettingsStore
 from app.settings.drafts import DraftOf, DraftSource
 from app.settings.fits import FitOf
-from engine.commands import DraftChoice, Load, Mode
+from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.events import Calibrated, Failed, PlanReady, Unloaded
 
 GIB = 2**30
@@ -19,16 +19,37 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class RunWish:
-    """What can be wished for a model; `vram` in bytes, None as much as is useful."""
+    """What can be wished for a model.
+
+    Attributes:
+        vram: bytes of the accelerator at most; None as many as are useful.
+        context: planned tokens; None as many as are reasonable.
+        weights: how the target's are held.
+    """
 
     mode: Mode = Mode.AUTO
     draft: Path | DraftChoice = DraftChoice.AUTO
     vram: int | None = None
+    context: int | None = None
+    weights: WeightFormat = WeightFormat.AUTO
 
     @classmethod
     def of(cls, load: Load) -> RunWish:
         """What a load asks for."""
-        return cls(load.mode, load.draft, load.vram)
+        return cls(load.mode, load.draft, load.vram, load.context, load.weights)
+
+    def put_into(self, load: Load) -> Load:
+        """The same model, run like this."""
+        return replace(
+            load,
+            mode=self.mode,
+            draft=self.draft,
+            vram=self.vram,
+            context=self.context,
+            weights=self.weights,
+            layers_on_gpu=None,
+            after_answer=True,
+        )
 
 
 class Running(QObject):
@@ -66,7 +87,7 @@ class Running(QObject):
         self._in_force: Load | None = None
         self._failed = False
         self._fitted = False
-        """Whether what was asked for is a way out of something that did not fit."""
+        """Whether what was asked for changes what is remembered for this model alone."""
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Failed, self._note_failure)
         bridge.subscribe(Calibrated, lambda _event: self._forget_failure())
@@ -80,6 +101,11 @@ class Running(QObject):
         return RunWish.of(last) if last is not None else RunWish()
 
     @property
+    def in_force(self) -> RunWish | None:
+        """How the present model was loaded."""
+        return None if self._in_force is None else RunWish.of(self._in_force)
+
+    @property
     def possible(self) -> bool:
         """Whether there is a model to run."""
         return self.bridge.last_load is not None
@@ -87,7 +113,7 @@ class Running(QObject):
     @property
     def pending(self) -> bool:
         """Whether a change waits for the end of an answer."""
-        return self.bridge.status.busy and self.bridge.last_load != self._in_force
+        return self.bridge.status.busy and not _same(self.bridge.last_load, self._in_force)
 
     @property
     def drafts(self) -> list[Path]:
@@ -124,20 +150,20 @@ class Running(QObject):
             simulate_gpu=self._simulate_gpu,
         )
 
-    def apply(self, wish: RunWish) -> None:
-        """Run the same model like this from the next answer on."""
+    def apply(self, wish: RunWish, *, now: bool = False, again: bool = False) -> None:
+        """Run the same model like this from the next answer on.
+
+        Args:
+            wish: how.
+            now: stop an answer that is being written.
+            again: plan anew even if nothing else is wished.
+        """
         last = self.bridge.last_load
-        if last is None or wish == self.wish:
+        if last is None or (wish == self.wish and not (again or (now and self.pending))):
             return
-        load = replace(
-            last,
-            mode=wish.mode,
-            draft=wish.draft,
-            vram=wish.vram,
-            layers_on_gpu=None,
-            after_answer=True,
-        )
-        self._asked, self._failed, self._fitted = load, False, False
+        load = replace(wish.put_into(last), after_answer=not now)
+        self._asked, self._failed = load, False
+        self._fitted = (wish.context, wish.weights) != (self.wish.context, self.wish.weights)
         self._submit(load)
 
     def take(self, load: Load) -> None:
@@ -205,3 +231,10 @@ class Running(QObject):
         draft = DraftChoice.AUTO if only_draft else last.draft
         self.bridge.submit(Load(last.model, draft=draft, simulate_gpu=self._simulate_gpu))
         self.fell_back.emit()
+
+
+def _same(one: Load | None, other: Load | None) -> bool:
+    """Whether both come to the same, whenever that is."""
+    if one is None or other is None:
+        return one is other
+    return replace(one, after_answer=False) == replace(other, after_answer=False)

@@ -2,16 +2,308 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QWidget
+import time
+from collections.abc import Callable
+from pathlib import Path
 
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.chat.session import ChatSession
 from app.pages.frame import PageFrame
-from app.tuning.running import Running
+from app.status import Phase
+from app.tuning.apply_bar import ApplyBar
+from app.tuning.budget.model import BudgetModel
+from app.tuning.choosing import Choosing
+from app.tuning.draft_dialog import ask_draft_file, ask_draft_folder
+from app.tuning.hardware_card import HardwareCard
+from app.tuning.interrupting import Interruption
+from app.tuning.measured import Measured, MeasuredSpeeds
+from app.tuning.measured_points import points_for
+from app.tuning.memory_card import MemoryCard
+from app.tuning.mode_card import ModeCard
+from app.tuning.outcome import Outcome, changes, newest_of, now_words, predicted_now, step_of
+from app.tuning.previewing import Previews
+from app.tuning.refusal_notice import RefusalNotice
+from app.tuning.running import Running, RunWish
+from engine.commands import Calibrate, Stop
+from engine.events import Calibrated, DeviceSample, PlanSummary
 from engine.language import tr
+from engine.plan.machine import Machine
+
+_WIDEST = 960
 
 
 class TuningPage(PageFrame):
-    """How the model runs, chosen with everything in view that speaks for or against it."""
+    """How the model runs, chosen with everything in view that speaks for or against it.
 
-    def __init__(self, running: Running, parent: QWidget | None = None) -> None:
-        super().__init__(tr("Tuning"), parent)
-        self._running = running
+    What is chosen is only looked at until it is applied.
+    """
+
+    def __init__(
+        self,
+        running: Running,
+        session: ChatSession,
+        measured: MeasuredSpeeds,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(tr("Tuning"), parent, widest=_WIDEST)
+        self._running, self._bridge, self._measured = running, running.bridge, measured
+        self.choosing = Choosing(running, self)
+        self.previews = Previews(self._bridge, self)
+        self._interruption = Interruption(running, session, self)
+        self._measuring_asked = False
+        self._others: dict[str, int] = {}
+        self._seen: object = None
+        self._for_now: QWidget | None = None
+        """What has the keyboard until there is more to use."""
+        self.memory = MemoryCard(self)
+        self.mode = ModeCard(self)
+        self.hardware = HardwareCard(self)
+        for card in (self.memory, self.mode, self.hardware):
+            self.column.addWidget(card)
+        self.column.addStretch(1)
+        self.refusal = RefusalNotice(self)
+        self.bar = ApplyBar(self)
+        self._notices = QVBoxLayout()
+        self._notices.addWidget(self.refusal)
+        self.foot.addLayout(self._notices)
+        self.foot.addWidget(self.bar)
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(0)
+        self._later.timeout.connect(self.show_state)
+        self._connect()
+
+    def _connect(self) -> None:
+        choose, bridge = self.choosing.choose, self._bridge
+        self.memory.vram_chosen.connect(lambda vram: choose(vram=vram))
+        self.memory.context_chosen.connect(lambda context: choose(context=context))
+        self.mode.mode_chosen.connect(lambda mode: choose(mode=mode))
+        self.mode.draft_chosen.connect(lambda draft: choose(draft=draft))
+        self.mode.drafts.folder_asked.connect(lambda: self._ask_draft(ask_draft_folder))
+        self.mode.drafts.file_asked.connect(lambda: self._ask_draft(ask_draft_file))
+        self.hardware.measure_asked.connect(self._measure)
+        self.hardware.cancel_asked.connect(lambda: bridge.submit(Stop()))
+        self.refusal.chosen.connect(lambda load: self.choosing.take(RunWish.of(load)))
+        self.bar.apply_asked.connect(self._apply)
+        self.bar.now_asked.connect(lambda: self._interruption.apply(self.choosing.wish))
+        self.bar.undo_asked.connect(self._undo)
+        self.bar.cancel_asked.connect(lambda: bridge.submit(Stop()))
+        self.choosing.changed.connect(self._chosen)
+        self.previews.changed.connect(self._soon)
+        self._measured.changed.connect(self._soon)
+        self._running.changed.connect(self._followed)
+        bridge.subscribe(Calibrated, self._calibrated)
+        bridge.subscribe_newest(DeviceSample, self._sampled)
+
+    # -- what the page is asked ------------------------------------------------------------
+
+    def choose(self, wish: RunWish) -> None:
+        """Go on with a choice that was begun elsewhere."""
+        self.choosing.take(wish)
+
+    def take_keyboard(self) -> None:
+        """The budget is what is moved first; without one, the mode."""
+        self.show_state()
+        self._for_now = None
+        first = self._first
+        if first is None:
+            super().take_keyboard()
+            return
+        first.setFocus(Qt.FocusReason.OtherFocusReason)
+        if self.previews.last is None:
+            self._for_now = first
+
+    @property
+    def _first(self) -> QWidget | None:
+        """What is used first, of what is on show."""
+        slider, button = self.memory.budget.slider, self.mode.modes.rows[self.choosing.wish.mode]
+        shown = (each for each in (slider, button.button) if each.isVisibleTo(self))
+        return next((each for each in shown if each.isEnabled()), None)
+
+    def _pass_keyboard_on(self) -> None:
+        """What is used first came on show only now; whoever has moved on meanwhile stays there."""
+        waiting, self._for_now = self._for_now, None
+        if waiting is not None and waiting.hasFocus() and self._first is not None:
+            self._first.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Somebody looks: now it matters what is so."""
+        super().showEvent(event)
+        self.previews.set_active(active=True)
+        self.show_state()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        """Nobody looks any more."""
+        super().hideEvent(event)
+        self.previews.set_active(active=False)
+        self._later.stop()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """What stands in the foot keeps in line with the column."""
+        super().resizeEvent(event)
+        self.bar.keep_side(self.side)
+        self._notices.setContentsMargins(self.side, 0, self.side, 12)
+
+    # -- what is done ----------------------------------------------------------------------
+
+    def _ask_draft(self, ask: Callable[[QWidget, Running, Callable[[Path], None]], None]) -> None:
+        ask(self, self._running, lambda draft: self.choosing.choose(draft=draft))
+
+    def _measure(self) -> None:
+        self._measuring_asked = True
+        self._bridge.submit(Calibrate())
+        self.show_state()
+
+    def _calibrated(self, _event: Calibrated) -> None:
+        self._measuring_asked = False
+        self._soon()
+
+    def _apply(self) -> None:
+        again = not self.choosing.differs
+        self._running.apply(self.choosing.wish, again=again)
+        self.show_state()
+
+    def _undo(self) -> None:
+        before = self._running.in_force
+        if self.choosing.differs:
+            self.choosing.undo()
+        elif self._running.pending and before is not None:
+            self._running.apply(before)
+
+    # -- what is shown ---------------------------------------------------------------------
+
+    def _soon(self) -> None:
+        if self.isVisible():
+            self._later.start()
+
+    def _followed(self) -> None:
+        """The engine tells of every step it makes; few of them are to be seen here."""
+        status = self._bridge.status
+        words = status.words if status.phase is Phase.LOADING else ""
+        seen = (status.phase, status.plan, status.machine, status.measured, words)
+        if seen != self._seen:
+            self._seen = seen
+            self._soon()
+
+    def _sampled(self, sample: DeviceSample) -> None:
+        others = {
+            each.device: each.memory_used - each.memory_ours
+            for each in sample.accelerators
+            if each.memory_used is not None and each.memory_ours is not None
+        }
+        if others != self._others:
+            self._others = others
+            self._soon()
+
+    def _chosen(self) -> None:
+        """Something was chosen, perhaps by dragging: what follows it at once."""
+        if self.isVisible():
+            self.previews.ask(self.choosing.load)
+            self._show_choice()
+
+    def show_state(self) -> None:
+        """Show everything as it is."""
+        self._later.stop()
+        self.previews.ask(self.choosing.load)
+        told, status = self.previews.last, self._bridge.status
+        for card in (self.memory, self.mode):
+            card.setVisible(self._running.possible)
+        speeds = told.speeds if told is not None else None
+        self.hardware.show_machine(self._machine, speeds)
+        self.hardware.show_measuring(status, speeds, asked=self._measuring_asked)
+        self.memory.show_budget(self._budget(), self._machine)
+        self._show_choice()
+        if told is not None:
+            self._pass_keyboard_on()
+
+    def _show_choice(self) -> None:
+        wish, told = self.choosing.wish, self.previews.last
+        plan = self._bridge.status.plan if told is None or told.plan is None else told.plan
+        self.mode.show_choice(wish, self._running, self._machine, told)
+        self.mode.show_speeds(wish, told)
+        self.mode.reasons.show_plan(plan)
+        self.memory.show_wish(wish)
+        self.memory.context.show_context(wish.context, plan)
+        self._show_refusal()
+        self._show_bar()
+
+    @property
+    def _machine(self) -> Machine | None:
+        told = self.previews.last
+        return self._bridge.status.machine if told is None else told.machine
+
+    @property
+    def _points(self) -> list[Measured]:
+        last = self._bridge.last_load
+        return [] if last is None else self._measured.of(last.model)
+
+    def _budget(self) -> BudgetModel | None:
+        told, present = self.previews.last, self._bridge.status.plan
+        if told is None:
+            return None
+        plan = told.plan or present
+        draft = plan.draft if plan is not None else None
+        points = points_for(told, draft, self._points, time.time())
+        model = BudgetModel.of(told, present, points)
+        others = self._others.get(model.card.device) if model.card is not None else None
+        return model if others is None else model.with_others(others)
+
+    def _show_refusal(self) -> None:
+        if not self.choosing.differs:
+            self.refusal.show_refusal(None)
+        elif (told := self.previews.current) is not None:
+            self.refusal.show_refusal(told.refusal)
+
+    def _show_bar(self) -> None:
+        status, running, bar = self._bridge.status, self._running, self.bar
+        if not running.possible or (status.plan is None and status.phase is not Phase.LOADING):
+            bar.show_change("", tr("Open a model to choose how it runs."))
+            bar.offer()
+        elif status.phase is Phase.LOADING or status.plan is None:
+            bar.show_change(status.words, "")
+            bar.offer_cancel()
+        else:
+            self._show_change(status.plan, busy=status.busy)
+
+    def _show_change(self, plan: PlanSummary, *, busy: bool) -> None:
+        running, bar, machine = self._running, self.bar, self._machine
+        in_force = running.in_force or running.wish
+        predicted = predicted_now(self.previews.last, in_force, plan)
+        now = Outcome.of_plan(plan, predicted)
+        words = now_words(plan, machine, predicted, newest_of(plan, self._points))
+        then, differs = self._outcome(), self.choosing.differs
+        change = "" if then is None else changes(now, then, machine)
+        possible = self._interruption.possible
+        if differs and not self.refusal.isHidden():
+            bar.show_change(tr("What is chosen is not possible now."), words)
+            bar.offer(undo=True)
+        elif differs:
+            none = tr("Nothing that is noticed would change.")
+            bar.show_change(change or (none if then is not None else tr("Planning…")), words)
+            apply = tr("Apply after this answer") if busy else tr("Apply")
+            bar.offer(apply=apply, now=busy and possible, undo=True)
+        elif running.pending:
+            wait = tr("The change takes effect when this answer is finished.")
+            bar.show_change(change, wait)
+            bar.offer(now=possible, undo=True)
+        elif change and not busy and self.previews.current is not None:
+            bar.show_change(tr("Planned anew: {change}").format(change=change), words)
+            bar.offer(apply=tr("Plan anew"))
+        else:
+            bar.show_change("", words)
+            bar.offer()
+
+    def _outcome(self) -> Outcome | None:
+        """What the choice would come to; None while that is being found out, or impossible."""
+        told, wish = self.previews.last, self.choosing.wish
+        fresh = self.previews.current
+        if fresh is not None and fresh.plan is not None:
+            return Outcome.of_plan(fresh.plan)
+        asked = None if told is None else RunWish.of(told.load)
+        if asked is None or (asked.draft, asked.context) != (wish.draft, wish.context):
+            return None
+        step = step_of(told, wish)
+        return None if step is None else Outcome.of_step(*step)

@@ -32,6 +32,7 @@ NO_ACCELERATOR = later("Needs a graphics card that Duotail can use; there is non
 NO_DRAFT_MODEL = later("Needs a draft model: the model's own, or one that you open below.")
 _CPU_NAME = "CPU"
 """What a `PlanSummary` calls the processor."""
+_TWO_FIGURES = 9.95
 
 
 def mode_name(mode: str | None) -> str:
@@ -68,16 +69,17 @@ def card_name(machine: Machine | None) -> str:
 
 def run_words(plan: PlanSummary, machine: Machine | None) -> str:
     """Who drafts and who checks, with the names of the devices."""
-    return _said(plan, [card_name(machine), _kind_of_card(machine)], plan.draft)
+    return _said(plan, [card_name(machine), kind_of_card(machine)], plan.draft)
 
 
 def short_run_words(plan: PlanSummary, machine: Machine | None) -> str:
     """The same in less room: the device by its kind, the draft by what it is."""
-    card, draft = _kind_of_card(machine), tr("head") if plan.draft_is_head else tr("draft")
+    card, draft = kind_of_card(machine), tr("head") if plan.draft_is_head else tr("draft")
     return _said(plan, [card, card], draft if plan.draft else None)
 
 
-def _kind_of_card(machine: Machine | None) -> str:
+def kind_of_card(machine: Machine | None) -> str:
+    """The accelerator by what it is, in the middle of a sentence."""
     return tr("the simulated GPU") if is_simulated(machine) else tr("the GPU")
 
 
@@ -106,3 +108,13 @@ def _target(plan: PlanSummary, card: str) -> str:
     return tr("target on the CPU ({some} of {all} layers on {device})").format(
         some=number(some), all=number(every), device=card
     )
+
+
+def about_speed(tokens_per_s: float) -> str:
+    """A predicted speed."""
+    return tr("about {speed} tokens/s").format(speed=speed_words(tokens_per_s))
+
+
+def speed_words(tokens_per_s: float) -> str:
+    """Tokens per second with as many figures as mean something, without the unit."""
+    return number(tokens_per_s, ".1f" if tokens_per_s < _TWO_FIGURES else ",.0f")

@@ -8,9 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from app.screenshots.budgets import previewed
 from app.screenshots.script import FIRST_ID, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
-from engine.commands import Command, Count, Generate, Load, Stop, Unload
+from engine.commands import (
+    Calibrate,
+    Command,
+    Count,
+    Generate,
+    Load,
+    Preview,
+    Stop,
+    Unload,
+)
 from engine.events import (
+    Calibrated,
+    CalibrationProgress,
     Counted,
     Event,
     Failed,
@@ -20,8 +32,10 @@ from engine.events import (
     PlanReady,
     PlanSummary,
     PrefillProgress,
+    Previewed,
     Unloaded,
 )
+from engine.plan.speeds import Speeds
 from engine.request import ChatRequest, Role
 
 PACE = Pace(tokens=3, seconds=0.02)
@@ -42,6 +56,12 @@ class Script:
     requests: list[ChatRequest] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     plan: PlanSummary = PLAN
+    preview: Callable[[Load], Previewed] | None = previewed
+    """What `Preview` is answered with; None: with silence."""
+    announce: Callable[[Load], PlanSummary] | None = None
+    """The plan of a load; None: `plan`, whatever is asked for."""
+    speeds: Speeds | None = None
+    """What `Calibrate` ends in; it waits for `gate`, or to be stopped, and then has none."""
 
     def count(self, request: ChatRequest) -> int:
         """What `Count` is answered with: a token for each word."""
@@ -64,10 +84,15 @@ class FakeEngine:
         self._script.commands.append(command)
         if isinstance(command, Stop):
             self._stop.set()
+        elif isinstance(command, Preview):
+            if self._script.preview is not None:
+                self._emit(self._script.preview(command.load))
         elif isinstance(command, Count):
             tokens, context = self._script.count(command.request), self._script.plan.context
             self._emit(Counted(perf_counter(), command.request.id, tokens, context))
         else:
+            if isinstance(command, Load) and not command.after_answer:
+                self._stop.set()
             self._queue.put(command)
 
     def close(self, timeout: float = 5.0) -> None:
@@ -86,6 +111,9 @@ class FakeEngine:
                 case Generate(request):
                     self._stop.clear()
                     self._generate(request)
+                case Calibrate():
+                    self._stop.clear()
+                    self._calibrate()
                 case Unload():
                     self._loaded = None
                     self._emit(Unloaded(perf_counter()))
@@ -103,7 +131,16 @@ class FakeEngine:
         self._announce(load)
 
     def _announce(self, load: Load) -> None:
-        self._emit(PlanReady(perf_counter(), load.model, MODEL_NAME, self._script.plan, load))
+        made = self._script.announce
+        plan = self._script.plan if made is None else made(load)
+        self._emit(PlanReady(perf_counter(), load.model, MODEL_NAME, plan, load))
+
+    def _calibrate(self) -> None:
+        self._emit(CalibrationProgress(perf_counter(), "Reading memory", 0.4))
+        while not self._script.gate.wait(0.005) and not self._stop.is_set():
+            pass
+        speeds = None if self._stop.is_set() else self._script.speeds
+        self._emit(Calibrated(perf_counter(), speeds))
 
     def _generate(self, request: ChatRequest) -> None:
         script = self._script

@@ -1,0 +1,102 @@
+"""The bar at the foot of the page: what runs, what would change, and the ways to let it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, SignalInstance
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.settings.rows import plain_label
+from app.theme.fonts import scaled
+from engine.language import tr
+
+_SIDE_BY_SIDE = 640
+"""Narrower than so many logical pixels, the buttons go below the words."""
+
+
+class ApplyBar(QFrame):
+    """Words and buttons; knows nothing of models."""
+
+    apply_asked = Signal()
+    """After an answer that is being written."""
+    now_asked = Signal()
+    """At once."""
+    undo_asked = Signal()
+    cancel_asked = Signal()
+    """The load under way shall be called off."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("look", "foot")
+        self.setAccessibleName(tr("What would change"))
+        self.change = plain_label("", self, "title")
+        self.now = plain_label("", self, "small")
+        self.undo_button = self._button(tr("Undo"), self.undo_asked)
+        self.cancel_button = self._button(tr("Cancel"), self.cancel_asked)
+        self.cancel_button.setAccessibleName(tr("Cancel loading"))
+        self.now_button = self._button(tr("Apply now"), self.now_asked)
+        self.now_button.setToolTip(tr("The answer stops, and goes on by itself with the change"))
+        self.apply_button = self._button(tr("Apply"), self.apply_asked)
+        self.apply_button.setProperty("look", "primary")
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addWidget(self.change)
+        words.addWidget(self.now)
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(8)
+        for button in (self.undo_button, self.cancel_button, self.now_button, self.apply_button):
+            self._buttons.addWidget(button)
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._row.setSpacing(16)
+        self._row.addLayout(words, 1)
+        self._row.addLayout(self._buttons)
+        self.keep_side(24)
+
+    def keep_side(self, side: int) -> None:
+        """Leave so many logical pixels left and right."""
+        self._row.setContentsMargins(side, 12, side, 14)
+
+    def show_change(self, change: str, now: str) -> None:
+        """Say what would change, and what runs."""
+        self.change.setText(change)
+        self.change.setVisible(bool(change))
+        self.now.setText(now)
+        self.now.setVisible(bool(now))
+        self.setAccessibleDescription("\n".join(text for text in (change, now) if text))
+
+    def offer(self, *, apply: str = "", now: bool = False, undo: bool = False) -> None:
+        """Show these buttons; `apply` is what the main one says, empty without it."""
+        self.apply_button.setText(apply or tr("Apply"))
+        self.apply_button.setVisible(bool(apply))
+        self.now_button.setVisible(now)
+        self.undo_button.setVisible(undo)
+        self.cancel_button.hide()
+
+    def offer_cancel(self) -> None:
+        """A load is under way: all that can be done is to call it off."""
+        self.offer()
+        self.cancel_button.show()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Side by side or one above the other."""
+        super().resizeEvent(event)
+        direction = QBoxLayout.Direction
+        beside = self.width() >= scaled(_SIDE_BY_SIDE)
+        self._row.setDirection(direction.LeftToRight if beside else direction.TopToBottom)
+        self._row.setSpacing(16 if beside else 10)
+        aside = Qt.AlignmentFlag(0) if beside else Qt.AlignmentFlag.AlignLeft
+        self._row.setAlignment(self._buttons, aside)
+
+    def _button(self, words: str, asked: SignalInstance) -> QPushButton:
+        button = QPushButton(words, self)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda _=False: asked.emit())
+        button.hide()
+        return button

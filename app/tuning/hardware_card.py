@@ -1,0 +1,163 @@
+"""This PC: every device that was found, why one is not used, how fast they were measured to be."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.pages.card import Card, divider
+from app.settings.rows import plain_label
+from app.status import EngineStatus
+from app.theme.icons import icon
+from app.theme.theme import current
+from app.tuning.hardware_words import DeviceWords, device_words
+from engine.language import sentences, tr
+from engine.plan.machine import Machine
+from engine.plan.speeds import Speeds
+
+_DOT = " · "
+_ICON = 20
+_STEPS = 1000
+
+
+class DeviceRow(QWidget):
+    """One device."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._symbol = ""
+        self._icon = QLabel(self)
+        self._icon.setFixedSize(_ICON, _ICON)
+        self.name = plain_label("", self, "title")
+        self.facts = plain_label("", self, "small")
+        self.speeds = plain_label("", self, "small")
+        self.trouble = plain_label("", self, "caution")
+        texts = QVBoxLayout()
+        texts.setSpacing(2)
+        for label in (self.name, self.trouble, self.facts, self.speeds):
+            texts.addWidget(label)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(12)
+        row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop)
+        row.addLayout(texts, 1)
+
+    def say(self, words: DeviceWords) -> None:
+        """Show a device."""
+        self._symbol = "warning" if words.trouble else "chip"
+        self.name.setText(words.name)
+        self.facts.setText(_DOT.join(words.facts))
+        self.facts.setVisible(bool(words.facts))
+        self.speeds.setText(words.speeds)
+        self.speeds.setVisible(bool(words.speeds))
+        self.trouble.setText(words.trouble)
+        self.trouble.setVisible(bool(words.trouble))
+        unknown = "\n".join(words.missing)
+        self.setToolTip(tr("Not known of it:\n{facts}").format(facts=unknown) if unknown else "")
+        self.setAccessibleName(words.name)
+        texts = (words.trouble, self.facts.text(), self.speeds.text())
+        self.setAccessibleDescription("\n".join(text for text in texts if text))
+        self._recolour()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Recolour with the theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange and hasattr(self, "_symbol"):
+            self._recolour()
+
+    def _recolour(self) -> None:
+        if self._symbol:
+            colour = current().warning if self._symbol == "warning" else current().muted
+            self._icon.setPixmap(icon(self._symbol, colour).pixmap(_ICON, _ICON))
+
+
+class HardwareCard(Card):
+    """What is here, and the way to have it measured."""
+
+    measure_asked = Signal()
+    cancel_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(tr("This PC"), "", parent)
+        self.rows: list[DeviceRow] = []
+        self._devices = QVBoxLayout()
+        self._devices.setSpacing(14)
+        self.state = plain_label("", self, "small")
+        self.progress = QProgressBar(self)
+        self.progress.setTextVisible(False)
+        self.progress.setRange(0, _STEPS)
+        self.progress.setFixedHeight(4)
+        self.progress.setAccessibleName(tr("Progress of the measurement"))
+        self.measure_button = _button(tr("Measure now"), self)
+        self.measure_button.clicked.connect(self.measure_asked)
+        self.cancel_button = _button(tr("Cancel"), self)
+        self.cancel_button.setAccessibleName(tr("Cancel measuring"))
+        self.cancel_button.clicked.connect(self.cancel_asked)
+        words = QVBoxLayout()
+        words.setSpacing(8)
+        words.addWidget(self.state)
+        words.addWidget(self.progress)
+        foot = QHBoxLayout()
+        foot.setSpacing(16)
+        foot.addLayout(words, 1)
+        foot.addWidget(self.measure_button)
+        foot.addWidget(self.cancel_button)
+        self.column.setSpacing(14)
+        self.column.addLayout(self._devices)
+        self.column.addWidget(divider(self))
+        self.column.addLayout(foot)
+
+    def show_machine(self, machine: Machine | None, speeds: Speeds | None) -> None:
+        """Show what was found."""
+        told = [] if machine is None else device_words(machine, speeds)
+        while len(self.rows) > len(told):
+            row = self.rows.pop()
+            self._devices.removeWidget(row)
+            row.hide()
+            row.deleteLater()
+        while len(self.rows) < len(told):
+            row = DeviceRow(self)
+            self.rows.append(row)
+            self._devices.addWidget(row)
+            row.show()
+        for row, words in zip(self.rows, told, strict=True):
+            row.say(words)
+        none = machine is not None and not machine.accelerators
+        self.say(tr("No graphics card was found: everything runs on the CPU.") if none else "")
+
+    def show_measuring(self, status: EngineStatus, speeds: Speeds | None, *, asked: bool) -> None:
+        """Say whether speeds are known, or how far their measurement is; `asked`: it waits."""
+        known = speeds is not None and speeds.measured
+        measuring = status.measured is not None
+        waits = asked and not measuring
+        self.progress.setVisible(measuring)
+        self.progress.setValue(round((status.measured or 0.0) * _STEPS))
+        self.cancel_button.setVisible(measuring)
+        self.measure_button.setVisible(not measuring)
+        self.measure_button.setEnabled(not waits)
+        self.measure_button.setText(tr("Measure again") if known else tr("Measure now"))
+        if measuring:
+            words = tr("Measuring how fast this PC is. A message that you send goes first.")
+        elif waits:
+            words = tr("It is measured as soon as nothing else is to be done.")
+        elif known:
+            words = tr("Predictions rest on speeds that were measured here.")
+        else:
+            words = sentences(
+                tr("Not measured yet: predictions rest on what is usual."),
+                tr("To measure takes a few seconds."),
+            )
+        self.state.setText(words)
+
+
+def _button(words: str, parent: QWidget) -> QPushButton:
+    button = QPushButton(words, parent)
+    button.setAutoDefault(False)
+    return button

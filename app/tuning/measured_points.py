@@ -1,0 +1,49 @@
+"""Measured speeds as points beside a curve. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.tuning.budget.model import MeasuredPoint
+from app.tuning.measured import Measured
+from engine.commands import Mode
+from engine.events import Previewed
+from engine.language import tr, tr_count
+
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+
+
+def points_for(
+    told: Previewed, draft: str | None, measured: Sequence[Measured], now: float
+) -> list[MeasuredPoint]:
+    """Those that the curves of a preview predict: with the same draft, on the same kind of card.
+
+    Args:
+        told: the preview.
+        draft: what drafts by its plan.
+        measured: all of the model.
+        now: the Unix time.
+    """
+    simulated = any(found.simulated for found in told.machine.usable)
+    return [
+        MeasuredPoint(
+            point.vram,
+            point.tokens_per_s,
+            point.mode if point.drafting else Mode.PLAIN,
+            age_words(now - point.at),
+        )
+        for point in measured
+        if (not point.drafting or point.draft == draft)
+        and (not point.vram or point.simulated == simulated)
+    ]
+
+
+def age_words(seconds: float) -> str:
+    """How long ago that is, roughly."""
+    if seconds < _MINUTE:
+        return tr("just now")
+    if seconds < _HOUR:
+        return tr_count("{n} minute ago", "{n} minutes ago", int(seconds / _MINUTE))
+    if seconds < _DAY:
+        return tr_count("{n} hour ago", "{n} hours ago", int(seconds / _HOUR))
+    return tr_count("{n} day ago", "{n} days ago", int(seconds / _DAY))

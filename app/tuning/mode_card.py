@@ -1,0 +1,162 @@
+"""Which mode, which draft: every choice with what it should come to, and why the plan is so."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+
+from app.pages.card import SIDE, Card, divider
+from app.settings.rows import plain_label
+from app.theme.fonts import scaled
+from app.tuning.draft_list import DraftList
+from app.tuning.mode_list import ModeList
+from app.tuning.running import Running, RunWish
+from app.tuning.words import about_speed, mode_name
+from engine.commands import Mode
+from engine.events import PlanSummary, Previewed
+from engine.language import tr
+from engine.plan.machine import Machine
+
+_SIDE_BY_SIDE = 700
+"""Narrower than so many logical pixels, the drafts go below the modes."""
+_GAP = 32
+
+
+class ModeCard(Card):
+    """The lists of the panel with numbers from a preview."""
+
+    mode_chosen = Signal(object)
+    draft_chosen = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(tr("Mode and draft"), "", parent)
+        self.modes = ModeList(self)
+        self.drafts = DraftList(self)
+        self.reasons = Reasons(self)
+        self.modes.chosen.connect(self.mode_chosen)
+        self.drafts.chosen.connect(self.draft_chosen)
+        self._lists = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._lists.setSpacing(_GAP)
+        for title, part, stretch in (
+            (tr("Mode"), self.modes, 3),
+            (tr("What drafts"), self.drafts, 2),
+        ):
+            side = QVBoxLayout()
+            side.setSpacing(8)
+            side.addWidget(_title(title, part))
+            side.addWidget(part)
+            side.addStretch(1)
+            self._lists.addLayout(side, stretch)
+        self.column.setSpacing(16)
+        self.column.addLayout(self._lists)
+        self.column.addWidget(divider(self))
+        self.column.addWidget(self.reasons)
+
+    @property
+    def stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return [
+            *(row.button for row in self.modes.rows.values()),
+            *(row.button for row in self.drafts.rows.values()),
+            self.drafts.folder_button,
+            self.drafts.file_button,
+            self.reasons.more,
+        ]
+
+    def show_choice(
+        self, wish: RunWish, running: Running, machine: Machine | None, told: Previewed | None
+    ) -> None:
+        """Show what is chosen, and what each choice should come to."""
+        curves = () if told is None else told.curves
+        refusals = {curve.mode: curve.refusal for curve in curves if curve.refusal}
+        self.modes.show_mode(wish.mode, machine, wish.draft, refusals)
+        before = list(self.drafts.rows)
+        self.drafts.show_draft(wish.draft, running.drafts)
+        self.drafts.setEnabled(wish.mode is not Mode.PLAIN)
+        if list(self.drafts.rows) != before:
+            for first, second in pairwise(self.stops):
+                QWidget.setTabOrder(first, second)
+            self._fit()
+
+    def show_speeds(self, wish: RunWish, told: Previewed | None) -> None:
+        """What each mode should come to with the ceiling that is chosen."""
+        notes = {}
+        for curve in () if told is None else told.curves:
+            point = curve.at(wish.vram)
+            if point is not None:
+                notes[curve.mode] = about_speed(point.tokens_per_s)
+        self.modes.tell(notes)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Side by side or one above the other."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        width = self.width() - 2 * SIDE
+        beside = width >= scaled(_SIDE_BY_SIDE)
+        direction = QBoxLayout.Direction
+        self._lists.setDirection(direction.LeftToRight if beside else direction.TopToBottom)
+        modes = (width - _GAP) * 3 // 5 if beside else width
+        drafts = (width - _GAP) * 2 // 5 if beside else width
+        for row in self.modes.rows.values():
+            note = row.note.sizeHint().width() + 8 if row.note.text() else 0
+            row.fit(modes - note)
+        self.drafts.fit(drafts)
+
+
+class Reasons(QWidget):
+    """Why a plan is as it is: the first reason, the others when they are asked for."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._plan: PlanSummary | None = None
+        self.title = QLabel(self)
+        self.title.setProperty("look", "title")
+        self.words = plain_label("", self, "muted")
+        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.more = QToolButton(self)
+        self.more.setProperty("look", "quiet")
+        self.more.setCheckable(True)
+        self.more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.more.toggled.connect(lambda _on: self._show())
+        line = QHBoxLayout()
+        line.setSpacing(8)
+        line.addWidget(self.title, 1)
+        line.addWidget(self.more)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addLayout(line)
+        column.addWidget(self.words)
+
+    def show_plan(self, plan: PlanSummary | None) -> None:
+        """Show the reasons of a plan."""
+        if plan is None or plan != self._plan:
+            self._plan = plan
+            self._show()
+
+    def _show(self) -> None:
+        plan = self._plan
+        reasons = () if plan is None else plan.reasons
+        self.setVisible(bool(reasons))
+        if plan is None or not reasons:
+            return
+        self.title.setText(tr("Why {mode}").format(mode=mode_name(plan.mode)))
+        every = self.more.isChecked()
+        self.words.setText("\n".join(reasons if every else reasons[:1]))
+        self.more.setVisible(len(reasons) > 1)
+        self.more.setText(tr("Fewer reasons") if every else tr("All reasons"))
+        self.more.setAccessibleName(self.more.text())
+        self.setAccessibleName(self.title.text())
+        self.setAccessibleDescription(self.words.text())
+
+
+def _title(text: str, part: QWidget) -> QLabel:
+    label = QLabel(text, part.parentWidget())
+    label.setProperty("look", "title")
+    part.setAccessibleName(text)
+    return label

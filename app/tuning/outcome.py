@@ -1,0 +1,141 @@
+"""What a wish would come to, against what runs now, in a few words. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.tuning.measured import Measured
+from app.tuning.running import RunWish
+from app.tuning.words import about_speed, kind_of_card, mode_name, short_run_words, speed_words
+from engine.commands import Mode
+from engine.events import PlanSummary, Previewed
+from engine.language import listed, number, sentences, tr
+from engine.plan.curve import Curve, CurvePoint
+from engine.plan.machine import Machine
+
+_SAME_SPEED = 0.01
+"""Relative differences that mean nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a load would come to, as far as a change is told by it.
+
+    Attributes:
+        draft: its name; None: nothing drafts.
+        draft_known: whether that is known; a curve does not tell.
+        tokens_per_s: predicted; None where nothing predicts.
+    """
+
+    mode: Mode
+    layers_on_gpu: int
+    context: int
+    draft: str | None = None
+    draft_known: bool = False
+    tokens_per_s: float | None = None
+
+    @classmethod
+    def of_plan(cls, plan: PlanSummary, tokens_per_s: float | None = None) -> Outcome:
+        """What a plan says; `tokens_per_s` in the place of its own prediction."""
+        return cls(
+            plan.mode,
+            plan.layers_on_gpu,
+            plan.context,
+            plan.draft,
+            draft_known=True,
+            tokens_per_s=plan.tokens_per_s if tokens_per_s is None else tokens_per_s,
+        )
+
+    @classmethod
+    def of_step(cls, curve: Curve, point: CurvePoint) -> Outcome:
+        """What a ceiling is used for."""
+        return cls(
+            point.mode,
+            point.layers_on_gpu,
+            curve.context,
+            tokens_per_s=point.tokens_per_s,
+        )
+
+
+def step_of(told: Previewed | None, wish: RunWish) -> tuple[Curve, CurvePoint] | None:
+    """What the ceiling of a wish is used for in its mode; None where nothing is known or fits."""
+    for curve in () if told is None else told.curves:
+        point = curve.at(wish.vram)
+        if curve.mode is wish.mode and point is not None:
+            return curve, point
+    return None
+
+
+def predicted_now(told: Previewed | None, running: RunWish, plan: PlanSummary) -> float | None:
+    """The speed of what runs, by what is known today; as it was planned where that is not told."""
+    if told is not None and told.load.draft == running.draft:
+        step = step_of(told, running)
+        if step is not None and step[1].layers_on_gpu == plan.layers_on_gpu:
+            return step[1].tokens_per_s
+    return plan.tokens_per_s
+
+
+def changes(now: Outcome, then: Outcome, machine: Machine | None) -> str:
+    """From what to what; empty where nothing differs."""
+    parts = []
+    arrow = tr("{before} → {after}")
+    if then.mode is not now.mode:
+        parts.append(arrow.format(before=mode_name(now.mode), after=mode_name(then.mode)))
+    if then.layers_on_gpu != now.layers_on_gpu:
+        said = tr("{before} → {after} layers on {device}")
+        before, after = number(now.layers_on_gpu), number(then.layers_on_gpu)
+        parts.append(said.format(before=before, after=after, device=kind_of_card(machine)))
+    if now.draft_known and then.draft_known and then.draft != now.draft:
+        before, after = now.draft or tr("no draft"), then.draft or tr("no draft")
+        parts.append(arrow.format(before=before, after=after))
+    if then.context != now.context:
+        said = tr("room for {before} → {after} tokens")
+        parts.append(said.format(before=number(now.context), after=number(then.context)))
+    if not parts and not _faster(now, then):
+        return ""
+    if now.tokens_per_s and then.tokens_per_s:
+        before, after = speed_words(now.tokens_per_s), speed_words(then.tokens_per_s)
+        if before == after:
+            parts.append(tr("about as fast ({speed} tokens/s)").format(speed=after))
+        else:
+            parts.append(tr("about {before} → {after} tokens/s").format(before=before, after=after))
+    elif then.tokens_per_s:
+        parts.append(about_speed(then.tokens_per_s))
+    return listed(parts)
+
+
+def _faster(now: Outcome, then: Outcome) -> bool:
+    if not now.tokens_per_s or not then.tokens_per_s:
+        return False
+    return abs(then.tokens_per_s / now.tokens_per_s - 1) > _SAME_SPEED
+
+
+def now_words(
+    plan: PlanSummary,
+    machine: Machine | None,
+    predicted: float | None,
+    measured: Measured | None,
+) -> str:
+    """What runs, what was predicted of it and what was measured."""
+    said = tr("Now: {how}.").format(how=short_run_words(plan, machine))
+    if measured is not None and predicted:
+        speeds = tr("About {predicted} tokens/s predicted, {measured} measured.").format(
+            predicted=speed_words(predicted), measured=speed_words(measured.tokens_per_s)
+        )
+    elif measured is not None:
+        speeds = tr("{speed} tokens/s measured.").format(speed=speed_words(measured.tokens_per_s))
+    elif predicted:
+        speeds = tr("About {speed} tokens/s predicted.").format(speed=speed_words(predicted))
+    else:
+        speeds = ""
+    return sentences(said, speeds)
+
+
+def newest_of(plan: PlanSummary, points: Sequence[Measured]) -> Measured | None:
+    """The newest speed that was measured with a plan like this."""
+    setup = (plan.mode, plan.layers_on_gpu, plan.draft)
+    for point in reversed(points):
+        if (point.mode, point.layers_on_gpu, point.draft) == setup:
+            return point
+    return None

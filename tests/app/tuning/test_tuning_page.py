@@ -1,0 +1,445 @@
+"""The tuning page on a scripted engine: choosing changes nothing until it is applied."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from desk import Desk
+from fake_engine import Script
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
+
+from app.pages.names import PageName
+from app.screenshots import budgets
+from app.screenshots.budgets import GIB, LAYERS, previewed
+from app.screenshots.script import PLAN
+from app.tuning.tuning_page import TuningPage
+from engine.commands import Calibrate, DraftChoice, Load, Mode, Preview, Stop
+from engine.events import (
+    Failed,
+    FailureKind,
+    MachineFound,
+    PlanReady,
+    PlanSummary,
+    Previewed,
+    WayOut,
+)
+from engine.plan.machine import Machine
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+Open = Callable[[Script | None], Desk]
+
+
+def scripted(machine: Machine = budgets.WITH_CARD, **more: object) -> Script:
+    """An engine that plans for a machine, and loads as it plans."""
+    told = partial(previewed, machine=machine, speeds=budgets.SPEEDS)
+
+    def plan(load: Load) -> PlanSummary:
+        made = told(load).plan
+        assert made is not None
+        return made
+
+    return Script(preview=told, announce=plan, **more)  # type: ignore[arg-type]
+
+
+def opened(desk: Desk, machine: Machine = budgets.WITH_CARD) -> TuningPage:
+    """The page, once it has what the engine says of the machine."""
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.plan is not None)
+    tell(desk, MachineFound(perf_counter(), machine))
+    desk.assembly.window.pages.open(PageName.TUNING)
+    page = desk.assembly.window.pages.page(PageName.TUNING)
+    assert isinstance(page, TuningPage)
+    planned(desk, page)
+    return page
+
+
+def planned(desk: Desk, page: TuningPage) -> None:
+    """Wait until the preview of what is chosen is shown."""
+    desk.bot.waitUntil(lambda: page.previews.current is not None)
+    page.show_state()
+
+
+def tell(desk: Desk, *events: MachineFound | PlanReady) -> None:
+    desk.assembly.bridge._events.extend(events)
+    desk.assembly.bridge.drain()
+
+
+def loads(desk: Desk) -> list[Load]:
+    return [command for command in desk.script.commands if isinstance(command, Load)]
+
+
+def said(part: QWidget) -> str:
+    labels = [label for label in part.findChildren(QLabel) if label.isVisibleTo(part)]
+    return " ".join(label.text() for label in labels)
+
+
+@pytest.fixture
+def card(open_desk: Open) -> Desk:
+    """A window on a machine with a graphics card."""
+    return open_desk(scripted())
+
+
+def test_the_page_says_what_is_here_what_runs_and_why(card: Desk) -> None:
+    page = opened(card)
+    words = said(page.hardware)
+    for fact in ("AMD Ryzen 7 5800X", "8 cores", "RTX 3060", "PCIe 4.0 x16", "driver 580.82"):
+        assert fact in words
+    assert "reads 322 GB/s" in words
+    assert page.hardware.measure_button.text() == "Measure again"
+    assert page.mode.modes.rows[Mode.AUTO].button.isChecked()
+    assert page.mode.modes.rows[Mode.CPU].note.text() == "about 5.9 tokens/s"
+    assert "Why Dovetail" in said(page.mode)
+    assert page.bar.now.text().startswith("Now: Dovetail: draft on the CPU")
+    assert page.bar.change.isHidden()
+    assert page.bar.apply_button.isHidden()
+    assert len(loads(card)) == 1
+
+
+def test_reasons_unfold(card: Desk) -> None:
+    reasons = opened(card).mode.reasons
+    assert "\n" not in reasons.words.text()
+    reasons.more.click()
+    assert reasons.words.text().count("\n") == 2
+    reasons.more.click()
+    assert "\n" not in reasons.words.text()
+
+
+def test_what_cannot_run_here_says_why(open_desk: Open) -> None:
+    desk = open_desk(scripted(budgets.WITH_UNUSABLE))
+    page = opened(desk, budgets.WITH_UNUSABLE)
+    assert not page.memory.budget.isVisibleTo(page)
+    assert "AMD Radeon RX 580 is not used" in said(page.memory)
+    assert "Not used: this Duotail has no support" in said(page.hardware)
+    dovetail = page.mode.modes.rows[Mode.DOVETAIL]
+    assert not dovetail.button.isEnabled()
+    assert "Needs a graphics card" in dovetail.about.text()
+    assert page.mode.modes.rows[Mode.AUTO].button.hasFocus(), "there is no slider to begin with"
+
+
+def test_without_a_card_it_says_so(open_desk: Open) -> None:
+    desk = open_desk(scripted(budgets.WITHOUT_CARD))
+    page = opened(desk, budgets.WITHOUT_CARD)
+    assert "No graphics card was found" in said(page.hardware)
+    assert "no graphics memory" in said(page.memory)
+
+
+def test_dragging_changes_nothing_until_it_is_applied(card: Desk) -> None:
+    page = opened(card)
+    slider, memory = page.memory.budget.slider, page.memory
+    assert slider.hasFocus()
+    assert memory.auto_button.isChecked()
+    before = card.assembly.bridge.status.plan
+    assert before is not None
+    QTest.keyClick(slider, Qt.Key.Key_Left)
+    assert memory.lock_button.isChecked()
+    QTest.keyClick(slider, Qt.Key.Key_Home)
+    assert page.choosing.wish.vram == 0
+    assert f"{before.layers_on_gpu} → 0 layers on the GPU" in page.bar.change.text()
+    assert "tokens/s" in page.bar.change.text()
+    assert page.bar.apply_button.text() == "Apply"
+    planned(card, page)
+    assert len(loads(card)) == 1
+    assert card.assembly.bridge.status.plan is before
+    page.bar.apply_button.click()
+    card.bot.waitUntil(lambda: len(loads(card)) == 2)
+    assert loads(card)[-1].vram == 0
+    card.bot.waitUntil(lambda: card.assembly.bridge.status.plan is not before)
+    planned(card, page)
+    assert page.bar.change.isHidden()
+    assert not page.choosing.differs
+
+
+def test_auto_lets_go_of_what_was_locked(card: Desk) -> None:
+    page = opened(card)
+    page.memory.lock_button.click()
+    point = page.memory.budget.model
+    assert point is not None
+    assert page.choosing.wish.vram == point.knee, "to lock keeps what Auto had chosen"
+    assert page.memory.lock_button.text() == "Locked"
+    page.memory.auto_button.click()
+    assert page.choosing.wish.vram is None
+    assert not page.choosing.differs
+    assert page.bar.undo_button.isHidden()
+
+
+def test_undo_brings_back_what_runs(card: Desk) -> None:
+    page = opened(card)
+    page.mode.modes.rows[Mode.PLAIN].button.click()
+    page.mode.drafts.rows[DraftChoice.AUTO].button.isEnabled()
+    assert not page.mode.drafts.isEnabled()
+    page.memory.context.setCurrentIndex(2)
+    page.memory.context.activated.emit(2)
+    assert page.choosing.wish.context == 2048
+    planned(card, page)
+    assert "Dovetail → Target alone" in page.bar.change.text()
+    assert "4,096 → 2,048 tokens" in page.bar.change.text()
+    page.bar.undo_button.click()
+    assert not page.choosing.differs
+    assert page.mode.modes.rows[Mode.AUTO].button.isChecked()
+    assert page.memory.context.currentIndex() == 0
+
+
+def test_round_numbers_of_context_tell_their_memory(card: Desk) -> None:
+    page = opened(card)
+    words = [page.memory.context.itemText(n) for n in range(page.memory.context.count())]
+    assert words[0] == "Automatic (4,096 tokens)"
+    assert words[-1].startswith("32,768 tokens, ")
+    assert words[3] == "4,096 tokens, 0.5\N{NO-BREAK SPACE}GiB"
+
+
+def test_what_does_not_fit_is_refused_in_words_with_ways_out(open_desk: Open) -> None:
+    script = scripted()
+    fitting = script.preview
+    assert fitting is not None
+    smaller = replace(budgets.load_of(), context=16384)
+    no = Failed(
+        *(0.0, None, "It does not fit.", "Close something."),
+        kind=FailureKind.OUT_OF_MEMORY,
+        ways_out=(WayOut("Context of 16,384 tokens", smaller, 9.8),),
+    )
+    script.preview = lambda load: (
+        previewed(load, budgets.WITH_CARD, refusal=no) if load.context == 32768 else fitting(load)
+    )
+    desk = open_desk(script)
+    page = opened(desk)
+    page.choosing.choose(context=32768)
+    planned(desk, page)
+    assert page.refusal.isVisibleTo(page)
+    assert "It does not fit." in said(page.refusal)
+    assert page.bar.apply_button.isHidden()
+    (way,) = page.refusal.buttons
+    assert way.text() == "Context of 16,384 tokens\nabout 9.8 tokens/s"
+    way.click()
+    planned(desk, page)
+    assert page.choosing.wish.context == 16384
+    assert not page.refusal.isVisibleTo(page)
+    assert page.bar.apply_button.isVisibleTo(page)
+
+
+def test_after_this_answer_is_the_default_while_one_is_written(open_desk: Open) -> None:
+    desk = open_desk(scripted(hold_after=1))
+    desk.ready()
+    desk.type_and_send("Hello")
+    desk.streaming("Hello")
+    page = opened(desk)
+    page.mode.modes.rows[Mode.CPU].button.click()
+    planned(desk, page)
+    assert page.bar.apply_button.text() == "Apply after this answer"
+    page.bar.apply_button.click()
+    assert "when this answer is finished" in page.bar.now.text()
+    assert page.bar.apply_button.isHidden()
+    assert page.bar.undo_button.isVisibleTo(page)
+    assert desk.session.live is not None, "the answer goes on"
+    page.bar.undo_button.click()
+    assert not page.choosing.differs
+    assert not desk.assembly.models.running.pending
+    desk.script.gate.set()
+    desk.answered()
+    desk.bot.waitUntil(lambda: len(loads(desk)) == 3)
+    assert [load.mode for load in loads(desk)] == [Mode.AUTO, Mode.CPU, Mode.AUTO]
+
+
+def test_apply_now_stops_the_answer_and_goes_on_with_it(open_desk: Open) -> None:
+    text = "One two three four five six seven eight nine ten eleven twelve."
+    desk = open_desk(scripted(hold_after=1, answer=text))
+    desk.ready()
+    desk.type_and_send("Count")
+    desk.streaming("One two")
+    page = opened(desk)
+    page.mode.modes.rows[Mode.CPU].button.click()
+    planned(desk, page)
+    assert page.bar.now_button.isVisibleTo(page)
+    page.bar.now_button.click()
+    desk.bot.waitUntil(lambda: len(desk.script.requests) == 2)
+    desk.script.gate.set()
+    desk.answered()
+    assert desk.session.messages[-1].text == text
+    assert [load.mode for load in loads(desk)] == [Mode.AUTO, Mode.CPU]
+    assert not loads(desk)[-1].after_answer
+    assert desk.script.commands.index(loads(desk)[-1]) < len(desk.script.commands) - 1
+
+
+def test_apply_now_is_offered_for_the_answer_on_show_only(open_desk: Open) -> None:
+    desk = open_desk(scripted(hold_after=1))
+    desk.ready()
+    desk.type_and_send("Hello")
+    desk.streaming("Hello")
+    desk.session.open(None)
+    page = opened(desk)
+    page.mode.modes.rows[Mode.CPU].button.click()
+    assert page.bar.now_button.isHidden()
+    assert page.bar.apply_button.text() == "Apply after this answer"
+    desk.script.gate.set()
+    desk.bot.waitUntil(lambda: desk.session.live is None)
+
+
+def test_measuring_shows_how_far_it_is_and_can_be_called_off(open_desk: Open) -> None:
+    script = scripted()
+    script.preview = partial(previewed, machine=budgets.WITH_CARD)
+    desk = open_desk(script)
+    page = opened(desk)
+    hardware = page.hardware
+    assert "Not measured yet" in hardware.state.text()
+    assert hardware.measure_button.text() == "Measure now"
+    hardware.measure_button.click()
+    assert Calibrate() in desk.script.commands
+    desk.bot.waitUntil(lambda: hardware.cancel_button.isVisibleTo(page))
+    assert hardware.progress.isVisibleTo(page)
+    assert hardware.measure_button.isHidden()
+    hardware.cancel_button.click()
+    desk.bot.waitUntil(lambda: hardware.measure_button.isVisibleTo(page))
+    assert Stop() in desk.script.commands
+    assert hardware.measure_button.isEnabled()
+
+
+def test_what_was_measured_leads_to_another_plan(open_desk: Open) -> None:
+    """After a measurement the same wish may come to something else: that is offered, not done."""
+    script = scripted(speeds=budgets.SPEEDS)
+    script.announce = lambda _load: replace(PLAN, layers=LAYERS, context=4096)
+    desk = open_desk(script)
+    page = opened(desk)
+    assert page.bar.change.text().startswith("Planned anew: CPU only → Dovetail, 0 → ")
+    assert page.bar.apply_button.text() == "Plan anew"
+    page.bar.apply_button.click()
+    desk.bot.waitUntil(lambda: len(loads(desk)) == 2)
+    assert replace(loads(desk)[1], after_answer=False) == loads(desk)[0]
+
+
+def test_nothing_is_asked_while_nobody_looks(card: Desk) -> None:
+    page = opened(card)
+
+    def asked() -> int:
+        return sum(isinstance(command, Preview) for command in card.script.commands)
+
+    count = asked()
+    card.assembly.window.pages.show_chat()
+    page.choosing.choose(mode=Mode.CPU)
+    page.previews.refresh()
+    assert not page.previews._timer.isActive()
+    assert asked() == count
+    card.assembly.window.pages.open(PageName.TUNING)
+    planned(card, page)
+    assert asked() == count + 1
+
+
+def test_a_question_of_somebody_else_does_not_starve_this_one(open_desk: Open) -> None:
+    script = scripted()
+    answer, first = script.preview, threading.Event()
+    assert answer is not None
+
+    def preview(load: Load) -> Previewed:
+        if load.mode is Mode.CPU and not first.is_set():
+            first.set()
+            return answer(replace(load, mode=Mode.PLAIN))
+        return answer(load)
+
+    script.preview = preview
+    desk = open_desk(script)
+    page = opened(desk)
+    page.choosing.choose(mode=Mode.CPU)
+    planned(desk, page)
+    assert first.is_set()
+    assert page.previews.last is not None
+    assert page.previews.last.load.mode is Mode.CPU
+
+
+def test_the_panel_leads_to_the_page_with_what_was_begun_in_it(card: Desk) -> None:
+    opened(card)
+    card.assembly.window.pages.show_chat()
+    card.assembly.window.run_button.open_panel()
+    panel = card.assembly.window.run_button.panel
+    panel.modes.rows[Mode.DUO].button.click()
+    panel.page_button.click()
+    assert not panel.isVisible()
+    page = card.assembly.window.pages.page(PageName.TUNING)
+    assert isinstance(page, TuningPage)
+    assert card.assembly.window.pages.shown is PageName.TUNING
+    assert page.choosing.wish.mode is Mode.DUO
+    assert len(loads(card)) == 1
+
+
+def test_a_draft_is_opened_from_the_page(card: Desk, tmp_path: Path) -> None:
+    page = opened(card)
+    page.mode.drafts.folder_button.click()
+    dialog = card.assembly.window.findChild(QFileDialog)
+    assert dialog is not None
+    dialog.fileSelected.emit(str(tmp_path))
+    dialog.reject()
+    assert page.choosing.wish.draft == tmp_path
+    assert page.mode.drafts.rows[tmp_path].button.isChecked()
+    assert len(loads(card)) == 1
+
+
+def test_measured_speeds_are_on_the_view(card: Desk) -> None:
+    page = opened(card)
+    plan = card.assembly.bridge.status.plan
+    assert plan is not None
+    card.assembly.window.pages.show_chat()
+    card.script.answer = "word " * 40
+    card.type_and_send("Say something long")
+    card.answered()
+    card.bot.waitUntil(lambda: bool(card.assembly.measured.all))
+    card.assembly.window.pages.open(PageName.TUNING)
+    planned(card, page)
+    model = page.memory.budget.model
+    assert model is not None
+    point = model.measured[-1]
+    assert point.tokens_per_s == card.assembly.measured.all[0].tokens_per_s
+    assert point.when_words == "just now"
+    assert f"{point.tokens_per_s:.0f} measured" in page.bar.now.text()
+
+
+def test_everything_is_reached_with_tab(card: Desk) -> None:
+    page = opened(card)
+    page.memory.lock_button.click()
+    planned(card, page)
+    wanted = {
+        page.memory.budget.slider,
+        page.memory.auto_button,
+        page.memory.lock_button,
+        page.memory.context,
+        page.mode.modes.rows[Mode.AUTO].button,
+        page.mode.drafts.rows[DraftChoice.AUTO].button,
+        page.mode.drafts.folder_button,
+        page.mode.drafts.file_button,
+        page.mode.reasons.more,
+        page.hardware.measure_button,
+        page.bar.undo_button,
+        page.bar.apply_button,
+    }
+    met: set[QWidget] = set()
+    for _ in range(60):
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        met.add(focus)
+        assert focus.accessibleName() or focus.property("text"), focus
+        QTest.keyClick(focus, Qt.Key.Key_Tab)
+    assert not {part.accessibleName() or part.property("text") for part in wanted - met}
+
+
+def test_another_model_forgets_what_was_chosen(card: Desk) -> None:
+    page = opened(card)
+    page.choosing.choose(mode=Mode.PLAIN, vram=GIB)
+    card.assembly.bridge.submit(Load(Path("other")))
+    card.bot.waitUntil(lambda: not page.choosing.differs)
+    assert page.choosing.wish.mode is Mode.AUTO
+    planned(card, page)
+
+
+def test_without_a_model_there_is_nothing_to_choose(open_desk: Open) -> None:
+    no = Failed(0.0, None, "There is no model.", "")
+    desk = open_desk(scripted(fail_load=no))
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.phase.value == "no model")
+    desk.assembly.window.pages.open(PageName.TUNING)
+    page = desk.assembly.window.pages.page(PageName.TUNING)
+    assert isinstance(page, TuningPage)
+    assert page.bar.now.text() == "Open a model to choose how it runs."
+    assert page.bar.apply_button.isHidden()
