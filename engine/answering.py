@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import attrgetter
 from time import perf_counter
 
 from engine.decode.decoding import Decoding, Round
@@ -19,10 +19,12 @@ from engine.events import (
     Event,
     Finished,
     FinishReason,
+    Interval,
     PrefillProgress,
     RoundFinished,
     TextDelta,
 )
+from engine.guessing import ENOUGH, guesses, words
 from engine.language import tr
 from engine.loading.load import LoadedPair
 from engine.model.text.chat_template import ChatTemplate, Prompt
@@ -100,6 +102,7 @@ class Answer:
         self._progress(decoding.reused)
         for processed in decoding.prefill():
             self._progress(processed)
+        self._transfers(perf_counter())  # the prompt's are nobody's
         first = True
         for index, done in enumerate(rounds):
             counted, released = self._take(done)
@@ -200,7 +203,8 @@ class Answer:
             tokens = tokens[:-1]
         opened = self._open()
         before = self._stream.pushed
-        released = self._stream.push_all(tokens, min(done.accepted, len(tokens)))
+        accepted = min(done.accepted, len(tokens))
+        released = self._stream.push_all(tokens, accepted, done.chances[: len(tokens)])
         counted = self._stream.pushed - before
         self._ids += tokens[:counted]
         if opened.spans:
@@ -222,8 +226,8 @@ class Answer:
     def _announce(
         self, decoding: Decoding, index: int, done: Round, counted: int, released: Released
     ) -> None:
-        stream, spans = self._stream, released.spans
-        ghost = self._ghost(done) if done.rejected else ""
+        stream, spans, tokenizer = self._stream, released.spans, self._pair.tokenizer
+        refused = self._refused(done) if done.rejected else []
         own_shown = spans and counted == len(done.tokens) and not stream.undecided
         self._emit(
             RoundFinished(
@@ -238,26 +242,33 @@ class Answer:
                 drafted_by_depth=done.offered_by_depth[:counted],
                 accepted_by_depth=done.accepted_by_depth[:counted],
                 context_used=len(decoding.tokens),
-                rejected=ghost,
+                rejected="".join(refused),
                 text_start=spans[0].start if spans else stream.position,
                 text_end=stream.position,
                 rejected_at=spans[-1].start if own_shown else stream.position,
                 useful_s=done.useful,
                 wasted_s=done.wasted,
+                transfers=self._transfers(done.verify.end),
+                guesses=guesses(tokenizer, self._before(counted), done, counted, refused),
             )
         )
 
-    def _ghost(self, done: Round) -> str:
+    def _transfers(self, until: float) -> tuple[Interval, ...]:
+        """What was copied since the last time."""
+        devices = self._pair.devices.values()
+        taken = [copy for device in devices for copy in device.transfers.take(until)]
+        return tuple(sorted(taken, key=attrgetter("start")))
+
+    def _refused(self, done: Round) -> list[str]:
         """What the draft would have written where the target wrote its own last token."""
-        tokens, tokenizer = done.rejected, self._pair.tokenizer
-        text = b"".join(map(tokenizer.token_bytes, tokens))
-        if text.isascii():
-            return text.decode("ascii")
-        # It may complete a character that the tokens before have begun.
-        before = self._ids[-4:] if done.tokens[-1] in tokenizer.eos_ids else self._ids[-5:-1]
-        utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        utf8.decode(b"".join(map(tokenizer.token_bytes, before)))
-        return utf8.decode(text)
+        tokenizer = self._pair.tokenizer
+        shown = done.tokens[-1] not in tokenizer.eos_ids
+        return words(tokenizer, self._before(int(shown)), done.rejected)
+
+    def _before(self, count: int) -> list[int]:
+        """The tokens before the last `count`, as many as a character may have a part in."""
+        end = len(self._ids) - count
+        return self._ids[max(end - ENOUGH, 0) : end]
 
     def _reason(self, decoding: Decoding) -> FinishReason:
         ended = decoding.committed and decoding.tokens[-1] in self._pair.tokenizer.eos_ids

@@ -154,7 +154,8 @@ class TokenSpan:
     end: int
     origin: Origin
     probability: float | None = None
-    """What the target gave it, at temperature 1 and before filters; None where nobody told."""
+    """What the target gave it, at temperature 1 and before penalties and filters; None where nobody
+    told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,10 @@ class Guess:
     """A drafted token on the verified way: those that were accepted, then the first that was not.
 
     Attributes:
-        draft_probability: what the draft gave it; None of lookup.
+        text: what it writes; empty for a token that completes no character.
+        draft_probability: what the draft model gave it behind the tokens before; where tokens are
+            drawn, the draft ranks with the noise of the draw, and this is its guess at the draw.
+            None of a token that no model has drafted (lookup).
         probability: what the target gave it, as in `TokenSpan`.
     """
 
@@ -221,8 +225,10 @@ class RoundFinished:
     """Seconds of drafting whose fate this round decided: some of it was committed, or none is any
     more."""
     transfers: tuple[Interval, ...] = ()
-    """When something was copied from one device to another and somebody waited for it."""
+    """When something was copied from one device to another and somebody waited for it; since the
+    round before, in order."""
     guesses: tuple[Guess, ...] = ()
+    """The accepted ones, `accepted` of them, and the first of `rejected`."""
 
     @property
     def draft(self) -> Interval | None:

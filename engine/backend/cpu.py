@@ -6,6 +6,7 @@ from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
+from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr
@@ -103,6 +104,7 @@ class CpuDevice:
 
     def __init__(self, budget: int | None = None, threads: int | None = None) -> None:
         self.ledger = Ledger(CPU, tr("Memory"), budget)
+        self.transfers = Transfers()  # none: the host's memory is its own
         self._threads = threads
 
     @property

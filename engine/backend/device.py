@@ -7,6 +7,7 @@ from typing import Protocol
 from engine.backend.ledger import Ledger
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
+from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 
 
@@ -21,6 +22,11 @@ class Device(Protocol):
     @property
     def ledger(self) -> Ledger:
         """What is held on it; segments and caches of its backends are entered here."""
+        ...
+
+    @property
+    def transfers(self) -> Transfers:
+        """Its copies, those that somebody waited for."""
         ...
 
     def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -279,6 +279,9 @@ class Verified:
         offered: at how many of the nodes where it drew there were drafted tokens to choose from.
         output: hidden states and taps of all nodes, without logits, where they were asked for;
             valid until the segment's next forward.
+        chances: what the target's logits give each of `tokens`, before penalties, filters and
+            temperature; empty where nobody tells.
+        refused: the same of the first node that was on offer where none was drawn; None: no such.
     """
 
     path: tuple[int, ...]
@@ -286,6 +289,8 @@ class Verified:
     accepted: int
     offered: int
     output: SegmentOutput | None = None
+    chances: tuple[float, ...] = field(default=(), compare=False)
+    refused: float | None = field(default=None, compare=False)
 
     @property
     def offered_by_depth(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from math import exp
 from time import perf_counter
 
 from engine.backend.segment import Verified
@@ -34,6 +35,13 @@ class Round:
     accepted_by_depth: tuple[int, ...] = ()
     rejected: tuple[int, ...] = ()
     """The likeliest drafted tokens in the place of the last one."""
+    chances: tuple[float, ...] = ()
+    """What the target's bare logits give each token; empty where nobody tells."""
+    refused: float | None = None
+    """The same of the first of `rejected`."""
+    guesses: tuple[float | None, ...] = ()
+    """What a draft model gave the accepted tokens, and the first of `rejected`; None of tokens that
+    none has drafted."""
     useful: float = 0.0
     wasted: float = 0.0
     """Seconds of drafting whose fate was decided: some of it was committed, or none."""
@@ -133,6 +141,9 @@ class Decoding:
         seconds, useful = draft.seconds if draft else 0.0, 0.0
         if verified.accepted:
             useful = seconds * verified.accepted / max(tree.depths)
+        rejected: tuple[int, ...] = ()
+        if verified.offered > verified.accepted:
+            rejected = tree.likeliest_below(verified.path[-1])
         return Round(
             tokens=verified.tokens,
             accepted=verified.accepted,
@@ -141,11 +152,10 @@ class Decoding:
             verify=Interval(start, perf_counter()),
             offered_by_depth=verified.offered_by_depth,
             accepted_by_depth=verified.accepted_by_depth,
-            rejected=(
-                tree.likeliest_below(verified.path[-1])
-                if verified.offered > verified.accepted
-                else ()
-            ),
+            rejected=rejected,
+            chances=verified.chances,
+            refused=verified.refused,
+            guesses=_guesses(tree, verified) if verified.offered else (),
             useful=useful,
             wasted=seconds - useful,
         )
@@ -162,3 +172,14 @@ class Decoding:
         verified = verify(tree, logits, self.sampler, self.tokens, limit=limit, stop_ids=stop_ids)
         state.commit(verified.path)
         return verified
+
+
+def _guesses(tree: TokenTree, verified: Verified) -> tuple[float | None, ...]:
+    """What a draft model gave what was on offer on the verified way: see `Round.guesses`."""
+    nodes = list(verified.path[1:])
+    if len(nodes) < verified.offered:  # the last one has no keys to stay: it was refused, or ended
+        accepted = verified.accepted == verified.offered
+        last = tree.child(verified.path[-1], verified.tokens[-1] if accepted else None)
+        nodes += [] if last is None else [last]
+    weights = [tree.weight(node) for node in nodes]
+    return tuple([None if weight is None else exp(min(weight, 0.0)) for weight in weights])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import repeat
 
 ROOT_PARENT = -1
 
@@ -20,11 +21,14 @@ class TokenTree:
         tokens: token of each node; siblings differ.
         parents: index of each node's parent; ROOT_PARENT for the root.
         scores: log of the estimated probability that the node is accepted (0 for the root).
+        weights: log of what a draft model gave each node behind its parent; None for one that no
+            model has drafted. None of all: the scores tell, for a single model drafted them.
     """
 
     tokens: tuple[int, ...]
     parents: tuple[int, ...]
     scores: tuple[float, ...]
+    weights: tuple[float | None, ...] | None = field(default=None, compare=False)
 
     @classmethod
     def root(cls, token: int) -> TokenTree:
@@ -33,33 +37,43 @@ class TokenTree:
 
     @classmethod
     def build(
-        cls, token: int, nodes: Iterable[tuple[int, int, float]], most: int | None = None
+        cls,
+        token: int,
+        nodes: Iterable[tuple[int, int, float]],
+        most: int | None = None,
+        weights: Iterable[float | None] | None = None,
     ) -> TokenTree:
         """A tree from drafted nodes (parent, token, score), each after its parent; 0 is the root.
 
-        Nodes that repeat a sibling's token are merged and keep the better score. The `most` nodes
-        of the best scores stay; a node counts no better than its parent, so with it stay all of
-        its ancestors.
+        Nodes that repeat a sibling's token are merged and keep the better score, and a model's
+        weight. The `most` nodes of the best scores stay; a node counts no better than its parent,
+        so with it stay all of its ancestors. `weights` are those of the nodes, see the attribute.
         """
         tokens, parents, scores = [token], [ROOT_PARENT], [0.0]
+        kept_weights: list[float | None] = [None]
         place = [0]
         seen: dict[tuple[int, int], int] = {}
-        for parent, child_token, score in nodes:
+        told = repeat(None) if weights is None else weights
+        for (parent, child_token, score), weight in zip(nodes, told, strict=False):
             above = place[parent]
             bounded = min(score, scores[above])
             key = (above, child_token)
             if key in seen:
                 node = seen[key]
                 scores[node] = max(scores[node], bounded)
+                if kept_weights[node] is None:
+                    kept_weights[node] = weight
             else:
                 node = seen[key] = len(tokens)
                 tokens.append(child_token)
                 parents.append(above)
                 scores.append(bounded)
+                kept_weights.append(weight)
             place.append(node)
         # Equal scores stay in order: parents before their children.
         ranked = sorted(range(len(tokens)), key=scores.__getitem__, reverse=True)
-        tree = cls(tuple(tokens), tuple(parents), tuple(scores)).arranged(ranked)
+        known = None if weights is None else tuple(kept_weights)
+        tree = cls(tuple(tokens), tuple(parents), tuple(scores), known).arranged(ranked)
         return tree if most is None else tree.best(most)
 
     def __len__(self) -> int:
@@ -85,6 +99,19 @@ class TokenTree:
             below[self.parents[node]][self.tokens[node]] = node
         return below
 
+    def child(self, node: int, token: int | None = None) -> int | None:
+        """The best child of a node, or the one that has the token."""
+        for child in range(node + 1, len(self.tokens)):
+            if self.parents[child] == node and token in (None, self.tokens[child]):
+                return child
+        return None
+
+    def weight(self, node: int) -> float | None:
+        """Log of what a draft model gave a drafted node behind its parent, if one drafted it."""
+        if self.weights is not None:
+            return self.weights[node]
+        return self.scores[node] - self.scores[self.parents[node]]
+
     def likeliest_below(self, node: int) -> tuple[int, ...]:
         """The tokens below `node` when the best child is taken at every step."""
         tokens: list[int] = []
@@ -100,7 +127,8 @@ class TokenTree:
         if most >= self.drafted:
             return self
         end = max(most, 0) + 1
-        return TokenTree(self.tokens[:end], self.parents[:end], self.scores[:end])
+        weights = self.weights and self.weights[:end]
+        return TokenTree(self.tokens[:end], self.parents[:end], self.scores[:end], weights)
 
     def merge(self, other: TokenTree) -> TokenTree:
         """Both trees over their common root; a path in both keeps the better score."""
@@ -114,7 +142,8 @@ class TokenTree:
                 other.parents[1:], other.tokens[1:], other.scores[1:], strict=True
             )
         )
-        return TokenTree.build(self.tokens[0], [*own, *theirs])
+        weights = [tree.weight(node) for tree in (self, other) for node in range(1, len(tree))]
+        return TokenTree.build(self.tokens[0], [*own, *theirs], weights=weights)
 
     def limited(self, depth: int) -> TokenTree:
         """Without the nodes deeper than `depth`."""
@@ -125,11 +154,12 @@ class TokenTree:
     def arranged(self, nodes: Sequence[int]) -> TokenTree:
         """The given nodes in their order, in which parents come before their children."""
         new = {old: index for index, old in enumerate(nodes)}
-        tokens, parents, scores = self.tokens, self.parents, self.scores
+        tokens, parents, scores, weights = self.tokens, self.parents, self.scores, self.weights
         return TokenTree(
             tuple([tokens[node] for node in nodes]),
             tuple([new.get(parents[node], ROOT_PARENT) for node in nodes]),
             tuple([scores[node] for node in nodes]),
+            None if weights is None else tuple([weights[node] for node in nodes]),
         )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from engine.backend.segment import Floats, Verified
 from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
@@ -41,15 +43,30 @@ def verify(
     below = tree.children()
     path: list[int] = [0]
     drawn: list[int] = []
+    chances: list[float] = []
+    refused: float | None = None
     accepted = offered = node = 0
     while True:
         token = sampler.draw(logits[node], tokens, drawn)
         drawn.append(token)
         child = below[node].get(token)
+        first = next(iter(below[node]), None) if child is None else None
+        chance, refused = _chances(logits[node], token, first)
+        chances.append(chance)
         offered += bool(below[node])
         accepted += child is not None
         if child is None or token in stop_ids or len(drawn) >= limit:
             break
         path.append(child)
         node = child
-    return Verified(tuple(path), tuple(drawn), accepted, offered)
+    return Verified(
+        tuple(path), tuple(drawn), accepted, offered, chances=tuple(chances), refused=refused
+    )
+
+
+def _chances(logits: Floats, token: int, other: int | None) -> tuple[float, float | None]:
+    """What the logits give two tokens."""
+    weights = np.exp(logits.astype(np.float64) - logits.max())
+    mass = weights.sum()
+    known = other is not None and 0 <= other < len(weights)
+    return float(weights[token] / mass), float(weights[other] / mass) if known else None

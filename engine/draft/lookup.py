@@ -92,7 +92,7 @@ class LookupDrafter:
             if len(firsts) == BRANCHES:
                 break
         self._proposed = (length, frozenset(firsts))
-        return TokenTree.build(root, nodes, most=budget.nodes)
+        return TokenTree.build(root, nodes, most=budget.nodes, weights=[None] * len(nodes))
 
     def _append(self, tokens: Sequence[int]) -> None:
         for token in tokens:

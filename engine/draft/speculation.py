@@ -49,6 +49,7 @@ class Node:
         token: its id.
         parent: the node before it.
         score: log of its chance, counted from where the answer began; falls along a path.
+        weight: log of what the draft gave it behind its parent; None: it has not proposed it.
         step: that has proposed it, if one has.
         children: by token.
         computed: whether its own candidates are known.
@@ -59,6 +60,7 @@ class Node:
 
     __slots__ = (
         "age", "alive", "children", "computed", "parent", "score", "staged", "step", "token",
+        "weight",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +68,7 @@ class Node:
     ) -> None:
         self.token, self.parent, self.score, self.age = token, parent, score, age
         self.step = step
+        self.weight: float | None = None
         self.children: dict[int, Node] = {}
         self.computed, self.alive = False, True
         self.staged: int | None = None
@@ -183,7 +186,7 @@ class Speculation:
                 self._ahead += node is not self.root
                 for token, weight in found:
                     if weight > -inf:
-                        self._add(node, token, node.score + weight, step)
+                        self._add(node, token, node.score + weight, step, weight)
         if not step.hopes:
             self.merit.wasted += seconds
 
@@ -205,6 +208,7 @@ class Speculation:
         """The `most` likeliest drafted nodes, for the target to verify."""
         root, base = self.root, self.root.score
         tokens, parents, scores = [root.token], [ROOT_PARENT], [0.0]
+        weights: list[float | None] = [None]
         waiting = [
             (-node.score, index, node, 0) for index, node in enumerate(root.children.values())
         ]
@@ -217,7 +221,8 @@ class Speculation:
             tokens.append(node.token)
             parents.append(parent)
             scores.append(node.score - base)
-        return TokenTree(tuple(tokens), tuple(parents), tuple(scores))
+            weights.append(node.weight)
+        return TokenTree(tuple(tokens), tuple(parents), tuple(scores), tuple(weights))
 
     def coming(self, pace: Pace) -> list[Node]:
         """The nodes of the step that is being computed.
@@ -301,15 +306,23 @@ class Speculation:
     def _push(self, node: Node) -> None:
         heappush(self._open, (-node.score, node.age, node))
 
-    def _add(self, parent: Node, token: int, score: float, step: DraftStep | None) -> None:
+    def _add(
+        self,
+        parent: Node,
+        token: int,
+        score: float,
+        step: DraftStep | None,
+        weight: float | None = None,
+    ) -> None:
         score = min(score, parent.score)
         present = parent.children.get(token)
         if present is None:
-            parent.children[token] = self._node(token, parent, score, step)
+            new = parent.children[token] = self._node(token, parent, score, step)
+            new.weight = weight
             self._hope(step, 1)
             return
         if present.step is None:  # it was somebody else's
-            present.step = step
+            present.step, present.weight = step, weight
             self._hope(step, 1)
         in_step = self.step is not None and present in self.step.nodes
         if score > present.score and not present.computed and not in_step:

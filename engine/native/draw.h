@@ -111,6 +111,9 @@ static inline void dt_insert(dt_found *found, int32_t width, double score, int32
 dt_peak dt_find_peak(dt_pool *pool, const float *row, int32_t vocab, float *tops);
 int32_t dt_find_best(dt_pool *pool, dt_search *search, int32_t vocab);
 
+/* The sum of exp(logit - peak) over a row; what is more than 16 below the peak hardly counts. */
+double dt_find_mass(dt_pool *pool, const float *row, int32_t vocab, float peak);
+
 /* As dt_rank, but the tokens of each row [rows] stand at a position of its own. */
 int32_t dt_rank_each(dt_pool *pool, const dt_sampling *sampling, const float *logits, int32_t rows,
                      int32_t vocab, const int32_t *positions, int32_t width, dt_candidate *out);

@@ -131,8 +131,8 @@ static void penalise_slice(void *context, int32_t slice)
 
 /* ---- draws --------------------------------------------------------------------------------- */
 
-/* The target's token at `position`, or DT_INVALID_LOGITS. */
-static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, int32_t position)
+/* The target's token at `position`, or DT_INVALID_LOGITS; `top` is the best of what it was drawn from. */
+static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, int32_t position, float *top)
 {
     const dt_sampling *sampling = &s->sampling;
     if (s->penalised) {
@@ -142,6 +142,7 @@ static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, int32_t posi
     }
     const dt_peak peak = dt_find_peak(pool, row, s->vocab, s->room.tops);
     if (peak.invalid) return DT_INVALID_LOGITS;
+    *top = peak.value;
     if (sampling->temperature == 0) return peak.token;
     const dt_noise noise = dt_noise_at(sampling->seed, position);
     dt_search search = {
@@ -156,13 +157,29 @@ static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, int32_t posi
     return dt_find_best(pool, &search, s->vocab);
 }
 
-static int32_t child_of(const dt_verification *v, int32_t node, int32_t token, int32_t *children)
+/* What the logits alone give two tokens (b: -1 for none); penalties, filters and temperature do not
+ * count. `top` is the best logit where nothing is penalised. */
+static void weigh_up(dt_pool *pool, const dt_sampler *s, const float *row, float top, int32_t a, int32_t b,
+                     float chance[2])
+{
+    if (s->penalised) top = dt_find_peak(pool, row, s->vocab, NULL).value;
+    const double mass = dt_find_mass(pool, row, s->vocab, top) * 0x1p30;
+    const int known = b >= 0 && b < s->vocab;
+    const float logits[2] = {row[a], known ? row[b] : -INFINITY};
+    int32_t weight[2];
+    dt_draw()->weigh(logits, 2, top, weight);
+    chance[0] = (float)(weight[0] / mass);
+    chance[1] = known ? (float)(weight[1] / mass) : -1.0f;
+}
+
+/* The child of a node that has the token, or 0; `first` is its first child, or 0. */
+static int32_t child_of(const dt_verification *v, int32_t node, int32_t token, int32_t *first)
 {
     int32_t found = 0;
-    *children = 0;
+    *first = 0;
     for (int32_t below = node + 1; below < v->nodes; below++) {
         if (v->parents[below] != node) continue;
-        ++*children;
+        if (!*first) *first = below;
         if (v->tokens[below] == token) found = below;
     }
     return found;
@@ -182,15 +199,20 @@ int32_t dt_verify(dt_pool *pool, dt_sampler *s, dt_verification *v)
     v->accepted = v->offered = 0;
     for (;;) {
         const float *row = v->logits + (int64_t)node * s->vocab;
-        const int32_t token = draw(pool, s, row, v->position + length);
+        float top;
+        const int32_t token = draw(pool, s, row, v->position + length, &top);
         if (token < 0) {
             status = token;
             break;
         }
+        int32_t first, child = child_of(v, node, token, &first);
+        if (v->chances) {
+            const int32_t refused = first && !child ? v->tokens[first] : -1;
+            weigh_up(pool, s, row, top, token, refused, v->chances + length);
+        }
         v->path[length] = node;
         v->drawn[length++] = token;
-        int32_t children, child = child_of(v, node, token, &children);
-        v->offered += children > 0;
+        v->offered += first > 0;
         v->accepted += child > 0;
         if (!child || ends(v, token) || length >= v->limit) break;
         hear(s, token, v->position + length - 1);

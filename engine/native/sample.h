@@ -59,6 +59,8 @@ typedef struct {
     const float *logits;                        /* [nodes, vocab] */
     int32_t *path, *drawn;                      /* out, [nodes] each: nodes that stay, draws */
     int32_t length, accepted, offered;          /* out: of both; drafted draws; depths on offer */
+    float *chances; /* out, [nodes + 1]: softmax(logits) of each draw and, behind the last one, of the first
+                     * token drafted in its place if it is none of those, else -1. NULL: not wanted */
 } dt_verification;
 
 /* Returns DT_OK, DT_BAD_ARGUMENT or DT_INVALID_LOGITS. `pool` may be NULL. */

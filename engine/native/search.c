@@ -106,6 +106,23 @@ int32_t dt_find_best(dt_pool *pool, dt_search *search, int32_t vocab)
     return joined(job.found, dt_slices(vocab), search->width).best[0].token;
 }
 
+double dt_find_mass(dt_pool *pool, const float *row, int32_t vocab, float peak)
+{
+    dt_search search = { /* that finds no token good enough */
+        .row = row,
+        .peak = peak,
+        .temperature = 1,
+        .cut = {INFINITY, -1},
+        .width = 1,
+        .weigh = 1,
+        .promise = INFINITY,
+    };
+    search_job job;
+    job.searches = &search, job.vocab = vocab;
+    run(pool, search_part, &job, dt_slices(vocab));
+    return joined(job.found, dt_slices(vocab), 1).mass;
+}
+
 /* ---- ranking ------------------------------------------------------------------------------- */
 
 /* Where the tokens of a row stand: at positions[row * step]. */

@@ -419,7 +419,7 @@ def test_a_refused_text_inside_a_character(session: Session, chat_model: Path) -
     instant = Interval(0.0, 1.0)
     done = Round(tuple(llama), 3, 4, instant, instant, (1,) * 4, (1, 1, 1, 0), tuple(ball[-1:]))
     answer._take(done)
-    assert answer._ghost(done) == "🦚"
+    assert answer._refused(done) == ["🦚"]
 
 
 def test_the_seed_makes_the_answer(bundled: Session) -> None:

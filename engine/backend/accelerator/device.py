@@ -16,6 +16,7 @@ from engine.backend.accelerator.workspace import Workspace
 from engine.backend.ledger import Account, Entry, Ledger, Purpose
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
+from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 
 SHARED = "device"
@@ -77,6 +78,11 @@ class TorchDevice:
     def name(self) -> str:
         """As plans name it."""
         return self.ledger.device
+
+    @property
+    def transfers(self) -> Transfers:
+        """Copies to it."""
+        return self._driver.transfers
 
     def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:
         """Compiles segments whose allocations are entered for `owner`.

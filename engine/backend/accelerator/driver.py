@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from engine.backend.transfers import Transfers
 from engine.language import tr
 
 
@@ -29,13 +30,19 @@ class Mark:
 
 
 class Driver:
-    """One device of torch's: "cuda:0" (NVIDIA and AMD), "xpu:0", "mps", and "cpu" for tests."""
+    """One device of torch's: "cuda:0" (NVIDIA and AMD), "xpu:0", "mps", and "cpu" for tests.
+
+    Attributes:
+        transfers: when the host handed over what a forward reads. What comes back is part of the
+            forward, often of a recording of it, and nobody can tell the two apart.
+    """
 
     def __init__(self, name: str) -> None:
         self.device = torch.device(name)
         modules: dict[str, ModuleType] = {"cuda": torch.cuda, "xpu": torch.xpu}
         self._module: Any = modules.get(self.device.type)
         self._apple = self.device.type == "mps"
+        self.transfers = Transfers()
 
     @property
     def computes_apart(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 
 import torch
 
@@ -73,7 +74,7 @@ class Frame:
     """
 
     def __init__(self, driver: Driver, shape: FrameShape) -> None:
-        self._sizes = frame_sizes(shape.bucket, shape.tail)
+        self._sizes, self._transfers = frame_sizes(shape.bucket, shape.tail), driver.transfers
         self.shape = shape
         self._ints = Staged(driver, [sum(self._sizes)], torch.int32)
         self._floats = Staged(driver, [shape.rows, shape.width], torch.float32)
@@ -94,6 +95,7 @@ class Frame:
             padding: slot from which on rows that are none write their keys.
             hidden: all rows' hidden states, or features.
         """
+        begun = perf_counter()
         count, here = len(rows), slice(rows.start, rows.stop)
         host = torch.split(self._ints.write(), self._sizes)
         tokens, positions, slots, chosen, base, tail = (part.numpy() for part in host)
@@ -114,6 +116,7 @@ class Frame:
         if hidden is not None:
             self._floats.write()[:count] = torch.from_numpy(hidden[here])
             self._floats.send()
+        self._transfers.note(begun, perf_counter())
 
 
 class Frames:

@@ -51,6 +51,7 @@ class VerificationStruct(c.Structure):
             for name in ("tokens", "parents", "stop_ids", "logits", "path", "drawn")
         ),
         *((name, c.c_int32) for name in ("length", "accepted", "offered")),
+        ("chances", c.c_void_p),
     )
 
 
@@ -175,8 +176,16 @@ class NativeDraws:
         if result:
             raise refusal(result)
         call = self.asked
-        path, drawn = self._path[: call.length], self._drawn[: call.length]
-        return Verified(tuple(path), tuple(drawn), call.accepted, call.offered)
+        length = call.length
+        *chances, refused = self._chances[: length + 1]
+        return Verified(
+            tuple(self._path[:length]),
+            tuple(self._drawn[:length]),
+            call.accepted,
+            call.offered,
+            chances=tuple(chances) if chances[0] >= 0 else (),
+            refused=refused if refused >= 0 else None,
+        )
 
     def rank(
         self, logits: Floats, position: int, width: int, ids: NDArray[np.int32] | None = None
@@ -202,12 +211,15 @@ class NativeDraws:
         return found["token"], found["weight"]
 
     def _room(self, nodes: int) -> None:
-        """Arrays for trees of so many nodes: tokens, parents, path, draws."""
+        """Arrays for trees of so many nodes: tokens, parents, path, draws, their chances."""
         kind = c.c_int32 * nodes
         self._nodes, self._parents, self._path, self._drawn = kind(), kind(), kind(), kind()
         call = self.asked
         call.tokens, call.parents = c.addressof(self._nodes), c.addressof(self._parents)
         call.path, call.drawn = c.addressof(self._path), c.addressof(self._drawn)
+        # An older library writes nothing here, and a chance of -1 is none.
+        self._chances = (c.c_float * (nodes + 1))(*[-1.0] * (nodes + 1))
+        call.chances = c.addressof(self._chances)
 
     def _stop_at(self, stop_ids: Collection[int]) -> None:
         self._stop_array = np.array(list(stop_ids), dtype=np.int32)

@@ -17,6 +17,7 @@ from engine.backend.simulated.spec import (
     simulated_accelerator,
     simulated_name,
 )
+from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr
@@ -49,6 +50,11 @@ class SimulatedDevice:
     def name(self) -> str:
         """As plans name it."""
         return DEVICE
+
+    @property
+    def transfers(self) -> Transfers:
+        """Its copies, as long as declared."""
+        return self.processor.transfers
 
     @property
     def accelerator(self) -> Accelerator:

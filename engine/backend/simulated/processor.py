@@ -14,6 +14,7 @@ from typing import Self
 
 from engine.backend.native.library import library
 from engine.backend.simulated.spec import SimulatedSpec, simulated_name, simulated_speeds
+from engine.backend.transfers import Transfers
 from engine.errors import DeviceLost
 from engine.language import tr
 
@@ -50,6 +51,7 @@ class Processor:
         core: what it computes on; None where threads cannot choose, or there is one core only.
         interrupted: asked while a call waits for its declared time; true ends the waiting.
         received, sent: copies to the device and from it.
+        transfers: when they were, as declared.
         busy_s: seconds of all calls so far.
         declared_s: what they took as declared.
     """
@@ -59,10 +61,11 @@ class Processor:
         self.core = _last_core()
         self.interrupted: Callable[[], bool] = lambda: False
         self.received, self.sent = Copies(), Copies()
+        self.transfers = Transfers()
         self.busy_s = self.declared_s = 0.0
         self._lock = Lock()
         self._lost = Event()
-        self._start = self._declared = 0.0
+        self._start = self._declared = self._receiving = self._sending = 0.0
         self._before: Iterable[int] | None = None
 
     def declare(self, spec: SimulatedSpec) -> None:
@@ -88,12 +91,16 @@ class Processor:
     def receives(self, nbytes: int) -> None:
         """A copy to the device."""
         self.received.add(nbytes)
-        self._declared += self.link.latency_s + nbytes / self.link.to_bytes_per_s
+        seconds = self.link.latency_s + nbytes / self.link.to_bytes_per_s
+        self._declared += seconds
+        self._receiving += seconds
 
     def sends(self, nbytes: int) -> None:
         """A copy back."""
         self.sent.add(nbytes)
-        self._declared += self.link.latency_s + nbytes / self.link.from_bytes_per_s
+        seconds = self.link.latency_s + nbytes / self.link.from_bytes_per_s
+        self._declared += seconds
+        self._sending += seconds
 
     def __enter__(self) -> Self:
         self._lock.acquire()
@@ -102,6 +109,7 @@ class Processor:
         except DeviceLost:
             self._lock.release()
             raise
+        self._receiving = self._sending = 0.0
         self._start, self._declared = perf_counter(), self.speeds.forward_s
         self._take_core()
         return self
@@ -118,9 +126,18 @@ class Processor:
                 self.check()
         finally:
             self._leave_core()
+            end = perf_counter()
             self.declared_s += self._declared
-            self.busy_s += perf_counter() - self._start
+            self.busy_s += end - self._start
+            self._note_copies(end)
             self._lock.release()
+
+    def _note_copies(self, end: float) -> None:
+        """A call begins with what it receives and ends with what it sends, as long as declared."""
+        if self._receiving:
+            self.transfers.note(self._start, min(self._start + self._receiving, end))
+        if self._sending:
+            self.transfers.note(max(end - self._sending, self._start), end)
 
     def _wait(self, end: float) -> None:
         let_others = library().dt_current_isa  # a native call gives the GIL up; sleep(0) sleeps

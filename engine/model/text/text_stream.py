@@ -31,6 +31,7 @@ class _Held:
     origin: Origin
     text: str
     whole: bool
+    probability: float | None = None
 
 
 class TextStream:
@@ -63,32 +64,42 @@ class TextStream:
         self.cut_token = False
         """Whether the text ends inside a token, so that no list of ids says the same."""
 
-    def push(self, token_id: int, origin: Origin) -> Released:
+    def push(self, token_id: int, origin: Origin, probability: float | None = None) -> Released:
         """Take the next committed token and release the text that is now decided."""
         if self.stopped or self._finished:
             raise ValueError("the answer has ended")
         self.pushed += 1
         self._last = (token_id, origin)
         text = self._shown.push(token_id)
-        self._held.append(_Held(token_id, origin, text, not self._shown.half))
+        self._held.append(_Held(token_id, origin, text, not self._shown.half, probability))
         return self._decide() if text else NOTHING
 
-    def push_all(self, token_ids: Sequence[int], drafted: int) -> Released:
-        """`push` tokens, of which the first `drafted` were drafted, up to a stop string."""
+    def push_all(
+        self, token_ids: Sequence[int], drafted: int, probabilities: Sequence[float] = ()
+    ) -> Released:
+        """`push` tokens, of which the first `drafted` were drafted, up to a stop string.
+
+        `probabilities`: see `TokenSpan`; one per token, or none where nobody tells.
+        """
+        told: Sequence[float | None] = probabilities or [None] * len(token_ids)
         pieces = [self._tokenizer.token_bytes(token) for token in token_ids]
         origins = [Origin.DRAFTED] * drafted + [Origin.TARGET] * (len(pieces) - drafted)
         decided = self._shown.plain and self._shown.marks.isdisjoint(token_ids)
         undecided = self._held or self._stop or not decided
         if not undecided and all(piece and piece.isascii() for piece in pieces):
-            return self._show(token_ids, pieces, origins)
+            return self._show(token_ids, pieces, origins, told)
         released = NOTHING
-        for token, origin in zip(token_ids, origins, strict=True):
+        for token, origin, probability in zip(token_ids, origins, told, strict=True):
             if not self.stopped:
-                released += self.push(token, origin)
+                released += self.push(token, origin, probability)
         return released
 
     def _show(
-        self, tokens: Sequence[int], pieces: Sequence[bytes], origins: Sequence[Origin]
+        self,
+        tokens: Sequence[int],
+        pieces: Sequence[bytes],
+        origins: Sequence[Origin],
+        told: Sequence[float | None],
     ) -> Released:
         """Plain text with nothing undecided before it and nothing to look for: nearly always."""
         if self.stopped or self._finished:
@@ -96,9 +107,9 @@ class TextStream:
         self.pushed += len(tokens)
         self.kept += len(tokens)
         spans: list[TokenSpan] = []
-        for token, piece, origin in zip(tokens, pieces, origins, strict=True):
+        for token, piece, origin, probability in zip(tokens, pieces, origins, told, strict=True):
             start, self._position = self._position, self._position + len(piece)
-            spans.append(TokenSpan(token, start, self._position, origin))
+            spans.append(TokenSpan(token, start, self._position, origin, probability))
             self._last = (token, origin)
         self._whole = True
         return Released(b"".join(pieces).decode("ascii"), tuple(spans))
@@ -227,7 +238,8 @@ class TextStream:
         for held in tokens:
             start = self._position
             self._position += _utf16_length(held.text)
-            spans.append(TokenSpan(held.token_id, start, self._position, held.origin))
+            end = self._position
+            spans.append(TokenSpan(held.token_id, start, end, held.origin, held.probability))
         return Released("".join(held.text for held in tokens), tuple(spans))
 
 
