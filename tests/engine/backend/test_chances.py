@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness import SAMPLINGS
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -69,6 +69,7 @@ def test_native_and_numpy_tell_the_softmax(name: str, isa: Isa, vocab: int) -> N
             assert_told(verify(tree, rows, sampler, [3, 2, 1], limit=9), tree, rows)
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     nodes=st.integers(1, 12),

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.decode.decoding import Decoding, Round
@@ -84,6 +84,7 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.open(bundled_target())
 
 
+@settings(deadline=None)
 @given(tree=trees(), seed=st.integers(0, 2**32), most=st.integers(1, 9), shown=st.integers(0, 9))
 def test_guesses_agree_with_what_was_accepted(
     tokenizer: Tokenizer, tree: TokenTree, seed: int, most: int, shown: int
