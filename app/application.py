@@ -35,6 +35,8 @@ from app.settings.language import speak
 from app.theme.theme import Theme
 from app.tuning.measured import MeasuredSpeeds
 from app.tuning.measured_file import MeasuredFile
+from app.tuning.pressure import Pressure
+from app.tuning.pressure_notice import PressureNotice
 from app.tuning.running import Running
 from app.warm_up import warm_up
 from engine.events import Failed, PlanReady, Unloaded
@@ -106,6 +108,8 @@ class Assembly:
             self.bridge, self.session, self.settings, theme, self.models, panel, pages
         )
         self.window = MainWindow(services)
+        self.pressure = Pressure(running, self.bridge)
+        PressureNotice(self.pressure, self.window.chat.banners)
         self.house = Housekeeping(
             paths, self.settings, theme, self.session, self.window.chat.banners
         )

@@ -275,6 +275,16 @@ class BannerArea(QScrollArea):
         timer.timeout.connect(lambda: None if _in_use(banner) else self._remove(banner))
         timer.start()
 
+    def show_offer(self, text: str, remedy: str, *, choices: Sequence[Action]) -> Banner:
+        """Offer something quietly; stays until it is answered or withdrawn."""
+        banner = Banner(text, remedy, trouble=False, choices=choices, parent=self)
+        self._add(banner)
+        return banner
+
+    def withdraw(self, banner: Banner) -> None:
+        """An offer is of no use any more; it may be gone already."""
+        self._remove(banner)
+
     def clear(self) -> None:
         """Dismiss everything."""
         for banner in list(self._banners):

@@ -1,0 +1,265 @@
+"""Other programs take the graphics card: when that is worth a word, once per event. No widgets.
+
+A card that is only a little fuller than before is none of it, nor is one that is full for a moment:
+games and browsers take and give back all the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from PySide6.QtCore import QObject, Signal
+
+from app.tuning.running import Running
+from engine.commands import Load, Preview
+from engine.events import (
+    AcceleratorSample,
+    DeviceSample,
+    PlanReady,
+    PlanSummary,
+    Previewed,
+    Unloaded,
+)
+from engine.plan.machine import CPU, Accelerator
+from engine.plan.shortage import Holder
+
+PATIENCE_S = 2.0
+"""So long the card has to be too full before anything is said."""
+CALM_S = 5.0
+"""So long there has to be room again before the event is over."""
+_ASK_AGAIN_S = 3.0
+"""Somebody else's question may have taken the place of ours."""
+_MIB = 2**20
+_STEP = 64 * _MIB
+_GROWTH, _GROWTH_SHARE = 128 * _MIB, 1 / 64
+"""By which others must have grown since the load to be the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What could be done about it.
+
+    Attributes:
+        load: None where nothing smaller can be had.
+        plan: what that would come to.
+        device: the card, as people call it.
+        taken: what other programs hold on it, in bytes.
+        holders: who they are, as far as the driver tells.
+        back: there is room again, and this is how it ran before.
+    """
+
+    load: Load | None
+    plan: PlanSummary | None
+    device: str
+    taken: int
+    holders: tuple[Holder, ...] = ()
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A card at one moment, in bytes; `ours`: what the plan in force holds there."""
+
+    at: float
+    total: int
+    others: int
+    ours: int
+    reserve: int
+    holders: tuple[Holder, ...] = ()
+
+    @classmethod
+    def of(cls, at: float, sample: AcceleratorSample, ours: int, reserve: int) -> Room | None:
+        """None where the driver does not tell enough.
+
+        `memory_used` counts all programs, `memory_ours` is of that.
+        """
+        used, total = sample.memory_used, sample.memory_total
+        if used is None or total is None:
+            return None
+        known = ours if sample.memory_ours is None else sample.memory_ours
+        return cls(at, total, max(used - known, 0), ours, reserve, sample.holders)
+
+    @property
+    def most(self) -> int:
+        """What a plan may take now."""
+        return max(self.total - self.others - self.reserve, 0)
+
+    @property
+    def too_full(self) -> bool:
+        """Whether what is planned, and half of the reserve, no longer fit beside the others."""
+        return self.others + self.ours + self.reserve // 2 > self.total
+
+    def grown(self, others: int) -> bool:
+        """Whether the others hold clearly more than they did."""
+        return self.others - others >= max(_GROWTH, self.total * _GROWTH_SHARE)
+
+
+class _Phase(Enum):
+    CALM = auto()
+    ASKING = auto()
+    """A smaller plan is being made."""
+    TOLD = auto()
+    """It was said, and no more is said until this event is over."""
+    LESS = auto()
+    """It runs with less; there may be room for more again."""
+    ASKING_BACK = auto()
+    TOLD_BACK = auto()
+
+
+class Pressure(QObject):
+    """Compares what the plan in force holds on the card with what others leave there."""
+
+    offered = Signal(object)
+    """An `Offer`."""
+    over = Signal()
+    """What was offered last is of no use any more."""
+
+    def __init__(self, running: Running, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._running, self._bridge = running, running.bridge
+        self._phase = _Phase.CALM
+        self._load: Load | None = None
+        self._planned = 0
+        self._device = ""
+        """The card of the plan in force, or the last one that had one."""
+        self._others: int | None = None
+        """What others held when the model had come."""
+        self._since: float | None = None
+        """Since when it is as it would have to be for the next step."""
+        self._question: Load | None = None
+        self._asked_at = 0.0
+        self._room: Room | None = None
+        self._before: tuple[Load, int] | None = None
+        """How it ran before it was given less, and what that took."""
+        self._less: Load | None = None
+        self._bridge.subscribe(PlanReady, self._loaded)
+        self._bridge.subscribe(Unloaded, lambda _event: self._forget())
+        self._bridge.subscribe(Previewed, self._previewed)
+        self._bridge.subscribe_newest(DeviceSample, self._look)
+
+    def take(self, offer: Offer) -> None:
+        """Run as it was offered, from the next answer on."""
+        if offer.load is None or self._load is None:
+            return
+        self._before = None if offer.back else (self._load, self._planned)
+        self._less = replace(offer.load, after_answer=True)
+        self._running.for_now(offer.load)
+
+    def leave(self, offer: Offer) -> None:
+        """Leave it as it is."""
+        if offer.back:
+            self._before, self._phase = None, _Phase.CALM
+
+    def _loaded(self, event: PlanReady) -> None:
+        there = [each for each in event.plan.memory if each.device != CPU]
+        planned = sum(each.total for each in there)
+        if event.load == self._load and planned == self._planned:
+            return  # it was only told again
+        less = self._before is not None and event.load == self._less
+        before, device = self._before, self._device
+        self._forget()
+        self._load, self._planned = event.load, planned
+        self._device = there[0].device if there else device
+        if less:
+            self._before, self._phase = before, _Phase.LESS
+
+    def _forget(self) -> None:
+        if self._phase in (_Phase.TOLD, _Phase.TOLD_BACK):
+            self.over.emit()
+        self._phase, self._load, self._before = _Phase.CALM, None, None
+        self._planned, self._others, self._since, self._question = 0, None, None, None
+
+    def _look(self, event: DeviceSample) -> None:
+        """Twice a second."""
+        room = self._room = self._room_now(event)
+        if room is None:
+            return
+        if self._others is None:
+            self._others = room.others
+        match self._phase:
+            case _Phase.CALM:
+                if self._lasts(room, PATIENCE_S, self._is_squeezed(room)):
+                    self._ask(_Phase.ASKING, self._smaller(room), room.at)
+            case _Phase.ASKING if not self._is_squeezed(room):
+                self._back_to(_Phase.CALM)
+            case _Phase.TOLD if self._lasts(room, CALM_S, not self._is_squeezed(room)):
+                self._back_to(_Phase.CALM)
+                self.over.emit()
+            case _Phase.LESS if self._before is not None:
+                load, needed = self._before
+                if self._lasts(room, CALM_S, needed <= room.most):
+                    self._ask(_Phase.ASKING_BACK, load, room.at)
+            case _Phase.ASKING_BACK if not self._fits_back(room):
+                self._back_to(_Phase.LESS)
+            case _Phase.TOLD_BACK if not self._fits_back(room):
+                self._back_to(_Phase.LESS)
+                self.over.emit()
+            case _Phase.ASKING | _Phase.ASKING_BACK:
+                if self._question is not None and room.at - self._asked_at > _ASK_AGAIN_S:
+                    self._ask(self._phase, self._question, room.at)
+            case _:
+                pass
+
+    def _previewed(self, event: Previewed) -> None:
+        if event.load != self._question or self._room is None:
+            return
+        self._question = None
+        load, plan = (event.load, event.plan) if event.plan is not None else (None, None)
+        if load is None and event.refusal is not None and event.refusal.ways_out:
+            load = event.refusal.ways_out[0].load
+        back = self._phase is _Phase.ASKING_BACK
+        if back and plan is None:
+            self._back_to(_Phase.LESS)
+            return
+        self._phase, self._since = (_Phase.TOLD_BACK if back else _Phase.TOLD), None
+        card = self._card
+        name, room = card.name if card is not None else "", self._room
+        self.offered.emit(Offer(load, plan, name, room.others, room.holders, back))
+
+    def _back_to(self, phase: _Phase) -> None:
+        self._phase, self._since, self._question = phase, None, None
+
+    def _ask(self, phase: _Phase, load: Load | None, now: float) -> None:
+        self._phase, self._since = phase, None
+        if load is not None:
+            self._question, self._asked_at = load, now
+            self._bridge.submit(Preview(load))
+
+    def _smaller(self, room: Room) -> Load | None:
+        """The same with what is left of the card as its ceiling."""
+        if self._load is None:
+            return None
+        return replace(self._load, vram=room.most // _STEP * _STEP, layers_on_gpu=None)
+
+    def _is_squeezed(self, room: Room) -> bool:
+        return room.too_full and room.grown(self._others or 0)
+
+    def _fits_back(self, room: Room) -> bool:
+        return self._before is not None and self._before[1] <= room.most
+
+    def _lasts(self, room: Room, seconds: float, holds: bool) -> bool:
+        """Whether something has held for so long."""
+        if not holds:
+            self._since = None
+            return False
+        if self._since is None:
+            self._since = room.at
+        return room.at - self._since >= seconds
+
+    @property
+    def _card(self) -> Accelerator | None:
+        machine = self._bridge.status.machine
+        found = machine.accelerators if machine is not None else ()
+        return next((each for each in found if each.device == self._device), None)
+
+    def _room_now(self, event: DeviceSample) -> Room | None:
+        from engine.plan.budgets import device_reserve  # the engine has imported it long ago
+
+        card = self._card
+        if self._load is None or card is None or not (self._planned or self._before):
+            return None
+        found = next((each for each in event.accelerators if each.device == card.device), None)
+        if found is None:
+            return None
+        return Room.of(event.at, found, self._planned, device_reserve(card))

@@ -1,0 +1,78 @@
+"""What is said about other programs on the graphics card: one notice, gone when it is over."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject
+
+from app.banner import Action, Banner, BannerArea
+from app.tuning.pressure import Offer, Pressure
+from app.tuning.refusal import holder_words
+from engine.events import PlanSummary
+from engine.language import listed, number, sentences, tr
+from engine.plan.machine import CPU
+from engine.units import memory
+
+
+class PressureNotice(QObject):
+    """Puts what `Pressure` offers above the message field, and takes it away again."""
+
+    def __init__(self, pressure: Pressure, banners: BannerArea) -> None:
+        super().__init__(pressure)
+        self._pressure, self._banners = pressure, banners
+        self._shown: Banner | None = None
+        pressure.offered.connect(self._show)
+        pressure.over.connect(self._withdraw)
+
+    def _show(self, offer: Offer) -> None:
+        self._withdraw()
+        choices: list[Action] = []
+        if offer.load is not None:
+            choices.append((_button(offer), lambda: self._pressure.take(offer)))
+        choices.append((tr("Leave as it is"), lambda: None))
+        banner = self._banners.show_offer(*_words(offer), choices=choices)
+        banner.dismissed.connect(lambda: self._left(banner, offer))
+        self._shown = banner
+
+    def _left(self, banner: Banner, offer: Offer) -> None:
+        """Taken, left or closed."""
+        if self._shown is banner:
+            self._shown = None
+            self._pressure.leave(offer)
+
+    def _withdraw(self) -> None:
+        banner, self._shown = self._shown, None
+        if banner is not None:
+            self._banners.withdraw(banner)
+
+
+def _words(offer: Offer) -> tuple[str, str]:
+    """What has happened, and what that means."""
+    if offer.back:
+        return (
+            tr("{device} has room again.").format(device=offer.device),
+            tr("The model can have as much of it as before."),
+        )
+    said = tr("Other programs hold {size} of {device} now.").format(
+        size=memory(offer.taken), device=offer.device
+    )
+    named = [each for each in offer.holders if each.nbytes is not None] or offer.holders
+    who = tr("Most of it: {programs}.").format(programs=listed(map(holder_words, named)))
+    means = tr("What the model has there no longer fits beside them, so answers may become slow.")
+    return said, sentences(who if named else "", means)
+
+
+def _button(offer: Offer) -> str:
+    words = tr("Use it again") if offer.back else tr("Use less")
+    return "\n".join(filter(None, (words, _facts(offer.plan))))
+
+
+def _facts(plan: PlanSummary | None) -> str:
+    """How much of the card a plan takes, and its speed."""
+    if plan is None:
+        return ""
+    there = sum(each.total for each in plan.memory if each.device != CPU)
+    size = memory(there) if there else tr("only the CPU")
+    if plan.tokens_per_s is None:
+        return size
+    rate = number(plan.tokens_per_s, ".1f" if plan.tokens_per_s < 10 else ".0f")
+    return tr("{size}, about {rate} tokens/s").format(size=size, rate=rate)
