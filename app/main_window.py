@@ -35,7 +35,7 @@ from app.theme.theme import Theme, ThemeChoice
 from app.tuning.refusal import button_words, refusal
 from app.tuning.run_button import RunButton
 from app.tuning.running import RunWish
-from engine.events import DeviceSample, Failed, MemoryHeld, PlanReady
+from engine.events import DeviceSample, Failed, MachineFound, MemoryHeld, PlanReady
 from engine.language import tr
 
 if TYPE_CHECKING:
@@ -178,11 +178,19 @@ class MainWindow(QMainWindow):
         bridge = self._services.bridge
         bridge.subscribe_newest(DeviceSample, self.memory.take_sample)
         bridge.subscribe_newest(MemoryHeld, self.memory.take_held)
-        self.memory.clicked.connect(lambda: self.pages.open(PageName.TUNING))
+        bridge.subscribe_newest(MachineFound, self.memory.take_machine)
+        self.memory.clicked.connect(self._ask_of_memory)
         self.memory.details_asked.connect(commands.show_memory)
         bridge.subscribe(PlanReady, self._tell_caveat)
         self._services.settings.problem.connect(self.chat.show_trouble)
         self._services.bridge.subscribe(Failed, self._failed)
+
+    def _ask_of_memory(self) -> None:
+        """To where memory is shared out; who is there already wants to know more."""
+        if self.pages.shown is PageName.TUNING:
+            self.commands.show_memory()
+        else:
+            self.pages.open(PageName.TUNING)
 
     def _page_changed(self, name: PageName | None) -> None:
         """A page is on show, or the chat (None). The performance page needs no panel beside it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.tuning.budget.parts import Part, Segment, Stack
 from engine.events import AcceleratorSample, DeviceHeld, DeviceSample, MemoryHeld
-from engine.plan.machine import CPU
+from engine.plan.machine import CPU, Machine
 
 _KEPT = ("kv", "features")
 _SHARED = "device"
@@ -40,12 +40,14 @@ class Shown:
         return self.device == CPU
 
 
-def shown(sample: DeviceSample | None, told: MemoryHeld | None) -> tuple[Shown, ...]:
+def shown(
+    sample: DeviceSample | None, told: MemoryHeld | None, machine: Machine | None = None
+) -> tuple[Shown, ...]:
     """The accelerator that matters, if there is one, then the PC's memory; as far as is known."""
     if sample is None:
         return ()
     held = {each.device: each for each in told.devices} if told is not None else {}
-    cards = [each for each in sample.accelerators if each.memory_total]
+    cards = [each for each in sample.accelerators if each.memory_total] or _at_rest(machine)
     card = next((each for each in cards if each.device in held), None)
     if card is None:
         card = next((each for each in cards if each.device), next(iter(cards), None))
@@ -54,6 +56,21 @@ def shown(sample: DeviceSample | None, told: MemoryHeld | None) -> tuple[Shown, 
         simulated = {each.device for each in cards if each.simulated}
         found.append(_host(sample, held, simulated))
     return tuple(found)
+
+
+def _at_rest(machine: Machine | None) -> list[AcceleratorSample]:
+    """Those that a probe has found, where nobody watches them: simulated ones that are not used."""
+    found = machine.usable if machine is not None else ()
+    return [
+        AcceleratorSample(
+            each.device,
+            each.name,
+            memory_used=each.memory_of_others,
+            memory_total=each.memory_total,
+            simulated=each.simulated,
+        )
+        for each in found
+    ]
 
 
 def _card(card: AcceleratorSample, held: DeviceHeld | None) -> Shown:

@@ -31,8 +31,9 @@ from app.theme.fonts import keep_font, keep_sized, scaled, sized
 from app.theme.theme import current
 from app.tuning.budget.parts import Part
 from app.tuning.budget.stack_bar import paint_stack
-from engine.events import DeviceSample, MemoryHeld
+from engine.events import DeviceSample, MachineFound, MemoryHeld
 from engine.language import tr
+from engine.plan.machine import Machine
 
 HEIGHT = 24
 _BAR = 9
@@ -55,7 +56,7 @@ class Field:
 
 
 class MemoryStrip(QAbstractButton):
-    """A click, Enter or the space bar asks for the tuning page; the menu has the details."""
+    """A click, Enter or the space bar asks for the tuning page, there for the details."""
 
     details_asked = Signal()
     told = Signal()
@@ -64,6 +65,7 @@ class MemoryStrip(QAbstractButton):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._sample: DeviceSample | None = None
+        self._machine: Machine | None = None
         self.held: MemoryHeld | None = None
         self.fields: tuple[Field, ...] = ()
         """What is drawn."""
@@ -85,11 +87,16 @@ class MemoryStrip(QAbstractButton):
     @property
     def shown(self) -> tuple[Shown, ...]:
         """The memories that are on show."""
-        return shown(self._sample, self.held)
+        return shown(self._sample, self.held, self._machine)
 
     def take_sample(self, sample: DeviceSample) -> None:
         """The newest word of what the machine does."""
         self._sample = sample
+        self._follow()
+
+    def take_machine(self, found: MachineFound) -> None:
+        """What a load has found here."""
+        self._machine = found.machine
         self._follow()
 
     def take_held(self, held: MemoryHeld) -> None:
@@ -224,7 +231,7 @@ class MemoryStrip(QAbstractButton):
         lines = [_as_html(each) for each in self.shown]
         if self.held is not None and self.held.devices:
             lines.append(f"<p>{escape(words.error_in_words(self.held.typical_error))}</p>")
-        lines.append(f"<p>{escape(tr('Click to tune; right-click for the details.'))}</p>")
+        lines.append(f"<p>{escape(tr('Click to tune; click there again for the details.'))}</p>")
         return "".join(lines)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802

@@ -14,7 +14,7 @@ from app.tuning.words import mode_name
 from engine.events import DeviceHeld
 from engine.language import later, listed, number, tr, tr_count
 from engine.plan.plan import DeviceMemory
-from engine.units import gibibytes, memory
+from engine.units import gibibytes
 
 if TYPE_CHECKING:
     from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
@@ -87,7 +87,11 @@ def _difference(part: Part, predicted: int, held: int) -> str:
 
 def exact(nbytes: int) -> str:
     """Bytes so finely that a small difference can be seen."""
-    return memory(nbytes) if nbytes < _GIB / 10 else gibibytes(nbytes / _GIB, ".2f")
+    if nbytes < _GIB / 10:
+        return (
+            tr("{n} MiB").format(n=number(nbytes / 2**20, ".1f")).replace(" ", "\N{NO-BREAK SPACE}")
+        )
+    return gibibytes(nbytes / _GIB, ".2f")
 
 
 def share(value: float) -> str:

@@ -17,8 +17,15 @@ from app.memory_strip.strip import MemoryStrip
 from app.pages.names import PageName
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.budget.parts import Part
-from engine.events import AcceleratorSample, DeviceHeld, DeviceSample, HeldLine, MemoryHeld
-from engine.plan.machine import CPU
+from engine.events import (
+    AcceleratorSample,
+    DeviceHeld,
+    DeviceSample,
+    HeldLine,
+    MachineFound,
+    MemoryHeld,
+)
+from engine.plan.machine import CPU, Accelerator, Host, Machine
 from engine.plan.plan import DeviceMemory
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -140,6 +147,27 @@ def test_it_is_there_on_every_page_and_leads_to_tuning(desk: Desk, qtbot: QtBot)
         ask()
         assert pages.shown is PageName.TUNING
         pages.show_chat()
+
+
+def test_on_the_tuning_page_it_leads_to_the_details(desk: Desk, qtbot: QtBot) -> None:
+    window = desk.assembly.window
+    window.pages.open(PageName.TUNING)
+    qtbot.keyClick(window.memory, Qt.Key.Key_Return)
+    (dialog,) = window.findChildren(MemoryDialog)
+    assert window.pages.shown is PageName.TUNING
+    dialog.close()
+
+
+def test_a_card_that_nobody_watches_is_shown_as_it_was_found(line: MemoryStrip) -> None:
+    card = Accelerator(
+        "simulated:0", "Simulated accelerator", memory_total=4 * GIB, memory_free=3 * GIB,
+        simulated=True,
+    )  # fmt: skip
+    line.take_sample(replace(SAMPLE, accelerators=()))
+    line.take_machine(MachineFound(1.0, Machine(Host(8, 24 * GIB, 16 * GIB), (card,))))
+    assert line.fields[0].amount == "Simulated graphics memory 1.0 of 4 GiB"
+    line.take_sample(SAMPLE)
+    assert line.fields[0].amount == "Graphics memory 5.0 of 8 GiB"
 
 
 def test_events_of_the_engine_reach_it(desk: Desk, qtbot: QtBot) -> None:
