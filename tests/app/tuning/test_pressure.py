@@ -50,6 +50,7 @@ class Player:
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self._clock = desk, count(100.0, 0.5)
+        desk.script.preview = None  # answered by the tests themselves
         self.ours: int | None = 8 * GIB
         self.load(LOAD, 8 * GIB)
         self.others(GIB // 2)
