@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QWidget
 
 from app.pages.card import Card, divider
+from app.performance.painted import SIDE
 from app.settings.rows import Row, plain_label
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.view import BudgetView
@@ -52,7 +53,7 @@ class MemoryCard(Card):
             self,
         )
         if (inside := self.context_row.layout()) is not None:
-            inside.setContentsMargins(0, 4, 0, 0)
+            inside.setContentsMargins(SIDE, 4, SIDE, 0)
         self.column.setSpacing(12)
         self.column.addWidget(self.note)
         self.column.addWidget(self.budget)

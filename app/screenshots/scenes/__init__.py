@@ -12,6 +12,7 @@ from app.screenshots.scenes import (
     panels,
     performance_page,
     running,
+    tuning,
     writing,
 )
 
@@ -35,6 +36,8 @@ ALL = (
     running.panel,
     running.troubles,
     running.side_by_side,
+    tuning.machines,
+    tuning.choosing,
     memory.strip,
     first.narrow,
     panels.performance,
