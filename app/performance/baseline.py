@@ -22,7 +22,7 @@ from app.tuning.measured import FEWEST_TOKENS, MeasuredSpeeds
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
 from engine.events import Failed, Finished, FinishReason
-from engine.language import number, tr, tr_count
+from engine.language import number, sentences, tr, tr_count
 from engine.request import ChatRequest, Role
 
 _TOKENS = 64
@@ -165,6 +165,10 @@ class WithoutDraft(QObject):
         """The comparison in a sentence; that nothing is known, where nothing is."""
         if not self.has_draft:
             return tr("No draft is in use: every token is the target's own work.")
+        off = "" if self.drafting else tr("The draft is switched off for the next answers.")
+        return sentences(self._compared(timeline, tally), off)
+
+    def _compared(self, timeline: Timeline, tally: AnswerTally | None) -> str:
         baseline = self.baseline(timeline)
         now = tally.tokens_per_s if tally else None
         if baseline is None:

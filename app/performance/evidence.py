@@ -19,6 +19,7 @@ from engine.plan.speeds import Speeds
 _ENOUGH_PLAIN = 12
 """Rounds without a draft that make a speed."""
 _NEWEST = 400
+"""Rounds that are looked at: what was measured last counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def speed_of_plain_rounds(rounds: Sequence[RoundFinished]) -> float | None:
     """
     times = [
         done.at - before.at
-        for before, done in pairwise(rounds)
+        for before, done in pairwise(rounds[-_NEWEST:])
         if done.index == before.index + 1
         and not done.drafted
         and not done.drafting

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtGui import QImage, QResizeEvent
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import QColor, QImage, QResizeEvent
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from app.banner import BannerArea
@@ -26,6 +27,7 @@ from app.performance.painted_view import PaintedView
 from app.performance.timeline_view import TimelineView
 from app.settings.rows import plain_label
 from app.theme.fonts import scaled
+from app.theme.theme import current
 from engine.language import tr
 
 _CHART = 96
@@ -33,6 +35,7 @@ _NARROWEST = 420
 """Logical pixels of a column of graphs."""
 _WIDEST = 1500
 _BESIDE_TITLE = 620
+_FOOT = 24
 
 
 class PerformancePage(PageFrame):
@@ -125,6 +128,7 @@ class PerformancePage(PageFrame):
         self.column.addWidget(self._graphs)
         self.column.addWidget(self._absent)
         self.column.addStretch(1)
+        self.foot.setContentsMargins(_FOOT, 0, _FOOT, 8)
         self.foot.addWidget(self.banners)
 
     def _connect(self, view: PaintedView) -> None:
@@ -137,7 +141,13 @@ class PerformancePage(PageFrame):
 
     def _picture(self) -> QImage:
         """All of the page, also what one would have to scroll to."""
-        return self._inside.grab().toImage()
+        scale = self.devicePixelRatioF()
+        image = QImage(self._inside.size() * scale, QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(scale)
+        image.fill(QColor(current().window))
+        children = QWidget.RenderFlag.DrawChildren
+        self._inside.render(image, QPoint(), renderFlags=children)
+        return image
 
     # -- what changes ----------------------------------------------------------------------
 

@@ -26,12 +26,15 @@ from app.theme.icons import IconButton
 from app.theme.theme import current
 from app.theme.tokens import Tokens
 from engine.events import RoundFinished
-from engine.language import tr
+from engine.language import later, tr
 
 _LANE = 22
 _ROOMY_LANE = 40
 _COPY_LANE = 12
 _LANE_GAP = 6
+_LEGEND = later(
+    "Draft: solid useful, hatched thrown away, outlined undecided. Tinted: both at work."
+)
 _METER = 6
 """Height of the little bar that shows a round's accepted share."""
 _BUTTON = 24
@@ -163,9 +166,15 @@ class TimelineView(PaintedView):
                 if lags < 0.001
                 else tr("{time}, {lag} back").format(time=span, lag=wording.duration(lags))
             )
+        title, legend = tr("Timeline"), tr(_LEGEND)
+        if self._roomy and shown:
+            both = tr("{shown}    {legend}").format(shown=shown, legend=legend)
+            left = self.title_metrics.horizontalAdvance(title) + 8
+            fits = self.small_metrics.horizontalAdvance(both) <= self.room - left - taken
+            shown = both if fits else shown
         painter.save()
         painter.translate(0, (self.header_height - self.title_metrics.height() - 4) / 2)
-        self.paint_title(painter, tr("Timeline"), shown, taken)
+        self.paint_title(painter, title, shown, taken)
         painter.restore()
 
     def _paint_tracks(self, painter: QPainter, tokens: Tokens) -> None:

@@ -219,17 +219,17 @@ def test_without_rounds_there_is_nothing_to_save_of_them(desk: Desk, page: Perfo
 def test_cost_of_a_frame_of_the_page(
     desk: Desk, page: PerformancePage, record_property: pytest.RecordProperty
 ) -> None:
-    """Everything shown and drawn anew: aim 16 ms; the limit is generous for loaded machines."""
+    """Everything shown and drawn anew: aim 16 ms of this thread's own time, whoever else runs."""
     desk.assembly.window.resize(1920, 1080)
     show(desk, page, mode="duo", gpu=True)
 
     def frame() -> float:
-        start = time.perf_counter()
+        start = time.thread_time()
         page.frames.paint_all()
         for view in page.frames.views:
             if view.isVisible():
                 picture(view)
-        return 1000 * (time.perf_counter() - start)
+        return 1000 * (time.thread_time() - start)
 
     gc.collect()
     gc.disable()
@@ -238,4 +238,4 @@ def test_cost_of_a_frame_of_the_page(
     finally:
         gc.enable()
     record_property("frame_ms", took)
-    assert took < 100
+    assert took < 60

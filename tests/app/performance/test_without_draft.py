@@ -114,6 +114,9 @@ def test_the_switch_is_for_the_next_answers(desk: Desk, page: PerformancePage) -
     desk.bot.mouseClick(page.findings.drafting, Qt.MouseButton.LeftButton)
     if page.findings.drafting.isChecked():  # the click fell beside the box
         page.findings.drafting.click()
+    assert page.findings.comparison.text().endswith(
+        "The draft is switched off for the next answers."
+    )
     desk.session.send("And now?")
     desk.answered()
     assert not desk.script.requests[-1].drafting
