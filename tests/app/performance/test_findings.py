@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import scripted_rounds as scripted
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.performance.evidence import (
@@ -205,6 +205,7 @@ shares = st.floats(0, 1)
 maybe = st.none() | st.floats(0, 1e3)
 
 
+@settings(deadline=None)
 @given(
     st.builds(
         Evidence,
