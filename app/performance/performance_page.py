@@ -70,6 +70,7 @@ class PerformancePage(PageFrame):
         self.sight.pointed.connect(self._pointed)
         for source in (without, self.export):
             source.problem.connect(self.banners.show_trouble)
+        without.changed.connect(self._compare_again)
         self.export.said.connect(self.banners.show_notice)
         self._show_present_lanes()
         self.frames.describe()
@@ -166,6 +167,11 @@ class PerformancePage(PageFrame):
         absent = model.sample is not None and not model.lanes[4].present
         if self._absent.isHidden() == absent:
             self._absent.setVisible(absent)
+
+    def _compare_again(self) -> None:
+        """What was measured just now may explain the speed."""
+        if self.isVisible():
+            self._say()
 
     def _say(self) -> None:
         sight, known = self.sight, self._known

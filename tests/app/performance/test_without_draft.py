@@ -164,3 +164,17 @@ def test_rounds_of_the_same_answer_are_the_best_comparison(
         timeline.add(scripted.round_finished(index, 0.2 * index, verify=0.1))
     said = page._without.words(timeline, TALLY)
     assert said == ("Without a draft 5.0 tokens/s, now 10.0 (2.00 times); measured in this answer.")
+
+
+def test_a_draft_that_costs_more_is_told_as_soon_as_it_is_measured(
+    desk: Desk, page: PerformancePage
+) -> None:
+    page.feed.handle_all(tuple(scripted.answer(10, seed=3)))
+    desk.bot.waitUntil(lambda: page.sight.timeline.request_id == "r" and page.frames.at_rest)
+    tally = page.sight.tally
+    assert tally is not None
+    assert tally.tokens_per_s is not None
+    assert "costs more" not in page.findings.words
+    measured = desk.assembly.measured
+    measured.add(replace(measured.all[-1], drafting=False, tokens_per_s=2 * tally.tokens_per_s))
+    assert "The draft costs more than it brings" in page.findings.words
