@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from app.performance.table import Row, Table
 from app.tuning.budget.model import BudgetModel
-from app.tuning.budget.wording import speed
+from app.tuning.budget.wording import size_words, speed
 from app.tuning.words import mode_name
 from engine.language import number, tr
-from engine.units import memory
 
 
 def of_curve(title: str, model: BudgetModel | None) -> Table:
@@ -25,7 +24,7 @@ def of_curve(title: str, model: BudgetModel | None) -> Table:
         found += [
             (
                 mode_name(curve.mode),
-                memory(point.vram),
+                size_words(point.vram),
                 number(point.layers_on_gpu),
                 mode_name(point.mode),
                 speed(point.tokens_per_s),
@@ -36,7 +35,7 @@ def of_curve(title: str, model: BudgetModel | None) -> Table:
         if not curve.points:
             found.append((mode_name(curve.mode), curve.refusal, "", "", "", ""))
     for seen in model.measured if model is not None else ():
-        size, rate = memory(seen.vram), speed(seen.tokens_per_s)
+        size, rate = size_words(seen.vram), speed(seen.tokens_per_s)
         name = tr("Measured {when}").format(when=seen.when_words)
         found.append((name, size, "", mode_name(seen.mode), rate, ""))
     return Table(title, columns, tuple(found))

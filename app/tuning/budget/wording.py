@@ -40,7 +40,7 @@ def sentence(model: BudgetModel, ceiling: int | None) -> str:
     low, high = model.range_of(point)
     return tr("{layers}, {size}, about {speed} tokens/s ({low} to {high})").format(
         layers=listed(parts),
-        size=memory(point.vram),
+        size=size_words(point.vram),
         speed=speed(point.tokens_per_s),
         low=speed(low),
         high=speed(high),
@@ -173,7 +173,7 @@ def measured_words(seen: MeasuredPoint) -> str:
     return tr("Measured {when}: {speed} tokens/s with {size}, {mode}").format(
         when=seen.when_words,
         speed=speed(seen.tokens_per_s),
-        size=memory(seen.vram),
+        size=size_words(seen.vram),
         mode=mode_name(seen.mode),
     )
 
@@ -185,9 +185,9 @@ def curve_words(model: BudgetModel) -> str:
     first, last = model.points[0], model.points[model.last]
     said = tr("From about {slow} tokens/s with {little} to {fast} with {much}.").format(
         slow=speed(first.tokens_per_s),
-        little=memory(first.vram),
+        little=size_words(first.vram),
         fast=speed(last.tokens_per_s),
-        much=memory(last.vram),
+        much=size_words(last.vram),
     )
     others = [
         tr("{mode}: up to {speed} tokens/s.").format(

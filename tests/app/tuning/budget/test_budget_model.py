@@ -17,6 +17,7 @@ from app.tuning.budget.wording import (
     knee_words,
     mode_words,
     sentence,
+    size_words,
     stack_words,
 )
 from engine.commands import Load, Mode
@@ -80,7 +81,7 @@ def test_the_sentence_agrees_with_the_point(model: BudgetModel, ceiling: int) ->
     assert point is not None
     assert point.vram <= ceiling or point is model.points[0]
     said = sentence(model, ceiling)
-    assert memory(point.vram) in said
+    assert size_words(point.vram) in said
     low, high = model.range_of(point)
     numbers = [float(n) for n in re.findall(r"about ([\d.]+) .*\(([\d.]+) to ([\d.]+)\)", said)[0]]
     assert numbers == pytest.approx([point.tokens_per_s, low, high], abs=0.51)
