@@ -13,6 +13,7 @@ from app.performance.series import Scale, Series
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
 from app.performance.wording import ABSENT, GIB, memory, percent, rate
+from app.performance.written import KindsByModel, Written
 from engine.events import (
     DeviceSample,
     Event,
@@ -21,13 +22,16 @@ from engine.events import (
     PlanSummary,
     PrefillProgress,
     RoundFinished,
+    TextDelta,
 )
 from engine.language import later, number, tr
 
 _DEVICE_GAP_S = 3.0
 _SPACING_S = 0.1
 """Graphs are at most so fine: thousands of rounds a second fit no screen."""
-_OF_INTEREST = (PlanReady, RoundFinished, DeviceSample, PrefillProgress, Finished)
+_OF_INTEREST = (PlanReady, TextDelta, RoundFinished, DeviceSample, PrefillProgress, Finished)
+_UNSEEN = (TextDelta, PlanReady)
+"""Of these nothing is seen before something else comes."""
 _MOST_WAITING = 50_000
 _LOOK_AT_CLOCK = 64
 
@@ -120,6 +124,8 @@ class PerformanceModel:
     now: float = -math.inf
     tally: AnswerTally | None = None
     timeline: Timeline = field(default_factory=Timeline)
+    written: Written = field(default_factory=Written)
+    kinds: KindsByModel = field(default_factory=KindsByModel)
     lanes: list[LaneModel] = field(default_factory=_lanes)
     plan: PlanSummary | None = None
     """How the model ran that wrote the answer."""
@@ -128,6 +134,7 @@ class PerformanceModel:
     answer_began: float | None = None
     """When the question was asked, or the first event of its answer came."""
     _waiting: deque[Event] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
+    _heard: list[TextDelta] = field(default_factory=list)
     _asked_at: float | None = None
     _loaded: PlanSummary | None = None
 
@@ -149,8 +156,10 @@ class PerformanceModel:
     def clear(self) -> None:
         """Forget everything measured so far."""
         self.now, self.tally, self.timeline = -math.inf, None, Timeline()
+        self.written = Written()
         self._asked_at = self.answer_began = None
         self._waiting.clear()
+        self._heard.clear()
         for lane in self.lanes:
             lane.clear()
 
@@ -165,7 +174,7 @@ class PerformanceModel:
         """
         wanted = [event for event in events if isinstance(event, _OF_INTEREST)]
         self._waiting.extend(wanted)
-        return bool(wanted)
+        return any(not isinstance(event, _UNSEEN) for event in wanted)
 
     def advance(self, seconds: float = math.inf) -> Part:
         """Take in what was fed, for about so long; says what it changed."""
@@ -195,8 +204,11 @@ class PerformanceModel:
                     return Part.NOTHING
             case Finished():
                 self._finish(event)
+            case TextDelta():
+                self._heard.append(event)  # the round that wrote it is told next
+                return Part.NOTHING
             case PlanReady():
-                self._loaded = event.plan
+                self._loaded, self.kinds.model = event.plan, event.model_name
                 return Part.NOTHING
             case _:
                 return Part.NOTHING
@@ -209,7 +221,7 @@ class PerformanceModel:
             return False
         self.tally = AnswerTally(request_id, self._asked_at)
         self.timeline = Timeline(request_id)
-        self.plan = self._loaded
+        self.plan, self.written = self._loaded, Written()
         self.answer_began = at if self._asked_at is None else self._asked_at
         self._asked_at = None
         for lane in (self.speed, self.acceptance):
@@ -223,6 +235,8 @@ class PerformanceModel:
         assert tally is not None  # noqa: S101 - _begin has just made it
         tally.add(done)
         self.timeline.add(done)
+        self._hear()
+        self.written.add(done)
         if tally.now is not None:
             self.speed.series[0].append(done.at, tally.now)
             self.speed.value = rate(tally.now)
@@ -231,10 +245,20 @@ class PerformanceModel:
             self.acceptance.series[0].append(done.at, recent)
             self.acceptance.value = rate(recent)
 
+    def _hear(self) -> None:
+        assert self.tally is not None  # noqa: S101 - only while there is an answer
+        for delta in self._heard:
+            if delta.request_id == self.tally.request_id:
+                self.written.hear(delta)
+        self._heard.clear()
+
     def _finish(self, event: Finished) -> None:
         self._begin(event.request_id, event.at)
         assert self.tally is not None  # noqa: S101 - _begin has just made it
         self.tally.finish(event.stats)
+        self._hear()
+        self.written.tokens.finish()
+        self.kinds.add(self.written.kinds.counts)
         for lane in (self.speed, self.acceptance):
             lane.series[0].interrupt()
             lane.value = ABSENT

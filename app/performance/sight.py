@@ -44,7 +44,7 @@ class Sight(QObject):
         self.frozen = False
         self.now = -math.inf
         self.tally: AnswerTally | None = None
-        self.timeline = model.timeline
+        self.timeline, self.written = model.timeline, model.written
         self.cursor: float | None = None
         """The moment that is pointed at."""
         self.rounds: tuple[RoundFinished, ...] = ()
@@ -62,6 +62,7 @@ class Sight(QObject):
             self._end = None
             self.point(None)
         self.now, self.tally, self.timeline = model.now, model.tally, model.timeline
+        self.written = model.written
         self._began = model.answer_began
 
     # -- the graphs ------------------------------------------------------------------------

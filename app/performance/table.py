@@ -48,6 +48,11 @@ class _Formatted(Sequence[Row]):
         return self._row(index % self._count)
 
 
+def formatted(items: Sequence[T], words: Callable[[T], Row]) -> Sequence[Row]:
+    """Rows that are put into words when they are looked at."""
+    return _Formatted(items, words)
+
+
 def as_text(table: Table) -> str:
     """With tabs between the columns, as spreadsheets take it."""
     return "\n".join("\t".join(row) for row in (table.columns, *table.rows)) + "\n"

@@ -1,0 +1,153 @@
+"""The tokens of one answer with the rounds that wrote them, and what was refused. No Qt."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.events import Origin, RoundFinished, TextDelta, TokenSpan
+from engine.language import later
+
+_MOST_KEPT = 100_000
+"""Rounds, as in `Timeline`."""
+
+
+class Fate(StrEnum):
+    """What became of a token; the values are texts for `tr`."""
+
+    ACCEPTED = later("drafted and accepted")
+    OWN = later("the target's own")
+    REJECTED = later("drafted and rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as it is shown.
+
+    Attributes:
+        start, end: UTF-16 units of the answer; equal where nothing of it is in the answer.
+        probability: what the target gave it, 0 to 1.
+        draft_probability: what the draft gave it.
+    """
+
+    text: str
+    fate: Fate
+    start: int
+    end: int
+    probability: float | None = None
+    draft_probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTokens:
+    """A round, the text that came with it, and the tokens that wrote this text."""
+
+    done: RoundFinished
+    text: str
+    spans: tuple[TokenSpan, ...]
+
+    @property
+    def count(self) -> int:
+        """How many `tokens` there are."""
+        return len(self.spans) + (self._refused() is not None)
+
+    def tokens(self) -> list[Token]:
+        """In the order of the text; what was refused stands before what took its place."""
+        found = list(self._written())
+        refused = self._refused()
+        if refused is not None:
+            place = len(found)
+            while place and found[place - 1].start >= refused.start:
+                place -= 1
+            found.insert(place, refused)
+        return found
+
+    def _written(self) -> Iterator[Token]:
+        units = _Units(self.text)
+        first = self.spans[0].start if self.spans else 0
+        accepted = [guess for guess in self.done.guesses if guess.accepted]
+        drafted = sum(span.origin is Origin.DRAFTED for span in self.spans)
+        # Where half a character was held back, nobody can say which guess a token was.
+        guesses = iter(accepted if len(accepted) == drafted else ())
+        for span in self.spans:
+            text = units.between(span.start - first, span.end - first)
+            if span.origin is Origin.DRAFTED:
+                guess = next(guesses, None)
+                chance = None if guess is None else guess.draft_probability
+                told = span.probability
+                if told is None and guess is not None:
+                    told = guess.probability
+                yield Token(text, Fate.ACCEPTED, span.start, span.end, told, chance)
+            else:
+                yield Token(text, Fate.OWN, span.start, span.end, span.probability)
+
+    def _refused(self) -> Token | None:
+        done = self.done
+        guess = next((each for each in done.guesses if not each.accepted), None)
+        text = done.rejected or ("" if guess is None else guess.text)
+        if not text:
+            return None
+        at = done.rejected_at
+        if guess is None:
+            return Token(text, Fate.REJECTED, at, at)
+        return Token(text, Fate.REJECTED, at, at, guess.probability, guess.draft_probability)
+
+
+@dataclass(slots=True)
+class AnswerTokens:
+    """Grows with the answer."""
+
+    request_id: str = ""
+    rounds: list[RoundTokens] = field(default_factory=list)
+    """Oldest first; of a very long answer the newest."""
+    dropped: int = 0
+    """How many older ones are gone."""
+    _text: list[str] = field(default_factory=list)
+    _spans: list[TokenSpan] = field(default_factory=list)
+
+    def hear(self, delta: TextDelta) -> None:
+        """Take in text; the round that wrote it is told next."""
+        if self._spans and delta.spans and delta.spans[0].start != self._spans[-1].end:
+            self._text, self._spans = [], []  # what stood between them was lost
+        self._text.append(delta.text)
+        self._spans += delta.spans
+
+    def add(self, done: RoundFinished) -> RoundTokens:
+        """Take a round in, with the text that came before it was told."""
+        added = RoundTokens(done, "".join(self._text), tuple(self._spans))
+        self._text, self._spans = [], []
+        self.rounds.append(added)
+        if len(self.rounds) > _MOST_KEPT:
+            self.dropped += _MOST_KEPT // 2
+            del self.rounds[: _MOST_KEPT // 2]
+        return added
+
+    def finish(self) -> None:
+        """The answer has ended: what was held back until now belongs to the last round."""
+        if self.rounds and self._spans:
+            last = self.rounds[-1]
+            text = last.text + "".join(self._text)
+            self.rounds[-1] = RoundTokens(last.done, text, last.spans + tuple(self._spans))
+        self._text, self._spans = [], []
+
+    def place(self, done: RoundFinished) -> int | None:
+        """Where a round is in the list."""
+        index = bisect_left(self.rounds, done.index, key=lambda each: each.done.index)
+        there = index < len(self.rounds) and self.rounds[index].done is done
+        return index if there else None
+
+
+class _Units:
+    """A text by UTF-16 units."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        wide = not text.isascii() and max(text) > "\uffff"
+        self._encoded = text.encode("utf-16-le", "surrogatepass") if wide else None
+
+    def between(self, start: int, end: int) -> str:
+        if self._encoded is None:
+            return self._text[start:end]
+        return self._encoded[2 * start : 2 * end].decode("utf-16-le", "replace")

@@ -1,0 +1,190 @@
+"""Which kind of text a line is, told as it grows, and how well each kind is guessed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_tokens import ended, model_of, told, units
+
+from app.performance.kinds_of_text import Kind, KindsOfText
+from app.performance.kinds_view import KindsView
+from app.performance.model import PerformanceModel
+from app.performance.sight import Sight
+from app.screenshots.script import PLAN
+from engine.events import PlanReady
+
+ANSWER = """Some prose first,
+and more of it.
+
+- an item
+  that goes on
+1. another one
+
+| a | b |
+|---|---|
+
+```python
+# - no list
+x = 1
+```
+Prose again with `code` and $x$ in it.
+$$
+a^2 + b^2 = c^2
+$$
+$e = mc^2$
+\\[ a \\]
+The end."""
+
+EXPECTED = [
+    *[Kind.PROSE] * 3,
+    *[Kind.LIST] * 7,
+    *[Kind.CODE] * 4,
+    Kind.PROSE,
+    *[Kind.MATHS] * 5,
+    Kind.PROSE,
+]
+
+
+def kinds(text: str, pieces: list[str] | None = None) -> list[Kind]:
+    """The kind of every line."""
+    found = KindsOfText()
+    for piece in pieces or [text]:
+        found.feed(piece)
+    at, told = 0, []
+    for line in text.split("\n"):
+        told.append(found.at(at))
+        at += units(line) + 1
+    return told
+
+
+def test_lines_are_told_by_how_they_look() -> None:
+    assert kinds(ANSWER) == EXPECTED
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=200))
+def test_it_does_not_matter_how_the_text_comes(sizes: list[int]) -> None:
+    pieces, at = [], 0
+    for size in sizes:
+        pieces.append(ANSWER[at : at + size])
+        at += size
+    pieces.append(ANSWER[at:])
+    assert kinds(ANSWER, pieces) == EXPECTED
+
+
+@given(st.text(alphabet="ab`~$\\[]|-1. \n<>/think", max_size=120), st.integers(0, 130))
+def test_no_text_is_too_odd(text: str, offset: int) -> None:
+    found = KindsOfText()
+    for letter in text:
+        found.feed(letter)
+    assert found.at(offset) in Kind
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<think>\nhm\n```\nx\n```\n</think>\nSo.", [Kind.THINKING] * 6 + [Kind.PROSE]),
+        ("hm, hm\nyes\n</think>\nSo.", [Kind.THINKING] * 3 + [Kind.PROSE]),
+        ("So.\n```\n</think>\n```", [Kind.PROSE, *[Kind.CODE] * 3]),
+        ("I think\nso", [Kind.PROSE] * 2),
+        ("~~~\n```\nx\n~~~\ny", [*[Kind.CODE] * 4, Kind.PROSE]),
+        ("🍊🍊\n- 🍊\n\nx", [Kind.PROSE, Kind.LIST, Kind.LIST, Kind.PROSE]),
+    ],
+)
+def test_thoughts_fences_and_wide_letters(text: str, expected: list[Kind]) -> None:
+    assert kinds(text) == expected
+
+
+def test_what_was_there_before_is_not_counted() -> None:
+    found = KindsOfText()
+    found.begin_at(100)
+    found.feed("- item\nprose\nand")
+    assert [found.at(at) for at in (100, 107, 113)] == [Kind.LIST, Kind.PROSE, Kind.PROSE]
+
+
+# -- counted -------------------------------------------------------------------------------
+
+ROUNDS = [
+    ["Here", " you", " go", ":\n"],
+    ["```\n"],
+    ["x", " =", " 1", "\n"],
+    ["y", " =", " 2", "\n"],
+    ["```\n"],
+    ["Done", "."],
+]
+REJECTED = ["", "no", "", "", "", ", well"]
+
+
+def test_rounds_count_for_the_kind_they_begin_in() -> None:
+    counts = model_of(told(ROUNDS, rejected=REJECTED)).written.kinds.counts
+    assert set(counts) == {Kind.PROSE, Kind.CODE}
+    code, prose = counts[Kind.CODE], counts[Kind.PROSE]
+    assert (code.rounds, code.committed, code.drafted, code.accepted) == (3, 9, 7, 6)
+    assert code.acceptance_length == 3.0
+    assert code.accepted_share == 6 / 7
+    assert (prose.rounds, prose.committed) == (1, 2)  # the first round is the prompt's
+    assert prose.tokens == 6
+    assert sum(count.tokens for count in counts.values()) == sum(map(len, ROUNDS))
+
+
+def test_a_thought_that_was_opened_before_takes_all_along() -> None:
+    rounds = [["Hm"], ["- maybe", "\n"], ["so\n", "</think>\n"], ["Yes", "."]]
+    counts = model_of(told(rounds)).written.kinds.counts
+    assert counts[Kind.THINKING].tokens == 5
+    assert counts[Kind.PROSE].tokens == 2
+    assert set(counts) == {Kind.THINKING, Kind.PROSE}
+
+
+def test_answers_add_up_for_each_model(plan_of: object) -> None:
+    model = model_of(told(ROUNDS, rejected=REJECTED, request_id="a"))
+    model.handle(ended(20, "a"))
+    for event in told(ROUNDS, rejected=REJECTED, request_id="b"):
+        model.handle(event)
+    model.handle(ended(20, "b"))
+    assert model.kinds.counts[Kind.CODE].committed == 18
+    assert isinstance(plan_of, PlanReady)
+    model.handle(plan_of)
+    assert model.kinds.counts == {}
+
+
+@pytest.fixture
+def plan_of() -> PlanReady:
+    return PlanReady(300.0, Path("other"), "Other model", PLAN)
+
+
+# -- shown ---------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("qapp")
+def test_bars_words_and_table_say_the_same() -> None:
+    model = model_of(told(ROUNDS, rejected=REJECTED))
+    sight = Sight(PerformanceModel())
+    view = KindsView(sight)
+    assert "No drafted" in view.describe()
+    assert view.table().rows == ()
+    assert not view.grab().isNull()
+    sight = Sight(model)
+    view = KindsView(sight)
+    sight.follow()
+    view.resize(500, 100)
+    view.refresh()
+    assert view.describe().count("accepted") == 2
+    assert "Code: 86" in view.describe()
+    assert "length 3.0" in view.describe()
+    table = view.table()
+    assert [row[0] for row in table.rows] == ["Prose", "Code"]
+    assert table.rows[1][1] == "10"
+    assert table.rows[1][2].startswith("86")
+    assert table.rows[1][3] == "3.0"
+    assert table.rows[1][4] == "–"
+    before = view.height()
+    assert not view.grab().isNull()
+    model.handle(ended(20))
+    for event in told([*ROUNDS, ["- a", " b\n"], ["- c", " d\n"]], request_id="s"):
+        model.handle(event)
+    sight.follow()
+    view.refresh()
+    assert view.height() > before
+    assert view.table().rows[1][4] != "–"
