@@ -74,6 +74,7 @@ class WindowActions(QObject):
             _Row(tr("Write the last answer anew"), "Ctrl+R", session.regenerate),
             _Row(tr("Continue the last answer"), "Ctrl+Return", self._send_or_continue),
             _Row(tr("Copy the last answer"), "Ctrl+Shift+C", self._copy_answer),
+            _Row(tr("Show the rounds of the last answer"), "Ctrl+Shift+R", self._show_rounds),
             _Row(tr("How answers are drawn"), "Ctrl+T", chat.open_setup),
             _Row(tr("Attach text files"), "Ctrl+O", chat.outgoing.ask_for_files),
             _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),
@@ -176,6 +177,12 @@ class WindowActions(QObject):
         answer = self._window.chat.transcript.last_answer()
         if answer is not None:
             answer.copy()
+
+    def _show_rounds(self) -> None:
+        transcript = self._window.chat.transcript
+        answer = transcript.last_answer()
+        if answer is not None:
+            transcript.rounds_asked.emit(answer.message.id)
 
 
 def _open(dialog: QDialog) -> None:

@@ -28,6 +28,7 @@ from app.opening import OpenHistory
 from app.pages.names import PageName
 from app.paths import Paths
 from app.pointing import Pointing
+from app.replays import Replays
 from app.restart import start_again
 from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
 from app.settings import Settings, SettingsStore
@@ -115,6 +116,10 @@ class Assembly:
         )
         self.window.settings_asked.connect(self.house.show_settings)
         self._pointing = Pointing(self.session, self.window.chat.transcript, panel)
+        self.replays = Replays(self.store, self.session, self.window.pages, self.window)
+        self.replays.said.connect(self.window.chat.banners.show_notice)
+        self.replays.problem.connect(self.window.chat.show_trouble)
+        self.window.chat.transcript.rounds_asked.connect(self.replays.show)
         self.window.open_last()
         self.history.tell(self.window.chat.banners, lambda: self.house.start_anew(safe=False))
 

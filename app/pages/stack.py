@@ -29,6 +29,7 @@ class PageStack(QStackedWidget):
         super().__init__(parent)
         self._chat, self._makers = chat, makers
         self._pages: dict[PageName, PageFrame] = {}
+        self._instead: PageFrame | None = None
         self.shown: PageName | None = None
         self.addWidget(chat)
 
@@ -48,6 +49,15 @@ class PageStack(QStackedWidget):
         self._show(name, page)
         page.take_keyboard()
 
+    def open_instead(self, name: PageName, page: PageFrame) -> None:
+        """Show another page in the place of one; it is gone as soon as anything else is shown."""
+        page.closed.connect(self.show_chat)
+        page.sidebar_asked.connect(self.sidebar_asked)
+        self.addWidget(page)
+        self._show(name, page)
+        self._instead = page
+        page.take_keyboard()
+
     def toggle(self, name: PageName) -> None:
         """Show a page, or the chat again if it is shown already."""
         if self.shown is name:
@@ -60,7 +70,12 @@ class PageStack(QStackedWidget):
         self._show(None, self._chat)
 
     def _show(self, name: PageName | None, widget: QWidget) -> None:
+        instead, self._instead = self._instead, None
+        if widget is not self.currentWidget():
+            self.setCurrentWidget(widget)
+        if instead is not None:
+            self.removeWidget(instead)
+            instead.deleteLater()
         if name is not self.shown:
             self.shown = name
-            self.setCurrentWidget(widget)
             self.changed.emit(name)

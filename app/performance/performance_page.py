@@ -20,11 +20,13 @@ from app.performance.feed import Feed
 from app.performance.findings import findings
 from app.performance.findings_view import FindingsView
 from app.performance.frames import Frames
+from app.performance.kinds_view import KindsView
 from app.performance.known_speeds import KnownSpeeds
 from app.performance.lane_view import LaneView, show_present
 from app.performance.numbers_view import NumbersView
 from app.performance.painted_view import PaintedView
 from app.performance.timeline_view import TimelineView
+from app.performance.token_view import TokenView
 from app.settings.rows import plain_label
 from app.theme.fonts import scaled
 from app.theme.theme import current
@@ -72,6 +74,9 @@ class PerformancePage(PageFrame):
             source.problem.connect(self.banners.show_trouble)
         without.changed.connect(self._compare_again)
         self.export.said.connect(self.banners.show_notice)
+        self.kinds, self.tokens = KindsView(self.sight), TokenView(self.sight)
+        self.add_view(self.kinds)
+        self.add_view(self.tokens)
         self._show_present_lanes()
         self.frames.describe()
 

@@ -65,7 +65,7 @@ class RoundTokens:
         return found
 
     def _written(self) -> Iterator[Token]:
-        units = _Units(self.text)
+        units = Units(self.text)
         first = self.spans[0].start if self.spans else 0
         accepted = [guess for guess in self.done.guesses if guess.accepted]
         drafted = sum(span.origin is Origin.DRAFTED for span in self.spans)
@@ -139,7 +139,7 @@ class AnswerTokens:
         return index if there else None
 
 
-class _Units:
+class Units:
     """A text by UTF-16 units."""
 
     def __init__(self, text: str) -> None:
@@ -148,6 +148,7 @@ class _Units:
         self._encoded = text.encode("utf-16-le", "surrogatepass") if wide else None
 
     def between(self, start: int, end: int) -> str:
+        """The letters of a stretch."""
         if self._encoded is None:
             return self._text[start:end]
         return self._encoded[2 * start : 2 * end].decode("utf-16-le", "replace")

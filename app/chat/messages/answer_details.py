@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -29,6 +29,8 @@ _LINE = 30
 
 class AnswerDetails(QDialog):
     """A table of what was measured while an answer was written, and of how it was asked for."""
+
+    rounds_asked = Signal()
 
     def __init__(self, message: StoredMessage, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -59,6 +61,10 @@ class AnswerDetails(QDialog):
             tr("Copy as Markdown"), QDialogButtonBox.ButtonRole.ActionRole
         )
         self.copy_button.clicked.connect(self.copy)
+        self.rounds_button = buttons.addButton(
+            tr("Show its rounds"), QDialogButtonBox.ButtonRole.ActionRole
+        )
+        self.rounds_button.clicked.connect(self._show_rounds)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.addWidget(self.table)
@@ -68,6 +74,10 @@ class AnswerDetails(QDialog):
         """Copy the table for a forum or a report."""
         QGuiApplication.clipboard().setText(markdown_table(self._lines))
         self.copy_button.setText(tr("Copied"))
+
+    def _show_rounds(self) -> None:
+        self.accept()
+        self.rounds_asked.emit()
 
     def open(self) -> None:
         """As high as the table, within reason."""

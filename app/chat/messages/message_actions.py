@@ -27,6 +27,7 @@ class Act(StrEnum):
     MORE = "more"
     PLAIN = "plain"
     NUMBERS = "numbers"
+    ROUNDS = "gauge"
     ANSWER = "answer"
 
     @property
@@ -51,6 +52,7 @@ _WORDS = {
     Act.MORE: later("More to do with this message"),
     Act.PLAIN: later("Copy as plain text"),
     Act.NUMBERS: later("Numbers of this answer"),
+    Act.ROUNDS: later("Show its rounds"),
     Act.ANSWER: later("Have this message answered"),
 }
 _SHORTCUTS = {Act.EARLIER: "Alt+Left", Act.LATER: "Alt+Right"}

@@ -37,6 +37,7 @@ class MessageRow(Row):
     version_asked = Signal(int, int)
     delete_asked = Signal(int)
     continue_asked = Signal()
+    rounds_asked = Signal(int)
 
     def __init__(self, message: StoredMessage, name: str, parent: QWidget) -> None:
         super().__init__(parent)
@@ -184,6 +185,8 @@ class MessageRow(Row):
                 self.regenerate_asked.emit(message.id)
             case Act.CONTINUE:
                 self.continue_asked.emit()
+            case Act.ROUNDS:
+                self.rounds_asked.emit(message.id)
             case Act.DELETE:
                 self.delete_asked.emit(message.id)
             case Act.EARLIER | Act.LATER:

@@ -213,14 +213,16 @@ class AnswerMessage(MessageRow):
         return (
             (Act.COPY, Act.PLAIN),
             (Act.AGAIN, *go_on, *self.versions()),
-            (Act.NUMBERS,),
+            (Act.NUMBERS, Act.ROUNDS),
             (Act.DELETE,),
         )
 
     def act(self, act: Act) -> None:
         """An answer can tell its numbers."""
         if act is Act.NUMBERS:
-            AnswerDetails(self.message, self.window()).open()
+            details = AnswerDetails(self.message, self.window())
+            details.rounds_asked.connect(lambda: self.act(Act.ROUNDS))
+            details.open()
         else:
             super().act(act)
 

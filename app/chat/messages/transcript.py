@@ -35,6 +35,8 @@ class Transcript(Column):
     edit_asked = Signal(int, str)
     version_asked = Signal(int, int)
     delete_asked = Signal(int)
+    rounds_asked = Signal(int)
+    """Show what this answer was written in."""
     link_clicked = Signal(str)
     text_hovered = Signal(int, int)
     """A message, and the place in its text that the mouse is on (UTF-16 units; -1: none)."""
@@ -183,6 +185,7 @@ class Transcript(Column):
         bubble.edit_asked.connect(self.edit_asked)
         bubble.version_asked.connect(self.version_asked)
         bubble.delete_asked.connect(self.delete_asked)
+        bubble.rounds_asked.connect(self.rounds_asked)
         text = bubble.text
         text.link_clicked.connect(self.link_clicked)
         text.hovered.connect(lambda at: self.text_hovered.emit(bubble.message.id, at))
