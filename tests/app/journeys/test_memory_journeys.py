@@ -1,0 +1,174 @@
+"""Journeys about memory on the real engine: a model that does not fit, a game on the GPU."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton
+from pytestqt.qtbot import QtBot
+from traveller import Traveller
+
+import app.tuning.pressure
+import engine.loading.machinery
+from app.banner import Banner
+from app.history import AnswerState
+from app.status import Phase
+from app.theme.theme import Theme
+from app.tuning.running import RunWish
+from engine.backend.simulated.device import SimulatedDevice
+from engine.commands import Load, Mode, WeightFormat
+from engine.events import DeviceSample
+from engine.hardware.host.facts import probe_host
+from engine.hub.local import bundled_target
+from engine.plan.machine import Machine
+from engine.plan.plan import DeviceMemory
+from engine.service import Engine
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
+from hollow_gguf import write_hollow_gguf
+from hollow_models import LLAMA_13B
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+GIB = 2**30
+TALKS = {"vocab_size": 4096}
+SMALL = LLAMA_13B | TALKS | {
+    "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 8,
+    "num_attention_heads": 16, "num_key_value_heads": 16,
+}  # fmt: skip
+
+
+def has_free(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
+    """Let the PC be one of 16 GiB without a card, of which so many bytes are free."""
+    host = replace(probe_host(), memory_total=16 * GIB, memory_available=nbytes)
+    monkeypatch.setattr(engine.loading.machinery, "probe_machine", lambda: Machine(host))
+
+
+def cards(traveller: Traveller) -> list[Banner]:
+    """What is said above the message field, the newest last."""
+    return [each for each in traveller.chat.banners.findChildren(Banner) if each.isVisible()]
+
+
+def card(traveller: Traveller, words: str) -> Banner:
+    """Wait for the one with these words."""
+
+    def found() -> Banner | None:
+        said = ((each, each.accessibleName()) for each in cards(traveller))
+        return next((each for each, name in said if words in name), None)
+
+    traveller.until(found)
+    result = found()
+    assert result is not None
+    return result
+
+
+def button(where: Banner, words: str) -> QPushButton:
+    return next(each for each in where.findChildren(QPushButton) if words in each.text())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no holes there by default")
+def test_a_13b_at_16_bit_on_a_small_machine(
+    traveller: Traveller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Journey 5: what is missing is said before anything is loaded, and a click away is a way out.
+
+    The one that is clicked belongs to a model small enough to be loaded in a test.
+    """
+    traveller.start()
+    has_free(monkeypatch, 11 * GIB)
+    big = write_hollow_gguf(tmp_path / "big-13b.F16.gguf", LLAMA_13B | TALKS)
+    traveller.assembly.models.load_path(big)
+    told = card(traveller, "are missing")
+    assert "needs 24.3" in told.text
+    assert "4-bit weights" in button(told, "4-bit weights").text()
+    traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
+    assert traveller.ask("Hello").message.state is AnswerState.COMPLETE, "the present model goes on"
+    assert traveller.assembly.settings.value.model == str(bundled_target())
+    traveller.chat.banners.clear()
+
+    small = write_hollow_gguf(tmp_path / "small.F16.gguf", SMALL)
+    has_free(monkeypatch, 130 << 20)
+    traveller.assembly.models.load_path(small)
+    told = card(traveller, "are missing")
+    traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
+    has_free(monkeypatch, 11 * GIB)
+    traveller.bot.keyClick(button(told, "4-bit weights"), Qt.Key.Key_Space)
+    traveller.until(lambda: traveller.assembly.settings.value.fits)
+    (fit,) = traveller.assembly.settings.value.fits
+    assert (fit.model, fit.weights) == (str(small), WeightFormat.Q4)
+    traveller.until(lambda: "small" in traveller.assembly.bridge.status.model_name)
+    assert traveller.assembly.settings.value.model == str(small)
+
+
+@pytest.fixture
+def guest(
+    tmp_path: Path, theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Traveller]:
+    """Somebody with a graphics card of 1 GiB, a simulated one, who does not wait long."""
+    monkeypatch.setattr(app.tuning.pressure, "PATIENCE_S", 0.4)
+    monkeypatch.setattr(app.tuning.pressure, "CALM_S", 0.4)
+    result = Traveller(tmp_path, theme, qtbot, simulate_gpu=GIB)
+    yield result
+    result.leave()
+
+
+def simulated(traveller: Traveller) -> SimulatedDevice:
+    running = traveller.assembly.bridge._engine
+    assert isinstance(running, Engine)
+    device = running._machinery.simulated()
+    assert device is not None
+    return device
+
+
+def on_card(traveller: Traveller) -> DeviceMemory | None:
+    plan = traveller.assembly.bridge.status.plan
+    assert plan is not None
+    return next((each for each in plan.memory if each.device != "cpu"), None)
+
+
+def test_a_game_takes_the_gpu(guest: Traveller) -> None:
+    """Journey 11: chat goes on, a notice offers a smaller plan, and later the former one."""
+    guest.start()
+    guest.assembly.models.running.apply(RunWish(Mode.DOVETAIL))
+    guest.until(lambda: on_card(guest) is not None)
+    before = on_card(guest)
+    assert before is not None
+    guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
+    samples: list[DeviceSample] = []
+    guest.assembly.bridge.subscribe(DeviceSample, samples.append)
+    guest.ask("Hello")
+    guest.until(lambda: any(each.accelerators for each in samples))
+    guest.say("Tell me a long story about a dog and a cat.")
+    guest.writing()
+    taken = GIB - before.total * 9 // 10
+    simulated(guest).take_by_others(taken)
+    told = card(guest, "Other programs hold")
+    assert "simulated other programs" in told.accessibleName()
+    guest.answered()
+    assert guest.session.messages[-1].state is AnswerState.COMPLETE, "nothing was interrupted"
+    assert guest.ask("And then?").message.state is AnswerState.COMPLETE, "it works as it is, too"
+
+    button(told, "Use less").click()
+    guest.until(lambda: _less(guest, before))
+    guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
+    assert guest.ask("Thank you.").message.state is AnswerState.COMPLETE
+    assert guest.assembly.settings.value.vram is None, "the next start knows nothing of it"
+
+    simulated(guest).take_by_others(-taken)
+    told = card(guest, "has room again")
+    button(told, "Use it again").click()
+    guest.until(lambda: (now := on_card(guest)) is not None and now.total == before.total)
+    last = guest.assembly.bridge.last_load
+    assert isinstance(last, Load)
+    assert last.vram is None
+    assert guest.ask("Bye").message.state is AnswerState.COMPLETE
+
+
+def _less(guest: Traveller, before: DeviceMemory) -> bool:
+    now = on_card(guest)
+    return now is not None and now.total <= before.total * 9 // 10
