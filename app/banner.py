@@ -89,8 +89,11 @@ class Banner(QFrame):
         ]
         if choices:
             flow = FlowLayout(spacing=8)
-            for words, call in choices:
-                flow.addWidget(self._button(words, call, closes=True))
+            buttons = [self._button(words, call, closes=True) for words, call in choices]
+            height = max(button.sizeHint().height() for button in buttons)
+            for button in buttons:
+                button.setMinimumHeight(height)
+                flow.addWidget(button)
             self._words.addSpacing(6)
             self._words.addLayout(flow)
         self._reader = self._make_reader() if self._details else None

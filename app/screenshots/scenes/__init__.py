@@ -33,6 +33,7 @@ ALL = (
     models.loading,
     models.another_family,
     fitting.too_large,
+    fitting.game,
     running.panel,
     running.troubles,
     running.side_by_side,

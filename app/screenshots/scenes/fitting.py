@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
 from app.screenshots.scenes.shoot import Shoot, answer, new_chat
+from app.screenshots.script import MACHINE, MODEL_NAME, PLAN, sample
 from app.screenshots.stage import Stage, settle
-from engine.commands import Load, WeightFormat
-from engine.events import Failed, FailureKind, WayOut
-from engine.plan.machine import CPU
+from engine.commands import Load, Mode, WeightFormat
+from engine.events import (
+    AcceleratorSample,
+    DeviceSample,
+    Failed,
+    FailureKind,
+    MachineFound,
+    PlanReady,
+    PlanSummary,
+    Previewed,
+    WayOut,
+)
+from engine.plan.machine import CPU, Accelerator, Machine, Vendor
 from engine.plan.plan import DeviceMemory
 from engine.plan.shortage import Holder, Shortage
 
@@ -42,6 +54,53 @@ def _refused() -> Failed:
         shortage=Shortage(CPU, "Memory", needed, round(14.7 * _GIB), holders),
         ways_out=ways,
     )
+
+
+_CARD = Accelerator("cuda:0", "NVIDIA GeForce RTX 4070", Vendor.NVIDIA, 12 * _GIB, 11 * _GIB)
+_MACHINE = Machine(MACHINE.host, (_CARD,))
+
+
+def _plan(nbytes: int, rate: float) -> PlanSummary:
+    there = DeviceMemory(_CARD.device, 11 * _GIB, target=nbytes)
+    return replace(
+        PLAN,
+        mode=Mode.DOVETAIL,
+        memory=(DeviceMemory(CPU, 20 * _GIB, target=_GIB), there),
+        tokens_per_s=rate,
+    )
+
+
+def _samples(others: float) -> list[DeviceSample]:
+    """Ten seconds in which other programs hold so many GiB of the card."""
+    used = round((others + 8.6) * _GIB)
+    card = AcceleratorSample(
+        _CARD.device,
+        _CARD.name,
+        memory_used=used,
+        memory_ours=round(8.6 * _GIB),
+        memory_total=_CARD.memory_total,
+        holders=(Holder("Cyberpunk2077.exe", 4242, round((others - 0.5) * _GIB)),),
+    )
+    now = perf_counter()
+    return [replace(sample(now + step, 9.0), accelerators=(card,)) for step in range(10)]
+
+
+def game(stage: Stage, shoot: Shoot) -> None:
+    """A game takes the card during a chat, and gives it back."""
+    new_chat(stage)
+    load, plan = Load(Path("model")), _plan(round(8.6 * _GIB), 24.0)
+    ready = PlanReady(perf_counter(), load.model, MODEL_NAME, plan, load)
+    stage.tell(MachineFound(perf_counter(), _MACHINE), ready, _samples(0.5)[0])
+    answer(stage, "What is a GGUF file?", "A model in a single file, weights and words together.")
+    before = stage.preview
+    smaller = _plan(round(5.1 * _GIB), 9.3)
+    stage.preview = lambda load: Previewed(perf_counter(), load, _MACHINE, smaller)
+    for each in _samples(6.2)[:8]:
+        stage.tell(each)
+    shoot("game-takes-the-card")
+    stage.preview = before
+    stage.window.chat.banners.clear()
+    stage.ready()
 
 
 def too_large(stage: Stage, shoot: Shoot) -> None:
