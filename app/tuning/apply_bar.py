@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 
 from app.settings.rows import plain_label
 from app.theme.fonts import scaled
+from app.tuning.words import unbroken
 from engine.language import tr
 
 _SIDE_BY_SIDE = 640
@@ -65,9 +66,9 @@ class ApplyBar(QFrame):
 
     def show_change(self, change: str, now: str) -> None:
         """Say what would change, and what runs."""
-        self.change.setText(change)
+        self.change.setText(unbroken(change))
         self.change.setVisible(bool(change))
-        self.now.setText(now)
+        self.now.setText(unbroken(now))
         self.now.setVisible(bool(now))
         self.setAccessibleDescription("\n".join(text for text in (change, now) if text))
 

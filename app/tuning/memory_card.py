@@ -34,6 +34,7 @@ class MemoryCard(Card):
         super().__init__(tr("Memory"), "", parent)
         self.budget = BudgetView(self)
         self.note = plain_label("", self, "muted")
+        self.note.setContentsMargins(SIDE, 0, SIDE, 0)
         self.auto_button = _choice(tr("Auto"), self)
         self.auto_button.setToolTip(tr("As much graphics memory as is useful, and no more"))
         self.lock_button = _choice(tr("Lock"), self)

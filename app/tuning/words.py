@@ -118,3 +118,8 @@ def about_speed(tokens_per_s: float) -> str:
 def speed_words(tokens_per_s: float) -> str:
     """Tokens per second with as many figures as mean something, without the unit."""
     return number(tokens_per_s, ".1f" if tokens_per_s < _TWO_FIGURES else ",.0f")
+
+
+def unbroken(text: str) -> str:
+    """The text with units such as "tokens/s" on one line."""
+    return text.replace("/", "/\N{WORD JOINER}")
