@@ -12,6 +12,7 @@ import os
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 from threading import Lock
@@ -23,7 +24,7 @@ from engine.plan.machine import CPU, Accelerator, Machine
 from engine.plan.plan import DeviceMemory
 
 VERSION = 1
-MOST_FILES, MOST_LOADS = 64, 12
+MOST_FILES, MOST_LOADS = 32, 8
 MOST_BYTES = 1 << 20
 _COUNTED = 5
 """Loads that decide: the one that held most for a purpose."""
@@ -216,20 +217,30 @@ class KeptEstimates:
 
     def _files(self) -> list[ModelEstimates]:
         try:
-            paths = sorted(self.folder.glob("*.json"), key=lambda path: -path.stat().st_mtime_ns)
+            found = [(_state(path), path) for path in self.folder.glob("*.json")]
         except OSError:
             return []
-        for path in paths[MOST_FILES:]:
+        found.sort(reverse=True)
+        for _, path in found[MOST_FILES:]:
             with suppress(OSError):
                 path.unlink()
-        return [each for path in paths[:MOST_FILES] if (each := _read(path)) is not None]
+        read = (_read(path, state) for state, path in found[:MOST_FILES])
+        return [each for each in read if each is not None]
 
 
 def _corrects(known: Correction) -> bool:
     return (known.target, known.draft, known.kv, known.workspace) != (1.0, 1.0, 1.0, 1.0)
 
 
-def _read(path: Path) -> ModelEstimates | None:
+def _state(path: Path) -> tuple[int, int]:
+    """When it was written, and which file of that name it is: writing makes another one."""
+    found = path.stat()
+    return found.st_mtime_ns, found.st_ino
+
+
+@lru_cache(maxsize=2 * MOST_FILES)
+def _read(path: Path, _when: tuple[int, int]) -> ModelEstimates | None:
+    """A file in a state: engines that follow each other need not read it again."""
     try:
         with path.open("rb") as stream:
             found = decoded(ModelEstimates, json.loads(stream.read(MOST_BYTES)), "file")

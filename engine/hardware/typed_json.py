@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -45,7 +46,7 @@ def decoded(kind: type[T], value: object, place: str) -> T:
     if unknown := [name for name in members if name not in known]:
         said = tr("“{place}” has members that are not known: {names}")
         raise WrongMember(said.format(place=place, names=listed(unknown)))
-    hints = get_type_hints(kind)
+    hints = _hints(cast("Any", kind))
     found = {}
     for name, field in known.items():
         if name in members:
@@ -53,6 +54,12 @@ def decoded(kind: type[T], value: object, place: str) -> T:
         elif field.default is MISSING and field.default_factory is MISSING:
             raise WrongMember(tr("“{place}” is missing").format(place=f"{place}.{name}"))
     return kind(**found)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """To work them out takes longer than all the rest."""
+    return get_type_hints(kind)
 
 
 def _value(hint: Any, value: object, place: str) -> object:  # noqa: ANN401 - an annotation

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine.hardware.kept_estimates import (
     ENOUGH_ANSWERS,
     ENOUGH_TOKENS,
+    MOST_FILES,
     MOST_LOADS,
     DeviceEstimate,
     KeptEstimates,
@@ -138,3 +139,16 @@ def test_factors_keep_to_their_bounds(predicted: int, held: int) -> None:
     found = factor(predicted, held)
     assert LOWEST <= found <= HIGHEST
     assert (found - 1) * (held - predicted) >= 0  # in the right direction, or none
+
+
+def test_what_another_process_writes_is_seen(kept: KeptEstimates) -> None:
+    for answers in range(4):
+        kept.keep(of(a_load(PLANNED, answers=answers)))
+        assert KeptEstimates(kept.folder).all()[0].loads[0].answers == answers
+
+
+def test_only_so_many_models_are_remembered(kept: KeptEstimates) -> None:
+    for number in range(MOST_FILES + 3):
+        kept.keep(of(models=f"{number:02}"))
+    found = KeptEstimates(kept.folder).all()
+    assert len(found) == MOST_FILES == len(list(kept.folder.iterdir()))
