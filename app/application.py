@@ -104,7 +104,7 @@ class Assembly:
         kept = MeasuredFile(paths.measured)
         self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
         self.models = ModelChoice(running, self.settings)
-        pages = page_makers(running, feed, self.session, self.measured)
+        pages = page_makers(running, feed, self.session, self.measured, paths)
         services = Services(
             self.bridge, self.session, self.settings, theme, self.models, panel, pages
         )
@@ -179,7 +179,11 @@ def performance_panel(feed: Feed) -> PerformancePanel:
 
 
 def page_makers(
-    running: Running, feed: Feed, session: ChatSession, measured: MeasuredSpeeds
+    running: Running,
+    feed: Feed,
+    session: ChatSession,
+    measured: MeasuredSpeeds,
+    paths: Paths,
 ) -> PageMakers:
     """How the pages are made; none of them is imported before it is asked for."""
 
@@ -198,9 +202,12 @@ def page_makers(
         return PerformancePage(feed, without, KnownSpeeds(bridge, bridge))
 
     def benchmark() -> PageFrame:
+        from app.benchmark.benchmark import Benchmark
         from app.benchmark.benchmark_page import BenchmarkPage
+        from app.benchmark.kept import KeptReports
 
-        return BenchmarkPage(running)
+        kept = KeptReports(paths.benchmarks)
+        return BenchmarkPage(Benchmark(running, kept, parent=running.bridge))
 
     return {
         PageName.TUNING: tuning,

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _STAYS = {"window.lock", "loading"}
 _OURS = (
     *("history.sqlite3*", "duotail.log*", "crash.log", "loading", "window.lock"),
-    *("measured.json", "reports/*.txt"),
+    *("measured.json", "benchmarks/*.json", "reports/*.txt"),
 )
 _RESERVE = 64 << 20
 _CHUNK = 1 << 20
@@ -135,7 +135,7 @@ def delete_old(pointer_file: Path) -> None:
         for pattern in _OURS if pointer.old else ():
             for file in old.glob(pattern):
                 file.unlink()
-        for folder in (old / "reports", old) if pointer.old else ():
+        for folder in (old / "reports", old / "benchmarks", old) if pointer.old else ():
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
         write_pointer(pointer_file, replace(pointer, old=""))

@@ -53,6 +53,11 @@ class Paths:
         return self.data / "measured.json"
 
     @property
+    def benchmarks(self) -> Path:
+        """What the benchmark came to, a file for each model."""
+        return self.data / "benchmarks"
+
+    @property
     def load_mark(self) -> Path:
         """There while a model loads; left behind by a crash."""
         return self.data / "loading"

@@ -10,6 +10,8 @@ from engine.commands import Command, Generate, Load, Stop, Unload
 from engine.events import (
     Calibrated,
     CalibrationProgress,
+    Compared,
+    CompareProgress,
     Event,
     Failed,
     Finished,
@@ -62,6 +64,8 @@ class EngineStatus:
     """What the last load found here."""
     measured: float | None = None
     """How much of a calibration is done; None while none is under way."""
+    compared: float | None = None
+    """How much of a comparison of modes is done; None while none is under way."""
 
     @property
     def busy(self) -> bool:
@@ -95,6 +99,10 @@ class EngineStatus:
                 return replace(self, measured=fraction)
             case Calibrated():
                 return replace(self, measured=None)
+            case CompareProgress(fraction=fraction):
+                return replace(self, compared=fraction)
+            case Compared():
+                return replace(self, compared=None)
             case PlanReady(model_name=name, plan=plan):
                 return replace(self, model_name=name, plan=plan).settled()
             case Unloaded():
@@ -123,7 +131,12 @@ class EngineStatus:
     @property
     def measuring(self) -> bool:
         """Whether the engine is free, and uses the time to measure this PC."""
-        return self.phase is Phase.READY and self.measured is not None
+        return self.phase is Phase.READY and self.measuring_done is not None
+
+    @property
+    def measuring_done(self) -> float | None:
+        """How much of what is being measured is done."""
+        return self.measured if self.compared is None else self.compared
 
     @property
     def words(self) -> str:
@@ -138,6 +151,9 @@ class EngineStatus:
             case Phase.LOADING:
                 stage = self.stage or tr("Loading the model")
                 return f"{stage} ({number(self.fraction, '.0%')})"
+            case Phase.READY if self.compared is not None:
+                done = number(self.compared, ".0%")
+                return tr("Measuring every mode ({done})").format(done=done)
             case Phase.READY if self.measured is not None:
                 done = number(self.measured, ".0%")
                 return tr("Measuring this PC ({done})").format(done=done)

@@ -2,16 +2,259 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QWidget
+from pathlib import Path
 
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QShowEvent
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QWidget,
+)
+
+from app.background import in_background
+from app.banner import BannerArea
+from app.benchmark.bars_view import BarsView
+from app.benchmark.benchmark import Benchmark, Stage
+from app.benchmark.wording import notes, outcome_words, plan_words, stage_words
+from app.pages.card import Card
 from app.pages.frame import PageFrame
-from app.tuning.running import Running
-from engine.language import tr
+from app.performance.export import write
+from app.performance.table_dialog import TableDialog
+from app.settings.rows import plain_label
+from app.tuning.words import is_simulated, mode_name
+from engine.commands import Mode
+from engine.comparing.writing import facts, markdown
+from engine.errors import UserFixable
+from engine.language import sentences, tr
+
+_STEPS = 1000
+_WIDEST = 900
+_FILE_NAME = "duotail-benchmark.md"
 
 
 class BenchmarkPage(PageFrame):
     """One click measures; bars, a text to share, and the winner kept for this model."""
 
-    def __init__(self, running: Running, parent: QWidget | None = None) -> None:
-        super().__init__(tr("Benchmark"), parent)
-        self._running = running
+    def __init__(self, benchmark: Benchmark, parent: QWidget | None = None) -> None:
+        super().__init__(tr("Benchmark"), parent, widest=_WIDEST)
+        self.benchmark = benchmark
+        self.banners = BannerArea(self)
+        self.measure_button = QPushButton(tr("Measure this model"), self)
+        self.measure_button.setProperty("look", "primary")
+        self.cancel_button = QPushButton(tr("Cancel"), self)
+        self.progress = QProgressBar(self)
+        self.progress.setRange(0, _STEPS)
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName(tr("How much is measured"))
+        self.stage = plain_label("", self, "muted")
+        self.stale = plain_label("", self, "warning")
+        self.stale.setMargin(8)
+        self.simulated = plain_label("", self)
+        self.bars = BarsView(self)
+        self.outcome = plain_label("", self)
+        self.use_button = QPushButton(self)
+        self.auto_button = QPushButton(tr("Choose automatically again"), self)
+        self.notes = plain_label("", self, "small")
+        self.facts = plain_label("", self, "small")
+        self.copy_button = QPushButton(tr("Copy as text"), self)
+        self.save_button = QPushButton(tr("Save as a file\N{HORIZONTAL ELLIPSIS}"), self)
+        self._build()
+        self._connect()
+        self.refresh()
+
+    def take_keyboard(self) -> None:
+        """The button that measures is what one comes for."""
+        button = self.measure_button if self.measure_button.isVisible() else self.cancel_button
+        (button if button.isEnabled() else self.back).setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Find out what would be measured now."""
+        super().showEvent(event)
+        self.refresh()
+        self.benchmark.look_ahead()
+
+    def refresh(self) -> None:
+        """Show what is known now."""
+        if not self.isVisible():
+            return
+        benchmark = self.benchmark
+        idle, status = benchmark.stage is Stage.IDLE, benchmark.status
+        self._show_button(idle=idle)
+        self.progress.setVisible(not idle)
+        done = benchmark.progress.fraction if benchmark.progress is not None else 0.0
+        self.progress.setValue(round(done * _STEPS))
+        self._task.say(self._about())
+        _say(self.stage, stage_words(benchmark) or self._before_words())
+        stale = benchmark.stale
+        _say(self.stale, tr(stale.value) if stale is not None else "")
+        _say(self.simulated, self._simulated_words())
+        self._show_results(idle=idle)
+        self._results.title.setText(
+            tr("Last result: {model}").format(model=benchmark.report.model)
+            if idle and benchmark.report is not None
+            else status.model_name or tr("Results")
+        )
+
+    def _about(self) -> str:
+        name = self.benchmark.status.model_name
+        if not name:
+            return tr("Load a model first: then one click finds its fastest mode on this PC.")
+        return tr(
+            "{model} answers the same questions in every mode that fits on this PC, the modes in "
+            "turns. The fastest is used for this model from then on."
+        ).format(model=name)
+
+    def _before_words(self) -> str:
+        benchmark = self.benchmark
+        ahead = plan_words(benchmark.preview, benchmark.wish)
+        if benchmark.possible and benchmark.status.busy:
+            return sentences(ahead, tr("An answer is being written; measuring begins after it."))
+        return ahead if benchmark.possible else ""
+
+    def _simulated_words(self) -> str:
+        last = self.benchmark.report
+        there = is_simulated(self.benchmark.status.machine)
+        if there or (last is not None and last.hardware.simulated):
+            return tr(
+                "The accelerator is simulated: its speeds are declared, and say nothing about a "
+                "real graphics card."
+            )
+        return ""
+
+    def _show_results(self, *, idle: bool) -> None:
+        benchmark, rows = self.benchmark, self.benchmark.rows
+        last = benchmark.report if idle else None
+        winner = last.winner if last is not None and last.complete else None
+        under_way = benchmark.progress.mode if benchmark.progress is not None else None
+        self.bars.show_rows(rows, winner, None if idle else under_way)
+        self.bars.setVisible(bool(self.bars.rows))
+        _say(self.notes, "\n".join(notes(rows, over=idle)))
+        _say(self.outcome, outcome_words(benchmark))
+        _say(self.facts, "\n".join(self._facts()))
+        for button in (self.copy_button, self.save_button):
+            button.setVisible(last is not None)
+        wish = benchmark.running.wish.mode
+        other = last is not None and winner is not None and wish is not winner
+        if winner is not None:
+            words = tr("Use {mode} from now on").format(mode=mode_name(winner))
+            self.use_button.setText(words)
+        self.use_button.setVisible(other)
+        self.auto_button.setVisible(last is not None and wish is not Mode.AUTO and other is False)
+        self._results.setVisible(bool(rows) or last is not None or bool(self.outcome.text()))
+
+    def _facts(self) -> list[str]:
+        last = self.benchmark.report
+        if last is None or self.benchmark.stage is not Stage.IDLE:
+            return []
+        return facts(last)
+
+    def copy(self) -> None:
+        """Put the text to share on the clipboard."""
+        if self.benchmark.report is not None:
+            QGuiApplication.clipboard().setText(markdown(self.benchmark.report))
+            self.banners.show_notice(tr("Copied; nothing in it tells who you are."))
+
+    def choose_file(self) -> None:
+        """Ask where the text goes."""
+        dialog = QFileDialog(self, tr("Save the benchmark"))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setNameFilter(tr("Text (*.md *.txt)"))
+        dialog.setDefaultSuffix("md")
+        dialog.selectFile(_FILE_NAME)
+        dialog.fileSelected.connect(lambda name: self.save(Path(name)))
+        dialog.open()
+
+    def save(self, path: Path) -> None:
+        """Write the text into a file."""
+        if self.benchmark.report is None:
+            return
+        text = markdown(self.benchmark.report).encode()
+
+        def failed(error: Exception) -> None:
+            if not isinstance(error, UserFixable):
+                raise error
+            self.banners.show_trouble(error)
+
+        def saved(_: None) -> None:
+            self.banners.show_notice(tr("Saved as {name}.").format(name=path.name))
+
+        in_background(self, lambda: write(path, lambda: text), saved, failed)
+
+    def _show_button(self, *, idle: bool) -> None:
+        """One of two buttons is there; the keyboard goes from one to the other."""
+        shown, hidden = self.measure_button, self.cancel_button
+        if not idle:
+            shown, hidden = hidden, shown
+        had = hidden.hasFocus()
+        shown.setEnabled(not idle or self.benchmark.possible)
+        shown.setVisible(True)
+        if had:
+            shown.setFocus(Qt.FocusReason.OtherFocusReason)
+        hidden.setVisible(False)
+
+    def _build(self) -> None:
+        self._task = Card(tr("Which mode is best here?"), parent=self)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(12)
+        buttons.addWidget(self.measure_button)
+        buttons.addWidget(self.cancel_button)
+        buttons.addWidget(self.stage, 1)
+        task: tuple[QWidget | QHBoxLayout, ...] = (self.simulated, buttons, self.progress)
+        for part in task:
+            _add(self._task.column, part)
+        self._results = Card(tr("Results"), parent=self)
+        chosen = QHBoxLayout()
+        chosen.addWidget(self.use_button)
+        chosen.addWidget(self.auto_button)
+        chosen.addStretch(1)
+        sharing = QHBoxLayout()
+        sharing.addWidget(self.copy_button)
+        sharing.addWidget(self.save_button)
+        sharing.addStretch(1)
+        told: tuple[QWidget | QHBoxLayout, ...] = (
+            *(self.stale, self.bars, self.outcome, chosen),
+            *(self.notes, self.facts, sharing),
+        )
+        for each in told:
+            _add(self._results.column, each)
+        self.column.addWidget(self.banners)
+        self.column.addWidget(self._task)
+        self.column.addWidget(self._results)
+        self.column.addStretch(1)
+
+    def _connect(self) -> None:
+        benchmark = self.benchmark
+        benchmark.changed.connect(self.refresh)
+        benchmark.running.changed.connect(self.refresh)
+        self.measure_button.clicked.connect(benchmark.start)
+        self.cancel_button.clicked.connect(benchmark.cancel)
+        self.auto_button.clicked.connect(lambda: benchmark.use(Mode.AUTO))
+        self.use_button.clicked.connect(self._use_winner)
+        self.copy_button.clicked.connect(self.copy)
+        self.save_button.clicked.connect(self.choose_file)
+        self.bars.table_asked.connect(lambda: TableDialog(self.bars.table(), self).open())
+
+    def _use_winner(self) -> None:
+        last = self.benchmark.report
+        if last is not None and last.winner is not None:
+            self.benchmark.use(last.winner)
+
+
+def _say(label: QLabel, words: str) -> None:
+    """Show a sentence, or nothing where there is none."""
+    if label.text() != words:
+        label.setText(words)
+    label.setVisible(bool(words))
+
+
+def _add(column: QBoxLayout, part: QWidget | QHBoxLayout) -> None:
+    if isinstance(part, QHBoxLayout):
+        column.addLayout(part)
+    else:
+        column.addWidget(part)

@@ -84,7 +84,7 @@ class StatusLine(QWidget):
         self._dot.update()
         self._state.setText(status.words)
         loading, measuring = status.phase is Phase.LOADING, status.measuring
-        fraction = (status.measured or 0.0) if measuring else status.fraction
+        fraction = (status.measuring_done or 0.0) if measuring else status.fraction
         self.progress.setVisible(loading or measuring)
         self.progress.setValue(round(fraction * _STEPS))
         self.cancel_button.setVisible(loading or measuring)

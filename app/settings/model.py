@@ -9,6 +9,7 @@ from app.history.records import ChatSetup
 from app.settings.drafts import DraftOf, Drafts, DraftSource
 from app.settings.fits import FitOf, Fits
 from app.settings.kinds import Choice, Kind, Number, Switch, Whole, Word, Words
+from app.settings.modes import ModeOf, Modes
 from app.settings.presets import BUILT_IN, PRECISE, Preset, Presets
 from app.theme.theme import ThemeChoice
 from engine.commands import Mode
@@ -154,6 +155,8 @@ class Settings:
     """Drafts that were chosen for models, the last used first."""
     fits: tuple[FitOf, ...] = field(default=(), metadata=_kept(Fits(), key="fit_of"))
     """How models are loaded that do not fit as they are, the last used first."""
+    modes: tuple[ModeOf, ...] = field(default=(), metadata=_kept(Modes(), key="mode_of"))
+    """Modes that the benchmark has found best for models; they go before `mode`."""
     vram: float | None = field(default=None, metadata=_kept(Number(SMALLEST_VRAM, 100_000)))
     """GiB of a graphics card that may be used at most; None: as many as are useful."""
     recent_models: tuple[str, ...] = field(default=(), metadata=_kept(Words(8)))

@@ -20,6 +20,7 @@ class Place(StrEnum):
     SETTINGS = "settings"
     LOG = "log"
     REPORTS = "reports"
+    BENCHMARKS = "benchmarks"
     PREPARED = "prepared"
 
 
@@ -77,6 +78,13 @@ def everything(paths: Paths) -> list[Stored]:
             lambda: paths.reports.glob("*.txt"),
         ),
         Stored(
+            Place.BENCHMARKS,
+            later("Benchmarks"),
+            later("How fast each model ran in every mode, when you last measured it."),
+            paths.benchmarks,
+            lambda: paths.benchmarks.glob("*.json"),
+        ),
+        Stored(
             Place.PREPARED,
             later("Prepared models"),
             later("Models in the form that your processor reads fastest; made anew when needed."),
@@ -117,6 +125,9 @@ def empty(stored: Stored, paths: Paths) -> None:
             os.truncate(paths.log, 0)  # it is open, and goes on from here
         case Place.REPORTS:
             ReportFolder(paths).delete_all()
+        case Place.BENCHMARKS:
+            for kept in paths.benchmarks.glob("*.json"):
+                kept.unlink()
         case Place.PREPARED:
             from engine.backend.native.packed_cache import PackedCache
 

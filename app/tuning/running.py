@@ -11,8 +11,9 @@ from app.bridge import EngineBridge
 from app.settings import SettingsStore
 from app.settings.drafts import DraftOf, DraftSource
 from app.settings.fits import FitOf
+from app.settings.modes import ModeOf
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
-from engine.events import Calibrated, Failed, PlanReady, Unloaded
+from engine.events import Calibrated, Compared, Failed, PlanReady, Unloaded
 
 GIB = 2**30
 
@@ -90,7 +91,8 @@ class Running(QObject):
         """Whether what was asked for changes what is remembered for this model alone."""
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Failed, self._note_failure)
-        bridge.subscribe(Calibrated, lambda _event: self._forget_failure())
+        for measured in (Calibrated, Compared):
+            bridge.subscribe(measured, lambda _event: self._forget_failure())
         bridge.subscribe(Unloaded, self._unloaded)
         bridge.status_changed.connect(lambda _status: self.changed.emit())
 
@@ -143,12 +145,28 @@ class Running(QObject):
         return Load(
             model,
             draft=draft,
-            mode=value.mode,
+            mode=self.kept_mode(model) or value.mode,
             context=fit.context,
             weights=fit.weights,
             vram=vram,
             simulate_gpu=self._simulate_gpu,
         )
+
+    def kept_mode(self, model: Path) -> Mode | None:
+        """The mode that is kept for a model; None where it runs in the one of all."""
+        kept = self._settings.value.modes
+        return next((each.mode for each in kept if each.model == str(model)), None)
+
+    def keep_mode(self, mode: Mode) -> None:
+        """Run the present model in this mode from now on, until another one is chosen for it."""
+        last = self.bridge.last_load
+        if last is not None:
+            others = self._modes_of_others(last.model)
+            self._settings.change(modes=(ModeOf(str(last.model), mode), *others))
+            self.apply(replace(self.wish, mode=mode))
+
+    def _modes_of_others(self, model: Path) -> list[ModeOf]:
+        return [each for each in self._settings.value.modes if each.model != str(model)]
 
     def apply(self, wish: RunWish, *, now: bool = False, again: bool = False) -> None:
         """Run the same model like this from the next answer on.
@@ -212,7 +230,10 @@ class Running(QObject):
             fit = FitOf.of(load)
             rest = tuple(each for each in fits if each.model != fit.model)
             fits = rest if fit.as_usual else (fit, *rest)
-        self._settings.change(mode=load.mode, draft=source, drafts=known, vram=vram, fits=fits)
+        self._settings.change(draft=source, drafts=known, vram=vram, fits=fits)
+        if load.mode is not self.kept_mode(load.model):  # chosen by hand, which goes first
+            others = tuple(self._modes_of_others(load.model))
+            self._settings.change(mode=load.mode, modes=others)
 
     def _note_failure(self, event: Failed) -> None:
         self._failed = event.request_id is None

@@ -77,7 +77,7 @@ class Report:
     Attributes:
         model: its name.
         command: what measures the same on a terminal.
-        at: when, in local time.
+        at: when, in local time, as in "2026-11-22T18:30:00".
         rows: in the order in which modes are offered.
         complete: whether every mode had all its turns.
         winner: the mode to use.
@@ -87,7 +87,7 @@ class Report:
     hardware: Hardware
     version: str
     command: str
-    at: datetime
+    at: str
     rows: tuple[Row, ...]
     complete: bool = True
     winner: Mode | None = None
@@ -133,7 +133,7 @@ def report(
         hardware=Hardware.of(machine),
         version=version,
         command=command_line(load, wish),
-        at=at,
+        at=at.isoformat(timespec="seconds"),
         rows=rows_of(compared.runs),
         complete=compared.complete,
         winner=compared.winner,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from datetime import datetime
 
 from engine.commands import Mode
 from engine.comparing.report import Hardware, Report, Row
+from engine.hardware.typed_json import decoded, encoded
 from engine.language import listed, number, tr
 from engine.units import duration, gibibytes, memory
 
@@ -104,9 +104,7 @@ def facts(report: Report) -> list[str]:
     if draft:
         told.append(tr("draft: {draft}").format(draft=draft))
     told.append(
-        tr("Duotail {version}, measured {date}").format(
-            version=report.version, date=report.at.strftime("%Y-%m-%d")
-        )
+        tr("Duotail {version}, measured {date}").format(version=report.version, date=report.at[:10])
     )
     told.append(tr("medians over the answers; greedy; each mode the same questions, in turns"))
     if not report.complete:
@@ -114,45 +112,20 @@ def facts(report: Report) -> list[str]:
     return told
 
 
-def to_table(report: Report) -> dict[str, object]:
+def to_table(report: Report) -> object:
     """For JSON; `from_table` reads it."""
-    return {**asdict(report), "at": report.at.isoformat(timespec="seconds")}
+    return encoded(report)
 
 
-def from_table(table: Mapping[str, object]) -> Report:
+def from_table(table: object) -> Report:
     """What `to_table` wrote.
 
     Raises:
         ValueError: it is something else.
     """
-    try:
-        values = dict(table)
-        rows, hardware = values.pop("rows"), values.pop("hardware")
-        if not isinstance(rows, list) or not isinstance(hardware, dict):
-            raise TypeError("no rows")
-        hardware["accelerators"] = tuple(hardware["accelerators"])
-        at = datetime.fromisoformat(str(values.pop("at")))
-        winner = _mode(values.pop("winner"))
-        return Report(
-            **values,  # type: ignore[arg-type]
-            hardware=Hardware(**hardware),
-            at=at,
-            winner=winner,
-            rows=tuple(_row(row) for row in rows),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(str(error)) from error
-
-
-def _row(table: Mapping[str, object]) -> Row:
-    values = dict(table)
-    modes = {name: _mode(values.pop(name)) for name in ("ran", "same_as")}
-    mode = Mode(str(values.pop("mode")))
-    return Row(mode, **modes, **values)  # type: ignore[arg-type]
-
-
-def _mode(value: object) -> Mode | None:
-    return None if value is None else Mode(str(value))
+    report = decoded(Report, table, "report")
+    datetime.fromisoformat(report.at)
+    return report
 
 
 def _marked(row: Row, winner: Mode | None) -> str:

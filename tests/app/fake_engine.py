@@ -13,6 +13,7 @@ from app.screenshots.script import FIRST_ID, MODEL_NAME, PLAN, Pace, rounds, sam
 from engine.commands import (
     Calibrate,
     Command,
+    Compare,
     Count,
     Generate,
     Load,
@@ -62,6 +63,8 @@ class Script:
     """The plan of a load; None: `plan`, whatever is asked for."""
     speeds: Speeds | None = None
     """What `Calibrate` ends in; it waits for `gate`, or to be stopped, and then has none."""
+    compare: list[Event] = field(default_factory=list)
+    """What is said of a comparison; its last event comes when `gate` is set, or at a stop."""
 
     def count(self, request: ChatRequest) -> int:
         """What `Count` is answered with: a token for each word."""
@@ -114,6 +117,8 @@ class FakeEngine:
                 case Calibrate():
                     self._stop.clear()
                     self._calibrate()
+                case Compare():
+                    self._compare()
                 case Unload():
                     self._loaded = None
                     self._emit(Unloaded(perf_counter()))
@@ -129,6 +134,18 @@ class FakeEngine:
         self._emit(LoadProgress(perf_counter(), "Reading weights", 0.4))
         self._loaded = load
         self._announce(load)
+
+    def _compare(self) -> None:
+        self._stop.clear()
+        *progress, ended = self._script.compare
+        for event in progress:
+            self._emit(event)
+        while not self._script.gate.wait(0.005) and not self._stop.is_set():
+            pass
+        stopped = self._stop.is_set()
+        if self._loaded is not None:
+            self._announce(self._loaded)
+        self._emit(replace(ended, complete=False, winner=None) if stopped else ended)  # type: ignore[call-arg]
 
     def _announce(self, load: Load) -> None:
         made = self._script.announce

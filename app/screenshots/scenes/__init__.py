@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.screenshots.scenes import (
     asking,
+    benchmark,
     first,
     fitting,
     keeping,
@@ -39,6 +40,7 @@ ALL = (
     running.side_by_side,
     tuning.machines,
     tuning.choosing,
+    benchmark.benchmark,
     memory.strip,
     first.narrow,
     panels.performance,

@@ -31,8 +31,11 @@ from engine.events import (
     TextDelta,
     Unloaded,
 )
+from engine.hardware.probe import probe_host
 from engine.hub.local import bundled_target
+from engine.loading import machinery
 from engine.loading.machinery import Machinery
+from engine.plan.machine import Machine
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 
@@ -102,8 +105,8 @@ def test_every_mode_is_measured_and_the_model_stays(ready: Session) -> None:
         assert run.ttft_s is not None
         assert (run.acceptance_length is not None) >= (run.mode in (Mode.DUO, Mode.DOVETAIL))
     alike = [run for run in compared.runs if run.same_as is not None]
-    assert [run.same_as for run in alike] == [Mode.AUTO]
-    assert not alike[0].speeds
+    assert {run.same_as for run in alike} <= {Mode.AUTO}
+    assert not any(run.speeds for run in alike)
     assert compared.winner in {run.mode for run in measured}
     fractions = [event.fraction for event in ready.of(CompareProgress)]
     assert fractions == sorted(fractions)
@@ -148,7 +151,10 @@ def test_only_some_modes(ready: Session) -> None:
     assert [run.mode for run in compared.runs] == [Mode.DOVETAIL, Mode.PLAIN]
 
 
-def test_without_an_accelerator_the_modes_that_need_one_are_refused(session: Session) -> None:
+def test_without_an_accelerator_the_modes_that_need_one_are_refused(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machinery, "probe_machine", lambda: Machine(probe_host()))
     session.load(bundled_target(), draft=DraftChoice.LOOKUP)
     runs = by_mode(compare(session))
     assert "graphics card" in runs[Mode.DUO].refusal
