@@ -18,8 +18,8 @@ from app.theme.fonts import scaled
 from app.tuning.words import unbroken
 from engine.language import tr
 
-_SIDE_BY_SIDE = 640
-"""Narrower than so many logical pixels, the buttons go below the words."""
+_ROOM_FOR_WORDS = 380
+"""Where buttons leave them less than so many logical pixels, they go below the words."""
 
 
 class ApplyBar(QFrame):
@@ -79,17 +79,23 @@ class ApplyBar(QFrame):
         self.now_button.setVisible(now)
         self.undo_button.setVisible(undo)
         self.cancel_button.hide()
+        self._fit()
 
     def offer_cancel(self) -> None:
         """A load is under way: all that can be done is to call it off."""
         self.offer()
         self.cancel_button.show()
+        self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Side by side or one above the other."""
         super().resizeEvent(event)
-        direction = QBoxLayout.Direction
-        beside = self.width() >= scaled(_SIDE_BY_SIDE)
+        self._fit()
+
+    def _fit(self) -> None:
+        direction, margins = QBoxLayout.Direction, self._row.contentsMargins()
+        left = self.width() - margins.left() - margins.right() - self._buttons.sizeHint().width()
+        beside = left >= scaled(_ROOM_FOR_WORDS)
         self._row.setDirection(direction.LeftToRight if beside else direction.TopToBottom)
         self._row.setSpacing(16 if beside else 10)
         aside = Qt.AlignmentFlag(0) if beside else Qt.AlignmentFlag.AlignLeft
