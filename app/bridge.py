@@ -19,11 +19,18 @@ from app.status import EngineStatus, Phase
 from app.warm_up import numpy_whole
 from engine.commands import Command, Load
 from engine.events import DeviceSample, Event, Failed, PlanReady, RoundFinished, TextDelta
+from engine.hardware.host.cores import available_cores
 from engine.language import tr
 
 _log = logging.getLogger(__name__)
 
 _FRAME_MS = 33
+_STREAM_ON_FEW_CORES_MS = 100
+"""Between two frames of a text that keeps coming, where every core writes it: each frame takes some
+milliseconds from that."""
+_FEW_CORES = 4
+_PAUSE_S = 0.25
+"""Without text for so long, nothing keeps coming any more."""
 _IDLE_MS = 150
 _IDLE_AFTER_S = 1.0
 _DRAIN_BUDGET_S = 0.008
@@ -104,6 +111,8 @@ class EngineBridge(QObject):
         self._timer = QTimer(self)
         self._timer.setInterval(_FRAME_MS)
         self._timer.timeout.connect(self.drain)
+        self._stream_ms = _STREAM_ON_FEW_CORES_MS if available_cores() <= _FEW_CORES else _FRAME_MS
+        self._texts, self._text_at = 0, 0.0
         self.status = EngineStatus()
         self.last_load: Load | None = None
         """The one in force, or the one under way."""
@@ -168,8 +177,18 @@ class EngineBridge(QObject):
         if handed:
             self._tell_newest(handed)
             self._call(self.frame.emit, tuple(handed))
-        idle = started - self._last_activity > _IDLE_AFTER_S and not self.status.busy
-        interval = _IDLE_MS if idle else _FRAME_MS
+        self._pace(started, text=any(isinstance(event, TextDelta) for event in handed))
+
+    def _pace(self, now: float, *, text: bool) -> None:
+        """When the next frame is due. The first words never wait, nor does what is late already."""
+        idle = now - self._last_activity > _IDLE_AFTER_S and not self.status.busy
+        if text:
+            self._texts += 1
+        elif now - self._text_at > _PAUSE_S:
+            self._texts = 0
+        self._text_at = now if text else self._text_at
+        streams = self._texts > 1 and not self._due
+        interval = _IDLE_MS if idle else self._stream_ms if streams else _FRAME_MS
         if self._timer.interval() != interval:
             self._timer.setInterval(interval)
 

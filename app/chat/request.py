@@ -35,6 +35,8 @@ def counted_request(messages: Sequence[StoredMessage], setup: ChatSetup) -> Chat
 
 def seen(messages: Sequence[StoredMessage], setup: ChatSetup) -> Sequence[StoredMessage]:
     """The messages without those that were left out to make room."""
+    if setup.seen_after is None:
+        return messages
     for index, message in enumerate(messages):
         if message.id == setup.seen_after:
             return messages[index + 1 :]

@@ -195,6 +195,34 @@ def test_the_timer_slows_down_when_nothing_goes_on(monkeypatch: pytest.MonkeyPat
     assert bridge._timer.interval() == busy
 
 
+@pytest.mark.usefixtures("qapp")
+@pytest.mark.parametrize("cores", [2, 16])
+def test_text_that_keeps_coming_is_handed_out_less_often_on_few_cores(
+    monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("app.bridge.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("app.bridge.available_cores", lambda: cores)
+    bridge = EngineBridge(lambda emit: FakeEngine(emit, Script()))
+    bridge.submit(LOAD)
+    usual = bridge._timer.interval()
+
+    def interval_after(seconds: float, *events: Event) -> int:
+        clock[0] += seconds
+        bridge._events.extend(events)
+        bridge.drain()
+        return bridge._timer.interval()
+
+    assert interval_after(0.03, _text("the first words", 0)) == usual
+    streaming = interval_after(0.03, _text("more", 15))
+    assert streaming > usual if cores == 2 else streaming == usual
+    # A frame without a word is no end of it, a pause is.
+    assert interval_after(0.1) == streaming
+    assert interval_after(0.1, _text("more", 19), _round(1)) == streaming
+    assert interval_after(0.5) == usual
+    assert interval_after(0.03, _text("after a pause", 23)) == usual
+
+
 def _after(*steps: object) -> EngineStatus:
     status = EngineStatus()
     for step in steps:

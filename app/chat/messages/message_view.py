@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from math import inf
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QTextCursor
@@ -22,6 +24,8 @@ _FRAME_MS = 33
 _SLOWEST_FRAME_MS = 250
 _DUTY = 16
 """Rendering may take one part in so many of the time."""
+_NEARLY_S = 0.004
+"""A frame that is due so soon is not waited for."""
 
 
 class AnswerMessage(MessageRow):
@@ -36,6 +40,7 @@ class AnswerMessage(MessageRow):
         """Who wrote the text that came since `message` was taken in."""
         self._waiting: QLabel | None = None
         self._note: QLabel | None = None
+        self._rendered_at = -inf
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._flush)
         self.text.prepare(message.text)
@@ -97,10 +102,15 @@ class AnswerMessage(MessageRow):
         self.grown.emit()
 
     def append(self, text: str) -> None:
-        """More text has come; it is rendered with the next frame."""
+        """More text has come; it is rendered at once, but not more often than frames are due."""
         self._pending.append(text)
-        if not self._timer.isActive():
-            self._timer.start(self._next_frame())
+        if self._timer.isActive():
+            return
+        left = self._rendered_at + self._next_frame() / 1000 - time.perf_counter()
+        if left <= _NEARLY_S:
+            self._flush()  # within the frame that brings it: one picture, not two
+        else:
+            self._timer.start(int(1000 * left))
 
     def add_spans(self, spans: Sequence[TokenSpan]) -> None:
         """Who wrote the text that has just come."""
@@ -150,6 +160,7 @@ class AnswerMessage(MessageRow):
         if not self._pending:
             return
         self._stop_waiting()
+        self._rendered_at = time.perf_counter()
         text = "".join(self._pending)
         self._pending.clear()
         before = self.text.textCursor()

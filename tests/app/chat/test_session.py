@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -146,6 +147,20 @@ def test_what_the_draft_guessed_is_kept_with_the_answer(desk: Desk) -> None:
         assert {span.origin.value for span in spans} == {"drafted", "target"}
 
 
+class OneByOne(threading.Event):
+    """A gate that lets one round through each time it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tickets = threading.Semaphore(0)
+
+    def set(self) -> None:
+        self._tickets.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self._tickets.acquire(timeout=timeout)
+
+
 def test_pieces_reach_the_history_once_and_in_order(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,9 +173,16 @@ def test_pieces_reach_the_history_once_and_in_order(
 
     monkeypatch.setattr(store, "append_to_answer", spy)
     desk.session.writer._saver.setInterval(1)
-    desk.script.pace_s = 0.02
-    ask(desk, "Question", "one two three four five six seven eight nine ten eleven twelve")
-    assert len(pieces) > 1
+    desk.script.gate, desk.script.hold_after = OneByOne(), 1
+    desk.script.answer = "one two three four five six seven eight nine ten eleven twelve"
+    desk.type_and_send("Question")
+    for count in (1, 2, 3):
+        desk.bot.waitUntil(lambda count=count: len(pieces) >= count)
+        desk.script.gate.set()
+    desk.script.hold_after = None
+    desk.script.gate.set()
+    desk.answered()
+    assert len(pieces) > 2
     said = "".join(text for text, _, _ in pieces)
     ids = [each for _, some, _ in pieces for each in some]
     whole = desk.session.messages[-1]

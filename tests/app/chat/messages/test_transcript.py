@@ -127,6 +127,30 @@ def test_a_long_message_is_laid_out_in_slices_and_whole_in_the_end(reader: Reade
     assert answer.height() > 20_000
 
 
+def test_the_first_words_are_there_at_once_and_more_with_the_next_frame(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader.show(2)
+    reader.transcript.add(message(2))
+    reader.transcript.add(replace(message(3), text=""))
+    answer = reader.last_answer()
+    answer.begin()
+    now = [time.perf_counter()]
+    with monkeypatch.context() as held:
+        held.setattr("app.chat.messages.message_view.time.perf_counter", lambda: now[0])
+        answer.append("The first words")
+        assert answer.text.toPlainText() == "The first words"
+        answer.append(" and more")
+        assert answer.text.toPlainText() == "The first words"
+        assert answer.whole_text() == "The first words and more"
+    reader.bot.waitUntil(lambda: answer.text.toPlainText() == "The first words and more")
+    now[0] = time.perf_counter() + 1
+    with monkeypatch.context() as held:
+        held.setattr("app.chat.messages.message_view.time.perf_counter", lambda: now[0])
+        answer.append(" after a while")
+        assert answer.text.toPlainText() == "The first words and more after a while"
+
+
 def test_what_is_selected_stays_selected_while_text_streams_in(reader: Reader) -> None:
     reader.show(2)
     reader.transcript.add(message(2))
