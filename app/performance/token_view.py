@@ -48,6 +48,9 @@ class TokenView(PaintedView):
         """What the keyboard is on."""
         self.hovered: Place | None = None
         self._wanted: int | None = None
+        self._follows = True
+        """Whether the end stays in view."""
+        self._moving = False
         super().__init__(tr("Tokens"), sight, parent)
         self.chips = self._empty()
         self.setMouseTracking(True)
@@ -124,7 +127,7 @@ class TokenView(PaintedView):
     def resize_to_fit(self) -> None:
         """Another width needs another layout; what was at the top stays there."""
         self._place_parts()
-        if not self._at_end:
+        if not self._follows and self._wanted is None:
             self._wanted = self.chips.first(self._bar.value() + 1)
         self.chips = self._empty()
         super().resize_to_fit()
@@ -149,7 +152,8 @@ class TokenView(PaintedView):
     def show_mode(self, mode: Look) -> None:
         """Running text, or a line for each round."""
         if mode is not self.mode:
-            self._wanted = None if self._at_end else self.chips.first(self._bar.value() + 1)
+            if not self._follows and self._wanted is None:
+                self._wanted = self.chips.first(self._bar.value() + 1)
             self.mode = mode
             self.buttons[mode].setChecked(True)
             self.chosen = self.hovered = None
@@ -165,6 +169,7 @@ class TokenView(PaintedView):
         )
         if tokens is not self._tokens:
             self.chosen = self.hovered = self._wanted = None
+            self._follows = True
         if tokens is not self._tokens or stale:
             self._tokens = tokens
             self.chips = self._empty()
@@ -176,26 +181,23 @@ class TokenView(PaintedView):
         tokens = self._tokens
         if tokens is None:
             return
-        at_end = self._at_end
         if not self.chips.grow(tokens.rounds, _SLICE_S) and self.isVisible():
             self._growing.start()
         area = self.area
         most = max(math.ceil(self.chips.height - area.height()), 0)
         self._bar.setPageStep(max(round(area.height()), 1))
         self._bar.setSingleStep(round(self._measures.line))
+        self._moving = True
         self._bar.setRange(0, most)
         self._bar.setVisible(bool(tokens.rounds) and most > 0)
         wanted = self._wanted
         if wanted is not None and wanted < len(self.chips.rows):
             self._wanted = None
             self._bring(self.chips.rows[wanted].top, self.chips.rows[wanted].bottom)
-        elif at_end and wanted is None and self._tally_runs:
+        elif self._follows and wanted is None and self._tally_runs:
             self._bar.setValue(most)
+        self._moving = False
         super().refresh()
-
-    @property
-    def _at_end(self) -> bool:
-        return self._bar.value() >= self._bar.maximum()
 
     @property
     def _tally_runs(self) -> bool:
@@ -283,6 +285,8 @@ class TokenView(PaintedView):
     # -- scrolling -------------------------------------------------------------------------
 
     def _scrolled(self) -> None:
+        if not self._moving:  # somebody scrolled, and not the answer that grows
+            self._follows = self._bar.value() >= self._bar.maximum()
         super().refresh()
 
     def _bring(self, top: float, bottom: float) -> None:
@@ -319,7 +323,7 @@ class TokenView(PaintedView):
             found = self.chips.rows[row]
             self._bring(found.top, found.bottom)
         else:
-            self._wanted = row
+            self._wanted, self._follows = row, False
         self.update()
 
     def choose(self, place: Place) -> None:

@@ -58,10 +58,9 @@ class RoundTokens:
         found = list(self._written())
         refused = self._refused()
         if refused is not None:
-            place = len(found)
-            while place and found[place - 1].start >= refused.start:
-                place -= 1
-            found.insert(place, refused)
+            # Where the target's own token is still held back, nothing stands behind.
+            replaced = found and found[-1].fate is Fate.OWN and refused.start < found[-1].end
+            found.insert(len(found) - 1 if replaced else len(found), refused)
         return found
 
     def _written(self) -> Iterator[Token]:

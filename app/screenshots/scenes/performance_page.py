@@ -6,11 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
+from PySide6.QtCore import Qt, QThreadPool
+
 from app.pages.names import PageName
+from app.performance.chip_layout import Look
 from app.performance.performance_page import PerformancePage
 from app.screenshots.scenes.shoot import Shoot, answer, new_chat
 from app.screenshots.script import MACHINE, MODEL_NAME, PLAN
-from app.screenshots.stage import Stage, catch_up
+from app.screenshots.stage import Stage, catch_up, settle
 from engine.commands import Load, Mode
 from engine.events import MachineFound, PlanReady
 from engine.plan.machine import Accelerator
@@ -57,7 +60,36 @@ def performance_page(stage: Stage, shoot: Shoot) -> None:
     page.sight.walk(-1)
     shoot("performance-page-frozen")
     page.controls.freeze.setChecked(False)
+    _tokens(stage, shoot, page)
     _side_by_side(stage, shoot, page)
+
+
+def _tokens(stage: Stage, shoot: Shoot, page: PerformancePage) -> None:
+    """The tokens in both looks, and the rounds of an answer as the history keeps them."""
+    window = stage.window
+    catch_up()
+    page.scroller.ensureWidgetVisible(page.tokens)
+    page.tokens.setFocus()
+    page.tokens.key(Qt.Key.Key_Home)
+    page.tokens.key(Qt.Key.Key_Down)
+    shoot("tokens-trace")
+    page.tokens.show_mode(Look.ACCEPTED)
+    catch_up()
+    shoot("tokens-accepted")
+    page.tokens.show_mode(Look.TRACE)
+    page.sight.point(None)
+    page.scroller.verticalScrollBar().setValue(0)
+    _wait_for_threads()  # the rounds are packed
+    stage.assembly.replays.show(stage.assembly.session.messages[-1].id)
+    _wait_for_threads()
+    catch_up()
+    shoot("replay")
+    window.pages.open(PageName.PERFORMANCE)
+
+
+def _wait_for_threads() -> None:
+    QThreadPool.globalInstance().waitForDone()
+    settle()
 
 
 def _side_by_side(stage: Stage, shoot: Shoot, page: PerformancePage) -> None:
