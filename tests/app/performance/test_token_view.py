@@ -23,8 +23,8 @@ from app.performance.tokens import Fate
 
 ROUNDS = [["The", " cat", " sat"], [" on", " the"], [" red"], [" mat", "."]]
 REJECTED = ["", " a", " old", ""]
-QUICK_S = 0.008
-"""A frame may take so long."""
+QUICK_S = 0.04
+"""A frame takes 2 to 4 ms; ten thousand tokens without what is kept would take hundreds."""
 
 Show = Callable[[PerformanceModel], TokenView]
 
@@ -266,7 +266,7 @@ def test_laying_out_never_holds_the_window_up(show: Show) -> None:
 
     gc.disable()
     try:
-        assert least(slice_of_work, 2 * QUICK_S, attempts=20) < 2 * QUICK_S
+        assert least(slice_of_work, QUICK_S, attempts=20) < QUICK_S
     finally:
         gc.enable()
     assert len(view.chips.rows) > 0
