@@ -23,6 +23,7 @@ from app.tuning.budget.wording import (
     sentence,
     without_card,
 )
+from app.tuning.words import unbroken
 from engine.language import sentences
 
 _GAP = 6
@@ -153,7 +154,7 @@ class BudgetView(QWidget):
         said = sentence(model, ceiling)
         self.slider.show_step(model.index(ceiling))
         self.slider.setAccessibleDescription(said)
-        self._say(self.sentence, said)
+        self._say(self.sentence, unbroken(said))
         self._say(self.note, sentences(mode_words(model, ceiling), knee_words(model)))
         self.curve.show_ceiling(ceiling)
         self.layers.show_places(LayerPlaces.of(model, ceiling))

@@ -27,6 +27,7 @@ from app.tuning.budget.layer_map import Grid
 from app.tuning.budget.model import GIB
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import sentence
+from app.tuning.words import unbroken
 
 # A note of the offscreen platform about any top-level widget with a smallest size.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
@@ -193,7 +194,8 @@ def test_everything_is_told_in_words(qtbot: QtBot, view: BudgetView) -> None:
     assert view.model is not None
     view.set_ceiling(4 * GIB)
     said = sentence(view.model, 4 * GIB)
-    assert view.sentence.text() == view.slider.accessibleDescription() == said
+    assert view.slider.accessibleDescription() == said
+    assert view.sentence.text() == unbroken(said)
     assert view.slider.accessibleName()
     assert "today, 14:02" in view.curve.accessibleDescription()
     assert "moving to the CPU" in view.layers.accessibleDescription()
@@ -325,7 +327,7 @@ def test_what_is_hidden_rests(qtbot: QtBot, view: BudgetView) -> None:
     view.show()
     qtbot.waitExposed(view)
     QApplication.processEvents()
-    assert view.sentence.text() == sentence(sample.model(others=5 * GIB), GIB)
+    assert view.sentence.text() == unbroken(sentence(sample.model(others=5 * GIB), GIB))
 
 
 def quickest(act: Callable[[], None]) -> float:
