@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 _USER_DIRS = {
     "DUOTAIL_DATA_DIR": "data",
@@ -28,6 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set the environment before Qt or a hub library can read it."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.update(LC_ALL="C.UTF-8", LANGUAGE="en")  # tests read the texts in English
+    settings.register_profile("duotail", deadline=None)  # what is slow at times is no failure
+    settings.load_profile("duotail")
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     home = tempfile.TemporaryDirectory(prefix="duotail-tests-", ignore_cleanup_errors=True)

@@ -94,16 +94,16 @@ def _end(done: RoundFinished) -> float:
 
 
 def _moved(done: RoundFinished, seconds: float, index: int) -> RoundFinished:
-    def later(works: Iterable[Interval]) -> tuple[Interval, ...]:
+    def shifted(works: Iterable[Interval]) -> tuple[Interval, ...]:
         return tuple(Interval(each.start + seconds, each.end + seconds) for each in works)
 
     return replace(
         done,
         at=done.at + seconds,
         index=index,
-        drafting=later(done.drafting),
-        verify=later((done.verify,))[0],
-        transfers=later(done.transfers),
+        drafting=shifted(done.drafting),
+        verify=shifted((done.verify,))[0],
+        transfers=shifted(done.transfers),
     )
 
 

@@ -231,7 +231,8 @@ class MemoryStrip(QAbstractButton):
         lines = [_as_html(each) for each in self.shown]
         if self.held is not None and self.held.devices:
             lines.append(f"<p>{escape(words.error_in_words(self.held.typical_error))}</p>")
-        lines.append(f"<p>{escape(tr('Click to tune; click there again for the details.'))}</p>")
+        hint = tr("Click to tune; click there again for the details.")
+        lines.append(f"<p>{escape(hint)}</p>")
         return "".join(lines)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
