@@ -45,6 +45,7 @@ _SIDEBAR_WIDTH = 256
 _PERFORMANCE_WIDTH = 320
 _ROOM_FOR_THREE = 980
 _ROOM_FOR_TWO = 680
+_BESIDE_BANNERS = 24
 _ROOM_FOR_MODE = 520
 """Narrower, how the model runs is in the menu of the model only."""
 
@@ -87,7 +88,8 @@ class MainWindow(QMainWindow):
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self._splitter.setHandleWidth(1)
         self._splitter.setChildrenCollapsible(False)
-        for area in (self.sidebar, self.pages, self.performance):
+        self._centre, self._below = _centre(self.pages)
+        for area in (self.sidebar, self._centre, self.performance):
             self._splitter.addWidget(area)
         self._splitter.setStretchFactor(1, 1)
         centre = settings.window_width - _SIDEBAR_WIDTH - _PERFORMANCE_WIDTH
@@ -197,7 +199,10 @@ class MainWindow(QMainWindow):
         self.sidebar.navigation.show_page(name)
         self._show_performance()
         if name is None:
+            self.chat.hold_banners()
             self.chat.composer.field.setFocus()
+        else:
+            self._below.addWidget(self.chat.banners)
 
     def _open_tuning(self, wish: RunWish) -> None:
         """Go on there with what was begun in the panel."""
@@ -281,3 +286,18 @@ class MainWindow(QMainWindow):
         bridge = self._services.bridge
         again = bridge.last_load
         bridge.start(None if again is None else lambda: again)
+
+
+def _centre(pages: QWidget) -> tuple[QWidget, QVBoxLayout]:
+    """The pages, and below them a place for what the window has to say while one is open."""
+    centre = QWidget()
+    centre.setProperty("look", "page")
+    centre.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+    layout = QVBoxLayout(centre)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(0)
+    layout.addWidget(pages, 1)
+    below = QVBoxLayout()
+    below.setContentsMargins(_BESIDE_BANNERS, 0, _BESIDE_BANNERS, 0)
+    layout.addLayout(below)
+    return centre, below

@@ -116,7 +116,7 @@ class ChatPage(QWidget):
         self._header.addWidget(self.performance_button)
         self._bottom = QVBoxLayout()
         self._bottom.setSpacing(10)
-        self._bottom.addWidget(self.banners)
+        self.hold_banners()
         self._bottom.addWidget(self.context_card)
         self._bottom.addWidget(self.left_out)
         self._bottom.addWidget(self.composer)
@@ -161,6 +161,10 @@ class ChatPage(QWidget):
         self.outgoing.notice.connect(self.banners.show_notice)
         self.outgoing.model_given.connect(self.model_given)
         self.status_line.cancel_asked.connect(lambda: self._bridge.submit(Stop()))
+
+    def hold_banners(self) -> None:
+        """Have the banners above the composer; while a page is open they are below that."""
+        self._bottom.insertWidget(0, self.banners)
 
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line above the messages, left of the last button."""

@@ -53,3 +53,16 @@ def test_opening_a_conversation_shows_it(desk: Desk) -> None:
     window.pages.open(PageName.BENCHMARK)
     window.commands.new_chat()
     assert window.pages.shown is None
+
+
+def test_what_the_window_has_to_say_is_seen_on_every_page(desk: Desk) -> None:
+    window, banners = desk.assembly.window, desk.chat.banners
+    window.pages.open(PageName.TUNING)
+    banners.show_notice("Something was done.")
+    assert banners.isVisible()
+    window.pages.open(PageName.BENCHMARK)
+    assert banners.isVisible()
+    window.pages.show_chat()
+    desk.bot.waitUntil(banners.isVisible)
+    assert desk.chat.isAncestorOf(banners)
+    assert banners.geometry().bottom() < desk.chat.composer.geometry().top()
