@@ -253,13 +253,13 @@ def failed_loads_keep_what_they_had() -> None:
     """The error that is told holds the frames, and the frames what was loaded so far."""
     from engine import service
 
-    def failed(error: BaseException, *arguments: Any, **more: Any) -> Any:
+    def refused(error: BaseException, *arguments: Any, **more: Any) -> Any:
         kept.append(error)
         return honest(error, *arguments, **more)
 
     kept: list[BaseException] = []
-    honest = service.failed
-    _everywhere("engine.service", "failed", failed)
+    honest = service.refused
+    _everywhere("engine.service", "refused", refused)
     _everywhere("engine.loading.load", "clear_frames", lambda _: None)
 
 
