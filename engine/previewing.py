@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
@@ -14,12 +12,11 @@ from engine.events import Previewed
 from engine.loading.checking import Read
 from engine.loading.load import LoadedPair
 from engine.loading.machinery import Machinery
+from engine.newest_question import NewestQuestion
 from engine.plan.curve import Curve
 from engine.plan.machine import CPU, Machine
 from engine.plan.speeds import Speeds
 from engine.refusing import refused
-
-_log = logging.getLogger(__name__)
 
 
 class Previewer:
@@ -39,46 +36,16 @@ class Previewer:
         machinery: Machinery,
         pair: Callable[[], LoadedPair | None],
     ) -> None:
-        self._emit, self._machinery, self._pair = emit, machinery, pair
-        self._wake = threading.Condition()
-        self._question: Load | None = None
-        self._closed = False
-        self._thread: threading.Thread | None = None
+        self._machinery, self._pair = machinery, pair
+        self._thread = NewestQuestion[Load, Previewed]("previewer", self._preview, emit)
 
     def ask(self, preview: Preview) -> None:
         """Plan this load, and no older one; never blocks."""
-        with self._wake:
-            if self._closed:
-                return
-            self._question = preview.load
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="previewer", daemon=True)
-                self._thread.start()
-            self._wake.notify()
+        self._thread.ask(preview.load)
 
     def close(self, timeout: float) -> None:
         """End the thread."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
-        if self._thread is not None:
-            self._thread.join(timeout)
-
-    def _run(self) -> None:
-        while (load := self._next()) is not None:
-            try:
-                told = self._preview(load)
-            except BaseException:  # noqa: BLE001 - a picture is missing, nothing worse
-                _log.warning("a load could not be previewed", exc_info=True)
-                continue
-            if self._question is None:
-                self._emit(told)
-
-    def _next(self) -> Load | None:
-        with self._wake:
-            self._wake.wait_for(lambda: self._closed or self._question is not None)
-            load, self._question = self._question, None
-            return None if self._closed else load
+        self._thread.close(timeout)
 
     def _preview(self, load: Load) -> Previewed:
         machine = self._machinery.look(load.simulate_gpu)
