@@ -1,0 +1,1 @@
+"""Downloads: jobs, their queue, and the process that fetches and checks files."""

@@ -1,0 +1,1 @@
+"""Which drafts fit which targets, and why the others do not."""

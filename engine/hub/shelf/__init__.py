@@ -1,0 +1,1 @@
+"""The models kept on this computer: found, imported, moved, checked, deleted."""

@@ -1,0 +1,56 @@
+"""A model that is known on this computer: where it lies and where it came from. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Origin(StrEnum):
+    """How a model came here."""
+
+    BUNDLED = "bundled"
+    DOWNLOADED = "downloaded"
+    """Into the cache that other programs share."""
+    COPIED = "copied"
+    """Into our own folder."""
+    IN_PLACE = "in_place"
+    """It stays where the user has it."""
+    LM_STUDIO = "lm_studio"
+    OLLAMA = "ollama"
+    CACHE = "cache"
+    """Of Hugging Face, put there by another program."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptModel:
+    """A model on this disk, its headers read.
+
+    Attributes:
+        path: what to load: a folder or a GGUF file.
+        name: for people.
+        family: as in "qwen3"; "" where it is not told.
+        kind: the types of its weights, as in "Q4_K_M".
+        parameters: all of them, counted in its tensors.
+        context: tokens it was trained for.
+        licence: as its files or the hub say; "" where they do not.
+        draft: the one that drafts for it by choice or by sidecar.
+        repo, revision: where it was fetched from.
+        problem: why it cannot be used, in one sentence; "" where it can.
+    """
+
+    path: Path
+    name: str
+    origin: Origin
+    weight_bytes: int
+    kind: str = ""
+    family: str = ""
+    parameters: int | None = None
+    context: int | None = None
+    licence: str = ""
+    head: bool = False
+    draft: Path | None = None
+    repo: str | None = None
+    revision: str | None = None
+    problem: str = ""
