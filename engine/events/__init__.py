@@ -1,0 +1,89 @@
+"""What the engine thread tells the world: frozen, picklable, in order, on one clock.
+
+`at` and every interval are seconds of `time.perf_counter` in the engine's process. Text offsets
+count UTF-16 code units from the start of the answer, because that is what Qt counts.
+"""
+
+from __future__ import annotations
+
+from engine.events.answers import (
+    AnswerStats,
+    Counted,
+    Finished,
+    FinishReason,
+    PrefillProgress,
+    TextDelta,
+)
+from engine.events.devices import AcceleratorSample, DeviceHeld, DeviceSample, HeldLine, MemoryHeld
+from engine.events.failures import Failed, FailureKind, WayOut
+from engine.events.measurements import (
+    Calibrated,
+    CalibrationProgress,
+    Compared,
+    CompareProgress,
+    ModeRun,
+)
+from engine.events.models import (
+    LoadProgress,
+    MachineFound,
+    PlanReady,
+    PlanSummary,
+    Previewed,
+    Unloaded,
+)
+from engine.events.rounds import Guess, Interval, Origin, RoundFinished, TokenSpan, hull
+
+__all__ = [
+    "AcceleratorSample",
+    "AnswerStats",
+    "Calibrated",
+    "CalibrationProgress",
+    "CompareProgress",
+    "Compared",
+    "Counted",
+    "DeviceHeld",
+    "DeviceSample",
+    "Event",
+    "Failed",
+    "FailureKind",
+    "FinishReason",
+    "Finished",
+    "Guess",
+    "HeldLine",
+    "Interval",
+    "LoadProgress",
+    "MachineFound",
+    "MemoryHeld",
+    "ModeRun",
+    "Origin",
+    "PlanReady",
+    "PlanSummary",
+    "PrefillProgress",
+    "Previewed",
+    "RoundFinished",
+    "TextDelta",
+    "TokenSpan",
+    "Unloaded",
+    "WayOut",
+    "hull",
+]
+
+Event = (
+    LoadProgress
+    | MachineFound
+    | Previewed
+    | PlanReady
+    | Unloaded
+    | PrefillProgress
+    | TextDelta
+    | RoundFinished
+    | Counted
+    | CalibrationProgress
+    | Calibrated
+    | CompareProgress
+    | Compared
+    | MemoryHeld
+    | DeviceSample
+    | Finished
+    | Failed
+)

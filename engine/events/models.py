@@ -1,0 +1,110 @@
+"""Models that are loaded, planned and given up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.commands import Load, Mode
+from engine.events.failures import Failed
+from engine.plan.curve import Curve
+from engine.plan.machine import Machine
+from engine.plan.plan import DeviceMemory
+from engine.plan.speeds import Speeds
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """How the loaded pair will run, with the reasons in words."""
+
+    mode: Mode
+    target_device: str
+    draft_device: str | None
+    draft: str | None
+    """Name of the draft model or head, "lookup", both joined with " + ", or None."""
+    context: int
+    signature: str
+    """The numeric signature: weight format, KV type, device class. Text is a function of it."""
+    reasons: tuple[str, ...]
+    target_bytes: int = 0
+    draft_bytes: int = 0
+    kv_bytes: int = 0
+    can_think: bool = False
+    """Whether the model's template knows how to switch thinking on and off."""
+    context_limit: int = 0
+    """The longest context the model itself can handle; 0: not known."""
+    caveat: str = ""
+    """What this model cannot do that others can, for the user to know before the first answer."""
+    layers: int = 0
+    """Blocks of the target."""
+    layers_on_gpu: int = 0
+    tokens_per_s: float | None = None
+    """Predicted; None where nothing was measured yet."""
+    memory: tuple[DeviceMemory, ...] = ()
+    """What the plan takes on each device, the CPU first."""
+    knee: int | None = None
+    """The smallest VRAM budget from which on the speed is about the best."""
+    measured: bool = True
+    """Whether the prediction rests on what calibration measured here."""
+    draft_is_head: bool = False
+    """Whether what drafts is a feature head."""
+    embedding_on_gpu: bool = False
+    head_on_gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """A model is being loaded; `fraction` runs from 0 to 1."""
+
+    at: float
+    stage: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFound:
+    """What is here, as a load found it: it plans with what of this is usable."""
+
+    at: float
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReady:
+    """The model is loaded and answers can be asked for."""
+
+    at: float
+    model: Path
+    model_name: str
+    plan: PlanSummary
+    load: Load | None = None
+    """What was asked for; after a load that came to nothing, what the present model was loaded as.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """No model is in memory any more."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Previewed:
+    """The answer to `Preview`.
+
+    Attributes:
+        machine: what is here now, the memory of the present model counted as free.
+        plan: None where it cannot be loaded so, and `refusal` says why.
+        curves: one per mode that this machine and these models can run in at all, the one that was
+            asked for first. Such a mode that finds no room is there too, with its refusal.
+        speeds: what the predictions rest on, as far as it is known.
+    """
+
+    at: float
+    load: Load
+    machine: Machine
+    plan: PlanSummary | None
+    curves: tuple[Curve, ...] = ()
+    refusal: Failed | None = None
+    speeds: Speeds | None = None
