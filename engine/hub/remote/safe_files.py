@@ -1,0 +1,104 @@
+"""Which names of files and repositories may be written on a disk, and which kinds of files at all.
+
+A hub's answer is a stranger's text: it decides nothing about where a file goes. A name that would
+lead out of its folder speaks of a hostile server; one that some system cannot store only leaves
+that file out.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+_LONGEST_PATH = 240
+_LONGEST_PART = 120
+_LONGEST_REPO = 96
+_RESERVED = {"con", "prn", "aux", "nul", "conin$", "conout$"} | {
+    f"{port}{n}" for port in ("com", "lpt") for n in (*"0123456789", "¹", "²", "³")
+}
+"""Names of devices on Windows, with any ending."""
+_FORBIDDEN = frozenset('<>:"|?*\\')
+"""Signs that Windows has no files with; the backslash and the colon lead elsewhere there."""
+_REPO_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_RUNS_CODE = (
+    ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy", ".npz", ".h5", ".keras",
+    ".mar", ".nemo", ".msgpack", ".py", ".pyc", ".so", ".dll", ".dylib", ".exe", ".sh", ".bat",
+    ".cmd", ".ps1", ".js", ".jar", ".llamafile", ".whl",
+)  # fmt: skip
+"""Endings of files that are programs, or that can hold some where others read them."""
+_OLD_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".nemo")
+
+
+class Danger(StrEnum):
+    """Why a name is not taken."""
+
+    LEADS_OUT = "leads out"
+    """Absolute, or with a way up: no honest hub has one."""
+    CANNOT_BE_STORED = "cannot be stored"
+    """Too long, or forbidden on some system."""
+
+
+def danger(path: object) -> Danger | None:
+    """What is wrong with the relative path of a file in a repository; None: nothing."""
+    if not isinstance(path, str) or not path:
+        return Danger.LEADS_OUT
+    parts = path.split("/")
+    ways = path.replace("\\", "/").split("/")
+    if ways[0] == "" or ".." in ways or path[1:2] == ":" or any(map(_is_control, path)):
+        return Danger.LEADS_OUT
+    if len(path.encode("utf-8", "surrogatepass")) > _LONGEST_PATH:
+        return Danger.CANNOT_BE_STORED
+    return None if all(map(_can_be_stored, parts)) else Danger.CANNOT_BE_STORED
+
+
+def is_repo(name: object) -> bool:
+    """Whether this is "owner/name", as the hub allows it; old models have no owner."""
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_REPO:
+        return False
+    parts = name.split("/")
+    usable = all(
+        _REPO_PART.fullmatch(part) and ".." not in part and "--" not in part for part in parts
+    )
+    return usable and len(parts) <= 2 and not name.endswith((".git", "."))
+
+
+def is_commit(text: object) -> bool:
+    """Whether this names one state of a repository for ever."""
+    return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
+
+
+def is_sha256(text: object) -> bool:
+    """Whether this is such a hash in hexadecimal digits."""
+    return isinstance(text, str) and _SHA256.fullmatch(text) is not None
+
+
+def can_run_code(path: str) -> bool:
+    """Whether a file of this name is never fetched."""
+    return path.lower().endswith(_RUNS_CODE)
+
+
+def is_old_weights(path: str) -> bool:
+    """Whether this is a model's weights in a format that can hide programs."""
+    return path.lower().endswith(_OLD_WEIGHTS)
+
+
+def _is_control(sign: str) -> bool:
+    """Control characters, line separators, marks that turn the direction, halves of pairs."""
+    code = ord(sign)
+    return (
+        code < 0x20
+        or 0x7F <= code < 0xA0
+        or code in (0x2028, 0x2029, 0x200E, 0x200F, 0x061C, 0xFEFF)
+        or 0x202A <= code <= 0x202E
+        or 0x2066 <= code <= 0x2069
+        or 0xD800 <= code <= 0xDFFF
+    )
+
+
+def _can_be_stored(part: str) -> bool:
+    if part in ("", ".") or part[-1] in ". " or part[0] == " " or len(part) > _LONGEST_PART:
+        return False
+    stem = part.split(".", maxsplit=1)[0].rstrip().lower()
+    return stem not in _RESERVED and not _FORBIDDEN & set(part)
