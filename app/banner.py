@@ -241,6 +241,11 @@ class BannerArea(QScrollArea):
         self.setSizePolicy(policy)
         self.hide()
 
+    def keep_below(self, space: int) -> None:
+        """Leave so many logical pixels below the last message."""
+        self._layout.setContentsMargins(0, 0, 0, space)
+        self.updateGeometry()
+
     def hasHeightForWidth(self) -> bool:  # noqa: N802
         """Texts wrap."""
         return True

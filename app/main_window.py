@@ -45,7 +45,7 @@ _SIDEBAR_WIDTH = 256
 _PERFORMANCE_WIDTH = 320
 _ROOM_FOR_THREE = 980
 _ROOM_FOR_TWO = 680
-_BESIDE_BANNERS = 24
+_BESIDE_BANNERS, _BELOW_BANNERS = 24, 12
 _ROOM_FOR_MODE = 520
 """Narrower, how the model runs is in the menu of the model only."""
 
@@ -203,6 +203,7 @@ class MainWindow(QMainWindow):
             self.chat.composer.field.setFocus()
         else:
             self._below.addWidget(self.chat.banners)
+            self.chat.banners.keep_below(_BELOW_BANNERS)
 
     def _open_tuning(self, wish: RunWish) -> None:
         """Go on there with what was begun in the panel."""

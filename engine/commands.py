@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -60,6 +60,8 @@ class Load:
     `simulate_gpu`: plan with a simulated accelerator of so many bytes instead of real ones.
     `after_answer`: an answer in progress is written to its end first. So the split of a model is
     changed between answers: the same model again with another budget.
+    `unless_so`: nothing is done, only told, where the present model was loaded just like this: a
+    change that waited is taken back.
     """
 
     model: Path
@@ -71,6 +73,12 @@ class Load:
     layers_on_gpu: int | None = None
     simulate_gpu: int | None = None
     after_answer: bool = False
+    unless_so: bool = False
+
+    def same_as(self, other: Load) -> bool:
+        """Whether both ask for the same, whenever that is to be."""
+        at_any_time = replace(other, after_answer=self.after_answer, unless_so=self.unless_so)
+        return self == at_any_time
 
 
 @dataclass(frozen=True, slots=True)

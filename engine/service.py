@@ -214,6 +214,9 @@ class Engine:
     def _load(self, command: Load, *, insist: bool = False) -> None:
         """Load a model; `insist`: only another change of model is a reason not to."""
         checked: CheckedPair | None = None
+        if command.unless_so and self._pair is not None and command.same_as(self._pair.command):
+            self._announce_model()
+            return
         try:
             self._emit(LoadProgress(perf_counter(), tr("Checking the files"), 0.0))
             checked = self._check(command)

@@ -165,6 +165,7 @@ class ChatPage(QWidget):
     def hold_banners(self) -> None:
         """Have the banners above the composer; while a page is open they are below that."""
         self._bottom.insertWidget(0, self.banners)
+        self.banners.keep_below(0)
 
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line above the messages, left of the last button."""

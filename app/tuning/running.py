@@ -195,6 +195,12 @@ class Running(QObject):
         self._asked, self._failed = None, False
         self._submit(replace(load, after_answer=True))
 
+    def take_back(self) -> None:
+        """Leave the model as it is: a change that waits is not made."""
+        if self.pending and self._in_force is not None:
+            self._asked, self._failed = None, False
+            self._submit(replace(self._in_force, after_answer=True, unless_so=True))
+
     def _submit(self, load: Load) -> None:
         self.bridge.submit(load)
         self.changed.emit()
@@ -256,6 +262,4 @@ class Running(QObject):
 
 def _same(one: Load | None, other: Load | None) -> bool:
     """Whether both come to the same, whenever that is."""
-    if one is None or other is None:
-        return one is other
-    return replace(one, after_answer=False) == replace(other, after_answer=False)
+    return one is other if one is None or other is None else one.same_as(other)

@@ -167,11 +167,10 @@ class TuningPage(PageFrame):
         self.show_state()
 
     def _undo(self) -> None:
-        before = self._running.in_force
         if self.choosing.differs:
             self.choosing.undo()
-        elif self._running.pending and before is not None:
-            self._running.apply(before)
+        else:
+            self._running.take_back()
 
     # -- what is shown ---------------------------------------------------------------------
 

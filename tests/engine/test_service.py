@@ -404,6 +404,26 @@ def test_a_stop_calls_off_a_load_that_waits_for_the_answer(
     assert reason_of(ready, "a") is reason_of(ready, "b") is FinishReason.STOPPED
 
 
+def test_a_change_that_waits_is_taken_back_without_another_load(
+    ready: Session, chat_model: Path, other_chat_model: Path
+) -> None:
+    hold = ready.write_until("Hello")
+    ready.submit(
+        Load(other_chat_model, after_answer=True),
+        Load(chat_model, after_answer=True, unless_so=True),
+    )
+    hold.release()
+    assert ready.wait(PlanReady).model == chat_model
+    assert reason_of(ready) is not FinishReason.STOPPED
+    assert not ready.of(LoadProgress)  # it was told, not loaded
+
+
+def test_the_same_model_otherwise_is_loaded(ready: Session, chat_model: Path) -> None:
+    ready.submit(Load(chat_model, context=64, unless_so=True))
+    assert ready.wait(PlanReady).plan.context == 64
+    assert ready.of(LoadProgress)
+
+
 def test_a_calibration_that_fails_is_told_and_lived_through(
     ready: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

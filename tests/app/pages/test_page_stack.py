@@ -6,6 +6,7 @@ import pytest
 from desk import Desk
 from PySide6.QtCore import Qt
 
+from app.banner import Banner, BannerArea
 from app.pages.names import PageName
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -62,7 +63,14 @@ def test_what_the_window_has_to_say_is_seen_on_every_page(desk: Desk) -> None:
     assert banners.isVisible()
     window.pages.open(PageName.BENCHMARK)
     assert banners.isVisible()
+    shown = banners.findChildren(Banner)[-1]
+    desk.bot.waitUntil(lambda: _space_below(shown, banners) >= 12)
     window.pages.show_chat()
     desk.bot.waitUntil(banners.isVisible)
+    desk.bot.waitUntil(lambda: _space_below(shown, banners) < 12)
     assert desk.chat.isAncestorOf(banners)
     assert banners.geometry().bottom() < desk.chat.composer.geometry().top()
+
+
+def _space_below(banner: Banner, area: BannerArea) -> int:
+    return area.height() - banner.mapTo(area, banner.rect().bottomLeft()).y() - 1
