@@ -1,8 +1,9 @@
-"""Whether a draft model speaks its target's tokens."""
+"""Whether a draft model speaks its target's tokens, and where it does not."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from engine.model.text.tokenizer import Tokenizer
 
@@ -11,13 +12,17 @@ _FILLER = re.compile(r"\[PAD\d+\]|<unused\d+>|<\|?(?:extra|reserved)[\w|]*>")
 
 
 def same_tokens(target: Tokenizer, draft: Tokenizer) -> bool:
-    """Whether a token id means the same to both.
+    """Whether a token id means the same to both; see `differing`."""
+    return not differing(target.vocabulary, draft.vocabulary)
+
+
+def differing(ours: Mapping[str, int], theirs: Mapping[str, int]) -> frozenset[str]:
+    """The tokens that only one of two vocabularies has, or that have another id in each.
 
     Rows that stand for no token may have a name in one file and none, or another one, in the
-    other: GGUF files name every row, tokenizer.json only tokens.
+    other: GGUF files name every row, tokenizer.json only tokens. They do not count.
     """
-    ours, theirs = target.vocabulary, draft.vocabulary
     if ours == theirs:
-        return True
-    odd = ours.items() ^ theirs.items()
-    return all(_FILLER.fullmatch(token) for token, _ in odd)
+        return frozenset()
+    odd = {token for token, _ in ours.items() ^ theirs.items()}
+    return frozenset(token for token in odd if not _FILLER.fullmatch(token))

@@ -1,0 +1,184 @@
+"""Which models can draft for a target: each one that is here or listed, with the reason.
+
+Nothing is left out silently: who misses a draft in a list wants to know why it is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.hub.local import LocalModel
+from engine.hub.pairing.candidate import Candidate, Verdict
+from engine.hub.pairing.curated import Curated, CuratedModel, curated
+from engine.hub.pairing.vocabularies import Vocabularies
+from engine.hub.shelf.kept_model import KeptModel
+from engine.language import number, sentences, tr
+from engine.model.config import ModelConfig
+from engine.model.heads.description import HeadDescription
+from engine.model.other_family import OtherConfig
+from engine.plan.footprint import weight_count
+
+Speedup = Callable[[LocalModel, LocalModel], float | None]
+"""Target and draft -> predicted tokens/s over those without a draft."""
+
+_ORDER = (Verdict.FITS, Verdict.LIKELY, Verdict.NO)
+
+
+def candidates(
+    target: Path,
+    kept: Iterable[KeptModel],
+    vocabularies: Vocabularies,
+    speedup: Speedup | None = None,
+    known: Curated | None = None,
+) -> list[Candidate]:
+    """Every model and head that is here, and those that are published for the target; best first.
+
+    Reads files: a second or so for every vocabulary that was not compared before.
+
+    Args:
+        target: what is to answer.
+        kept: the models on this disk.
+        vocabularies: what was compared before.
+        speedup: predicts what a draft that fits brings.
+        known: published pairs; None: the list that ships with Duotail.
+
+    Raises:
+        UserFixable: the target itself cannot be used.
+        SeveralModels: it is a folder with more than one.
+    """
+    own = LocalModel.inspect(target)
+    judge = _Judge(own, vocabularies, speedup)
+    others = [model for model in kept if not _same_place(model.path, target)]
+    found = [judge.judged(model) for model in others]
+    listed = curated() if known is None else known
+    here = {(model.repo or "").lower() for model in others}
+    entry = None
+    if isinstance(own.config, ModelConfig):
+        entry = listed.of_config(own.config)
+    found += published(entry, listed, here) if entry is not None else ()
+    vocabularies.forget()
+    return sorted(found, key=_rank)
+
+
+def published(
+    target: CuratedModel, known: Curated, here: Iterable[str] = ()
+) -> Iterator[Candidate]:
+    """What could be fetched for a target; `here`: repositories (lower case) that need not be."""
+    there = set(here)
+    for draft, _ in known.drafts_for(target):
+        if there & {repo.lower() for repo in draft.repositories}:
+            continue
+        said = tr("A smaller model that speaks the same tokens, with {share} of the parameters.")
+        yield Candidate(
+            name=draft.name,
+            verdict=Verdict.LIKELY,
+            reason=said.format(share=_percent(draft.parameters / target.parameters)),
+            repo=draft.gguf[0] if draft.gguf else draft.safetensors,
+        )
+    for head in known.heads_for(target):
+        if head.repo.lower() in there:
+            continue
+        said = tr("A feature head ({kind}) that was published for {target}.")
+        yield Candidate(
+            name=head.repo.rpartition("/")[2],
+            verdict=Verdict.LIKELY,
+            reason=said.format(kind=head.kind, target=target.name),
+            repo=head.repo,
+            head=True,
+        )
+
+
+class _Judge:
+    """Tells of one model after the other whether it can draft for a target."""
+
+    def __init__(
+        self, target: LocalModel, vocabularies: Vocabularies, speedup: Speedup | None
+    ) -> None:
+        self._target, self._vocabularies, self._speedup = target, vocabularies, speedup
+
+    def judged(self, model: KeptModel) -> Candidate:
+        """What speaks for or against it."""
+        said = Candidate(
+            name=model.name,
+            verdict=Verdict.NO,
+            reason=model.problem,
+            path=model.path,
+            repo=model.repo,
+            nbytes=model.weight_bytes,
+            head=model.head,
+        )
+        if model.problem:
+            return said
+        try:
+            draft = LocalModel.inspect(model.path)
+            return self._compared(said, draft)
+        except UserFixable as error:
+            return replace(said, reason=error.cause)
+        except OSError:
+            return replace(said, reason=tr("Its files cannot be read."))
+
+    def _compared(self, said: Candidate, draft: LocalModel) -> Candidate:
+        target = self._target
+        if isinstance(draft.config, HeadDescription):
+            return self._head(said, draft, draft.config)
+        if isinstance(target.config, OtherConfig):
+            return replace(said, reason=_runs_elsewhere(target.config, draft=False))
+        if isinstance(draft.config, OtherConfig):
+            return replace(said, reason=_runs_elsewhere(draft.config, draft=True))
+        if isinstance(target.config, HeadDescription):
+            return replace(said, reason=tr("A draft head cannot answer, so nothing drafts for it."))
+        share = weight_count(draft.config) / weight_count(target.config)
+        if share >= 1:
+            return replace(said, reason=tr("It is not smaller than the model that would answer."))
+        compared = self._vocabularies.compare(target, draft)
+        if not compared.same:
+            return replace(said, reason=compared.words)
+        size = tr("It has {share} of the parameters.").format(share=_percent(share))
+        return self._fits(said, draft, sentences(compared.words, size))
+
+    def _head(self, said: Candidate, draft: LocalModel, head: HeadDescription) -> Candidate:
+        """A feature head, by the shapes of both."""
+        target = self._target
+        if isinstance(target.config, HeadDescription):
+            return replace(said, reason=tr("A draft head cannot answer, so nothing drafts for it."))
+        config = head.for_target(target.config, draft.name, target.name)
+        if isinstance(target.config, ModelConfig):
+            tied = target.config.tie_word_embeddings
+            draft.head_weights(config, target.own_weights(target.config), tied)
+        words = tr("It is a feature head for models of this shape.")
+        if head.target:
+            words = tr("It is a feature head, made for {target}.").format(target=head.target)
+        return self._fits(said, draft, words)
+
+    def _fits(self, said: Candidate, draft: LocalModel, reason: str) -> Candidate:
+        gain = self._speedup(self._target, draft) if self._speedup is not None else None
+        return replace(said, verdict=Verdict.FITS, reason=reason, speedup=gain)
+
+
+def _runs_elsewhere(config: OtherConfig, *, draft: bool) -> str:
+    """Why a model that transformers runs takes no part."""
+    said = tr("“{family}” models run through the transformers library, where nothing can draft.")
+    if draft:
+        said = tr("Duotail has no decoder of its own for “{family}” models, so they cannot draft.")
+    return said.format(family=config.family)
+
+
+def _percent(share: float) -> str:
+    return number(share, ".0%" if share >= 0.015 else ".1%")
+
+
+def _same_place(one: Path, other: Path) -> bool:
+    try:
+        return one.resolve() == other.resolve()
+    except OSError:
+        return one == other
+
+
+def _rank(each: Candidate) -> tuple[int, float, bool, int, str]:
+    """What fits first, the faster first; among those that do not fit by name."""
+    gain = each.speedup or 0.0
+    size = each.nbytes or 0 if each.verdict is Verdict.FITS else 0
+    return (_ORDER.index(each.verdict), -gain, not each.head, size, each.name)

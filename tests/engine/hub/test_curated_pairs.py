@@ -1,0 +1,83 @@
+"""The list of models and drafts that ships: well formed, and right as far as arithmetic tells."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+import pytest
+
+from engine.hub.pairing.curated import CuratedModel, CuratedPair, curated
+from engine.model.families import READERS
+from engine.plan.footprint import weight_count
+
+MODELS = {model.key: model for model in curated().models}
+FAMILIES = ("Qwen3", "Qwen2.5", "Llama 3", "SmolLM2", "SmolLM3", "Gemma 3", "Mistral", "Phi", "gpt")
+
+
+def test_it_is_dated_and_every_key_is_there_once() -> None:
+    assert dt.date.fromisoformat(curated().dated).year >= 2026
+    assert len(MODELS) == len(curated().models)
+    for family in FAMILIES:
+        assert any(model.name.startswith(family) for model in MODELS.values()), family
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_an_entry_is_well_formed(model: CuratedModel) -> None:
+    assert model.family in READERS
+    for repo in model.repositories:
+        owner, _, name = repo.partition("/")
+        assert owner, repo
+        assert name, repo
+        assert "/" not in name
+    assert all("gguf" in repo.lower() for repo in model.gguf)
+    assert model.gguf, "every model has a quantised version"
+    assert model.licence
+    assert 0 <= model.level <= 100
+    assert set(model.good_at) <= {"chat", "reasoning", "code"}
+    assert bool(model.level) or not model.good_at, "what only drafts is good at nothing else"
+    assert set(model.checked) <= {"shape", *model.repositories}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_a_shape_comes_to_the_published_number_of_parameters(model: CuratedModel) -> None:
+    assert weight_count(model.config) == model.parameters
+    assert model.config.max_positions == model.context
+
+
+@pytest.mark.parametrize("pair", curated().pairs, ids=lambda pair: f"{pair.target}-{pair.draft}")
+def test_a_pair_has_one_vocabulary_or_says_why_not(pair: CuratedPair) -> None:
+    target, draft = MODELS[pair.target], MODELS[pair.draft]
+    assert draft.parameters < target.parameters
+    assert target.shape.vocab == draft.shape.vocab or pair.note
+
+
+def test_heads_name_models_of_the_list() -> None:
+    for head in curated().heads:
+        assert head.target in MODELS
+        assert head.kind in ("dgf", "linear", "eagle3")
+        assert set(head.checked) <= {head.repo}
+
+
+def test_no_model_drafts_for_itself_and_no_pair_is_there_twice() -> None:
+    pairs = [(pair.target, pair.draft) for pair in curated().pairs]
+    assert len(pairs) == len(set(pairs))
+    assert all(target != draft for target, draft in pairs)
+
+
+def test_a_model_is_known_by_any_of_its_repositories_and_by_its_shape() -> None:
+    model = MODELS["qwen3-8b"]
+    assert curated().of_repo("qwen/qwen3-8B") is model
+    assert curated().of_repo(None, "Qwen/Qwen3-8B-GGUF") is model
+    assert curated().of_repo("Qwen/Qwen3-9B") is None
+    padded = replace(model.config, vocab_size=model.config.vocab_size + 128)
+    assert curated().of_config(padded) is model
+    assert curated().of_config(replace(model.config, num_kv_heads=4)) is None
+    with pytest.raises(KeyError):
+        curated().model("no such model")
+
+
+def test_drafts_come_in_the_order_of_the_list() -> None:
+    drafts = [draft.key for draft, _ in curated().drafts_for(MODELS["qwen3-14b"])]
+    assert drafts == ["qwen3-0.6b", "qwen3-1.7b"]
+    assert curated().heads_for(MODELS["qwen3-14b"])
