@@ -57,6 +57,7 @@ class JobReport:
         seconds_left: None where unknown.
         model: what to open, a folder or a GGUF file; only of one that is done.
         cause, remedy, details: what went wrong, in words; only of one that failed.
+        fault: which of `engine.hub.remote.faults.Fault` that was; "" where it is none of them.
     """
 
     job: Job
@@ -68,3 +69,4 @@ class JobReport:
     cause: str = ""
     remedy: str = ""
     details: str = ""
+    fault: str = ""
