@@ -68,11 +68,12 @@ class MemoryCard(Card):
     def show_budget(self, model: BudgetModel | None, machine: Machine | None) -> None:
         """Show what every ceiling would give."""
         card = machine is not None and accelerator_of(machine) is not None
-        self.budget.setVisible(card and model is not None)
+        self.budget.setVisible(model is not None)
         self._choices.setVisible(card and model is not None)
-        if card and model is not None:
+        if model is not None:
             self.budget.show_model(model)
-        unknown = machine is None or (card and model is None)
+        self.budget.sentence.setVisible(card)  # without one, the note says more
+        unknown = machine is None or model is None
         words = "" if card else without_card(machine)
         self.note.setText(tr("Nothing is known yet.") if unknown else words)
         self.note.setVisible(unknown or not card)

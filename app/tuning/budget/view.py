@@ -136,6 +136,9 @@ class BudgetView(QWidget):
 
     def _align(self) -> None:
         """One axis for everything that is measured in GiB of the card."""
+        if self.model is not None and not self.model.total:
+            self.host.set_sides(0, 0)  # nothing else is there to be in line with
+            return
         left = max(self.curve.gutter(), self.card.gutter())
         self.curve.set_sides(left, _RIGHT)
         self.card.set_sides(left, _RIGHT)
@@ -150,7 +153,9 @@ class BudgetView(QWidget):
         if not model.total:
             self.sentence.setText(without_card())
             self.note.setText(model.main.refusal)
+            self.note.setVisible(bool(model.main.refusal))
             return
+        self.note.show()
         said = sentence(model, ceiling)
         self.slider.show_step(model.index(ceiling))
         self.slider.setAccessibleDescription(said)

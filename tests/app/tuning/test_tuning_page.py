@@ -115,7 +115,8 @@ def test_reasons_unfold(card: Desk) -> None:
 def test_what_cannot_run_here_says_why(open_desk: Open) -> None:
     desk = open_desk(scripted(budgets.WITH_UNUSABLE))
     page = opened(desk, budgets.WITH_UNUSABLE)
-    assert not page.memory.budget.isVisibleTo(page)
+    assert not page.memory.budget.slider.isVisibleTo(page)
+    assert page.memory.budget.host.isVisibleTo(page), "what the PC's memory is used for"
     assert "AMD Radeon RX 580 is not used" in said(page.memory)
     assert "Not used: this Duotail has no support" in said(page.hardware)
     dovetail = page.mode.modes.rows[Mode.DOVETAIL]
