@@ -9,6 +9,7 @@ request. Neither knows a clock.
 from __future__ import annotations
 
 import hashlib
+import socketserver
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -233,6 +234,11 @@ class LocalHub:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     hub: LocalHub
+
+    def server_bind(self) -> None:
+        """Without asking for the computer's name, which may ask a network."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Clients are killed in tests; whatever else is wrong shows in what they got."""
