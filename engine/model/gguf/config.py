@@ -50,6 +50,11 @@ def config_json(file: GgufFile) -> Members:
     return members | rotation(file, model.numbers, model.head_dim) | more(model)
 
 
+def knows(architecture: str) -> bool:
+    """Whether files of an architecture, as llama.cpp calls it, can be of a family of ours."""
+    return architecture in _FAMILIES
+
+
 @dataclass(frozen=True, slots=True)
 class _Model:
     """A language model in GGUF and its numbers."""
