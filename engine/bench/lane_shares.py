@@ -46,7 +46,7 @@ def lane_shares(answers: Iterable[Sequence[Round]]) -> LaneShares | None:
     if whole <= 0 or verifying <= 0:
         return None
     return LaneShares(
-        overlap=both / verifying,
+        overlap=min(both / verifying, 1.0),
         draft_idle=max(1 - drafting / whole, 0.0),
         verify_idle=max(1 - verifying / whole, 0.0),
         useful=min(useful / spent, 1.0) if spent else 0.0,

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
 from engine.commands import Command, Generate, Load
@@ -159,6 +160,19 @@ class Session:
         self.submit(generate(*messages, id=id, **wishes))
         hold.reached()
         return hold
+
+    def at_rest(self) -> None:
+        """Wait until the engine has done all it was told to, and holds nothing of it any more."""
+
+        def rests() -> bool:
+            with self.engine._wake:
+                return self.engine._current is None and not self.engine._agenda
+
+        end = monotonic() + PATIENCE
+        while not rests():
+            assert monotonic() < end, self.events
+            with self._news:
+                self._news.wait(0.01)
 
     def close(self) -> None:
         for hold in self._holds:

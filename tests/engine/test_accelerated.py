@@ -253,6 +253,7 @@ def test_a_ledger_that_refuses_leaves_the_present_model(
 ) -> None:
     load(session, present)
     before = story(session)
+    session.at_rest()
     gc.collect()  # what the answer held
     held = {ledger: ledger.held for ledger in ledgers}
 

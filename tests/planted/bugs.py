@@ -31,6 +31,7 @@ from folder_bugs import (
     offsets_taken_for_tokens,
     taps_one_block_late,
 )
+from hypothesis import Phase, settings
 from parallel_bugs import (
     drafted_tail_shown,
     failures_of_the_draft_swallowed,
@@ -590,7 +591,10 @@ def _everywhere(module: str, name: str, value: object) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Plant the bug that the environment names."""
+    """Plant the bug that the environment names; the first example that shows it will do."""
     del config
     if name := os.environ.get(ENVIRONMENT):
+        searching = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
+        settings.register_profile("planted", settings.default, phases=searching)
+        settings.load_profile("planted")
         BUGS[name].plant()

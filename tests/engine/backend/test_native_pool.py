@@ -52,7 +52,7 @@ def test_hundreds_of_loads_leave_nothing_behind(folder: Path) -> None:
     gc.collect()  # what earlier tests left may not go meanwhile
     before, threads = process.memory_info().rss, process.num_threads()
     cycle(200)
-    assert process.num_threads() == threads
+    assert process.num_threads() <= threads  # others may end theirs meanwhile
     assert process.memory_info().rss - before < 16 * 2**20
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter, sleep
 
 import pytest
@@ -23,11 +23,14 @@ from engine.model.sequence import SequenceState
 
 VERIFY_S, STEP_S = 0.05, 0.005
 PROMPT = [token % 97 for token in range(24)]
-ATTEMPTS = 5
+SLOWER = (1, 1, 1, 2, 4, 8)
+"""How much longer all of it takes, attempt by attempt: the same shares, of a coarser clock."""
 
 
 class Paced(LaneDraft):
     """A draft whose steps take a told time."""
+
+    seconds = STEP_S
 
     def expand(
         self,
@@ -39,15 +42,18 @@ class Paced(LaneDraft):
         width: int,
         cancel: CancelFlag | None = None,
     ) -> list[Ranked] | None:
-        end = perf_counter() + STEP_S
+        end = perf_counter() + self.seconds
         found = super().expand(state, tokens, parents, wanted, ranking, width, cancel)
         sleep(max(end - perf_counter(), 0.0))
         return found
 
 
+Slowed = Callable[[int], None]
+
+
 @pytest.fixture
-def answers() -> DuoAnswers:
-    """A target that verifies in 50 ms, a draft whose steps take 5."""
+def both() -> tuple[DuoAnswers, Slowed]:
+    """A target that verifies in 50 ms, a draft whose steps take 5; what makes both slower."""
     model = RandomModel("target", draft_shape(shape("llama2-7b"), 64, 2), "q4_0")
     device = SimulatedDevice(SimulatedSpec.of(1 << 27))
     backend = device.backend(WeightFormat.STORED, "target")
@@ -55,14 +61,20 @@ def answers() -> DuoAnswers:
     draft = Paced(random_subject(model.config, "q4_0", threads=1, seed=1).decoder)
     wishes = DuoWishes(tokens=16, runs=1, acceptance=0.8, ways=(Way.PARALLEL,))
     found = DuoAnswers(target, draft, None, [PROMPT], wishes)
-    declare_verify(device, target, VERIFY_S, len(PROMPT))
-    return found
+
+    def slowed(times: int) -> None:
+        draft.seconds = times * STEP_S
+        declare_verify(device, target, times * VERIFY_S, len(PROMPT))
+
+    return found, slowed
 
 
-def test_the_draft_computes_while_the_target_verifies(answers: DuoAnswers) -> None:
+def test_the_draft_computes_while_the_target_verifies(both: tuple[DuoAnswers, Slowed]) -> None:
     """At least four fifths of the time; a machine that has no time for us gets more chances."""
+    answers, slowed = both
     overlaps = []
-    for attempt in range(ATTEMPTS):
+    for attempt, times in enumerate(SLOWER):
+        slowed(times)
         answers.heard[Way.PARALLEL].answers.clear()
         answers.run(attempt)
         shares = answers.heard[Way.PARALLEL].shares

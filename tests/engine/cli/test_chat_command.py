@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from head_folders import write_head
 from tiny_models import write_chat_model
 
 import engine.cli.chat
+from engine.commands import Command, Stop
 from engine.events import Event, TextDelta
 from engine.hub.local import bundled_target
 from engine.model.config import ModelConfig
@@ -250,19 +252,32 @@ def test_a_truncated_model(duotail: Duotail, tmp_path: Path) -> None:
 
 
 class Interrupted(Engine):
-    """An engine during whose answer the user presses Ctrl-C, at the third piece of text."""
+    """An engine during whose answer the user presses Ctrl-C, at the third piece of text.
+
+    It goes on when it has been told: else it may be at the end before the press is noticed.
+    """
 
     def __init__(self, emit: Any, **options: Any) -> None:
         pieces: list[TextDelta] = []
+        self._told = threading.Event()
 
         def listen(event: Event) -> None:
+            pressed = False
             if isinstance(event, TextDelta):
                 pieces.append(event)
-                if len(pieces) == 3:
-                    signal.raise_signal(signal.SIGINT)
+                pressed = len(pieces) == 3
+            if pressed:
+                signal.raise_signal(signal.SIGINT)
             emit(event)
+            if pressed:
+                assert self._told.wait(PATIENCE)
 
         super().__init__(listen, **options)
+
+    def submit(self, command: Command) -> None:
+        super().submit(command)
+        if isinstance(command, Stop):
+            self._told.set()
 
 
 def test_ctrl_c_gives_the_answer_so_far(duotail: Duotail, monkeypatch: pytest.MonkeyPatch) -> None:

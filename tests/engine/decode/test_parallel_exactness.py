@@ -250,13 +250,13 @@ def test_a_draft_that_does_not_answer_holds_nobody_up(
     call: int, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target goes on alone; only at the very end somebody waits for it, and not for ever."""
-    monkeypatch.setattr(following, "_PATIENCE_S", 0.1)
     target, draft = pair[0], Moody(pair[1])
     draft.sticks_at = call
     lane, prompt = lane_of(draft), list(range(3, 130))
     sampling = SAMPLINGS["sampled"]
     plain = decode(target, prompt, sampling).tokens
     written: list[int] = []
+    monkeypatch.setattr(following, "_PATIENCE_S", 0.1)
     with pytest.raises(RuntimeError, match="does not come to an end"):
         run(
             target,
@@ -269,6 +269,7 @@ def test_a_draft_that_does_not_answer_holds_nobody_up(
             prepared=lambda: draft.stuck.wait(LIMIT_S),
         )
     assert written == plain
+    monkeypatch.undo()
     draft.freed.set()
     end = monotonic() + LIMIT_S
     while not no_lane_is_left():
