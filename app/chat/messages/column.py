@@ -1,17 +1,17 @@
 """A column of very many rows, of which only those in or near sight are widgets.
 
 What the reader looks at stays where it is, whatever happens around it: the column holds on to the
-row at the top of the view and to the distance from there (`Anchor`), or to the very end. Heights of
-rows that were never seen are estimates; they settle out of sight.
+row at the top of the view and to the distance from there (`Anchor`), or to the very end. Where that
+row's text is laid out, the column holds on to its first line in sight (`Mark`): however often the
+row is laid out anew, and however long that takes, the line stays. Heights of rows that were never
+seen are estimates; they settle out of sight.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable
 
 from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
@@ -19,7 +19,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from app.chat.messages.row import Mark, Row
 from app.chat.messages.row_heights import Anchor, RowHeights
-from app.theme.theme import current, ui_font
+from app.theme.theme import current
 from app.theme.tokens import COLUMN, RADIUS
 
 SIDE = 24
@@ -61,7 +61,7 @@ class Column(QAbstractScrollArea):
         self._following = True
         self._anchor = Anchor(0, -TOP)
         self._mark: Mark | None = None
-        self._mark_size = 0.0
+        self._laid_width = 0
         self._y = 0
         self._forward = True
         self._settling = self._arranging = False
@@ -121,7 +121,9 @@ class Column(QAbstractScrollArea):
     @property
     def settled(self) -> bool:
         """Whether everything in and near sight is laid out."""
-        return not self._turn.isActive() and all(self.is_ready(each) for each in self._wanted())
+        wanted = self._wanted()
+        ready = all(self.is_ready(each) and self._rows[each].whole for each in wanted)
+        return ready and not self._turn.isActive()
 
     def is_ready(self, index: int) -> bool:
         """Whether all of a row is laid out."""
@@ -156,7 +158,7 @@ class Column(QAbstractScrollArea):
         self._drop_from(first)
         self._heights.truncate(first)
         self._heights.extend(self.estimates(first, self._width()))
-        self._anchor, self._mark = Anchor(keep, offset), None
+        self._hold(Anchor(keep, offset))
         self._fill(_OPEN_S)
 
     def add_rows(self) -> None:
@@ -172,7 +174,7 @@ class Column(QAbstractScrollArea):
     def show_row(self, index: int, offset: int) -> None:
         """Put the place `offset` pixels below the top of a row to the top of the view."""
         self._set_following(following=False)
-        self._anchor, self._mark = Anchor(index, offset), None
+        self._hold(Anchor(index, offset))
         self._fill(_OPEN_S)
 
     def make_ready(self, index: int) -> None:
@@ -192,6 +194,7 @@ class Column(QAbstractScrollArea):
 
     def reflow(self) -> None:
         """Width or font have changed: every height is new, the text at the top stays at the top."""
+        self._laid_width = self._width()
         self._reflow.start()
         self._unready.update(self._rows)
         self._fill(_NOW_S)
@@ -209,7 +212,7 @@ class Column(QAbstractScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Another width lays out the rows in sight at once."""
         super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
+        if self._width() != self._laid_width:
             self.reflow()
         else:
             self._fill(_NOW_S)
@@ -280,7 +283,7 @@ class Column(QAbstractScrollArea):
         y = round(value * end / max(bar.maximum(), 1)) if bar.isSliderDown() else value
         self._forward = y >= self._y
         if self.row_count:
-            self._anchor, self._mark = self._heights.anchor_at(y - TOP), None
+            self._hold(self._heights.anchor_at(y - TOP))
         self._set_following(following=y >= end - _NEAR)
         self._fill(_NOW_S)
 
@@ -294,11 +297,12 @@ class Column(QAbstractScrollArea):
         """Put the scroll bar and the rows where anchor and heights want them."""
         bar, self._y = self.verticalScrollBar(), self._wanted_y()
         if not bar.isSliderDown():
-            self._settling = True
+            # A bar that comes or goes resizes the view, which ends up here again.
+            outer, self._settling = self._settling, True
             bar.setRange(0, self._end())
             bar.setPageStep(self.viewport().height())
             bar.setValue(self._y)
-            self._settling = False
+            self._settling = outer
         left, width = self._left(), self._width()
         for index, row in self._rows.items():
             row.move(left, TOP + self._heights.top(index) - self._y)
@@ -306,26 +310,36 @@ class Column(QAbstractScrollArea):
                 self._unready.add(index)
         self.viewport().update()
 
-    @contextmanager
-    def _text_held(self) -> Iterator[None]:
-        """Keep the line at the top of the view there, though its row is laid out anew."""
-        row = self._rows.get(self._anchor.row)
-        yield
-        if row is not None and row.whole and self._mark is not None and self._reflowing:
-            offset = row.mark_y(self._mark) + self._mark.below
-            self._anchor = replace(self._anchor, offset=offset)
+    def _hold(self, anchor: Anchor) -> None:
+        """From now on this place stays at the top of the view."""
+        self._anchor, self._mark = anchor, None
+        self._note_mark()
 
     def _note_mark(self) -> None:
-        """Remember the text at the top of the view, for when it is laid out anew."""
-        row = self._rows.get(self._anchor.row)
-        if row is not None and self._mark is None and self._anchor.row not in self._unready:
-            self._mark = row.mark_at(self._anchor.offset)
-            self._mark_size = ui_font().pointSizeF()
+        """Remember the first line of text in sight, for when it is laid out anew.
 
-    @property
-    def _reflowing(self) -> bool:
-        """Whether texts are laid out anew just now; they may know of it before the column does."""
-        return self._reflow.isActive() or self._mark_size != ui_font().pointSizeF()
+        The top of the view may be below the text of its row: then the next row has the line.
+        """
+        if self._mark is not None or self._following:
+            return
+        place = self._heights.place(self._anchor)
+        for index in range(self._anchor.row, self.visible_range().stop):
+            row = self._rows.get(index)
+            if row is None or not row.whole:
+                return
+            offset = place - self._heights.top(index)
+            self._mark = row.mark_at(offset)
+            if self._mark is not None:
+                self._anchor = Anchor(index, offset)
+                return
+
+    def _keep_mark(self, index: int) -> bool:
+        """A row was laid out anew: the noted line stays where it is; whether rows have to move."""
+        if index != self._anchor.row or self._mark is None or not self._rows[index].whole:
+            return False
+        before = self._anchor
+        self._anchor = Anchor(index, self._rows[index].mark_y(self._mark) + self._mark.below)
+        return self._anchor != before
 
     # -- making rows ---------------------------------------------------------------------------
 
@@ -341,11 +355,10 @@ class Column(QAbstractScrollArea):
             if time.perf_counter() >= until:
                 break
             missing = self._next_missing()
+        self._note_mark()
         self._settle()
         if missing is not None:
             self._turn.start()
-        else:
-            self._note_mark()
         self._let_go()
 
     def _go_on(self) -> None:
@@ -380,15 +393,15 @@ class Column(QAbstractScrollArea):
         if index not in self._rows:
             self._create(index)
         row = self._rows[index]
-        with self._text_held():
-            self._arrange(row)
-            whole = row.load(until)
-            height = self._arrange(row)
-            if whole:
-                self._unready.discard(index)
-            else:
-                height = max(height, self._heights[index])
-            self._heights.measure(index, height)
+        self._arrange(row)
+        whole = row.load(until)
+        height = self._arrange(row)
+        if whole:
+            self._unready.discard(index)
+        else:
+            height = max(height, self._heights[index])
+        self._heights.measure(index, height)
+        self._keep_mark(index)
         if whole:
             self.row_ready(index)
 
@@ -397,14 +410,11 @@ class Column(QAbstractScrollArea):
         index = next((each for each, other in self._rows.items() if other is row), None)
         if index is None or index in self._unready or self._arranging or not self.isVisible():
             return
-        with self._text_held():
-            height = self._arrange(row)
-            if not row.whole:  # it is being written again: what is below waits where it was
-                height = max(height, self._heights[index])
-            changed = self._heights.measure(index, height)
-        if changed:
-            if not self._reflowing:
-                self._mark = None
+        height = self._arrange(row)
+        if not row.whole:  # it is being written again: what is below waits where it was
+            height = max(height, self._heights[index])
+        changed = self._heights.measure(index, height)
+        if self._keep_mark(index) or changed:
             self._fill(_SLICE_S)
 
     def _arrange(self, row: Row) -> int:

@@ -107,8 +107,11 @@ class MessageRow(Row):
         return self.text.laid_out
 
     def mark_at(self, y: int) -> Mark | None:
-        """The line of text at the height `y`."""
-        cursor = self.text.cursorForPosition(QPoint(0, y - self.text_top))
+        """The line of text at the height `y`, or the first one below."""
+        inside = y - self.text_top
+        if inside >= self.text.height() or self.text.isHidden():
+            return None
+        cursor = self.text.cursorForPosition(QPoint(0, inside))
         mark = Mark(cursor.position(), 0)
         return Mark(mark.position, y - self.mark_y(mark))
 

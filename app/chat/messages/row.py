@@ -42,9 +42,9 @@ class Row(QWidget):
         return 0
 
     def mark_at(self, y: int) -> Mark | None:  # noqa: ARG002
-        """What is at the height `y` of the row."""
+        """The line of text at the height `y` of the row, or the first one below; None: no more."""
         return None
 
     def mark_y(self, mark: Mark) -> int:
-        """Where a mark is now."""
+        """Where the line of a mark is now."""
         raise NotImplementedError

@@ -83,6 +83,8 @@ class TextView(TextSurface):
         self._beyond: list[str] = []
         self._length = self._shown = self._restarts = 0
         self._live = self._ending = self._ended = False
+        self._working = self._told_half = False
+        """Whether text is being written; whether a part of it was the last that was told of."""
         self.last_render_s = 0.0
         """How long the last rendering took."""
         self._turn = QTimer(self, singleShot=True, interval=0)
@@ -150,9 +152,14 @@ class TextView(TextSurface):
     def work(self, until: float) -> bool:
         """Lay out more, until about the time `until`; whether all of it is there."""
         started = time.perf_counter()
+        self._working = True
         done = self._work(until)
+        self._working = False
         self._fit()
         self._place_widgets()
+        if done and self._told_half:
+            self._told_half = False
+            self.resized.emit()  # nobody could rely on the places of lines before
         self.last_render_s = time.perf_counter() - started
         if done and self._colours.busy:
             self._colours.work(_COLOUR_S)
@@ -268,9 +275,9 @@ class TextView(TextSurface):
     def _clear(self) -> None:
         """Show nothing, and begin again with the first block."""
         self._restarts = self._source.restarts
+        self._shown = 0  # first: clearing tells of another height
         self._writer.clear(self._source.offsets)
         self._colours.clear()
-        self._shown = 0
         for thought in self._thoughts:
             thought.hide()
             thought.deleteLater()
@@ -369,15 +376,18 @@ class TextView(TextSurface):
     def _rewrite(self) -> None:
         if self._worn == (current(), prose_size()):
             return
+        self._shown = 0
         self._writer.clear(self._source.offsets)
         self._colours.clear()
         self._wear_look()
-        self._shown = 0
         self._begin_work(self._length)
         self.viewport().update()
 
     def _fit(self, *_: object) -> None:
         """Take as much height as the text needs."""
+        if self._working:
+            return
+        self._told_half = self._told_half or not self.laid_out
         regions = self._writer.regions[-1:]
         last = self.document().blockCount() - 1
         in_code = bool(regions) and regions[0].kind is RegionKind.CODE and regions[0].last == last
