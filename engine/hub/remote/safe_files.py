@@ -65,7 +65,7 @@ def is_repo(name: object) -> bool:
 
 
 def is_commit(text: object) -> bool:
-    """Whether this names one state of a repository for ever."""
+    """Whether this names one state of a repository, or of a small file, for ever: a SHA-1."""
     return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
 
 

@@ -36,6 +36,11 @@ def model_config(file: GgufFile) -> ModelConfig:
     return read_config(JsonObject(config_json(file), file.files[0].name))
 
 
+def is_runnable(architecture: str) -> bool:
+    """Whether llama.cpp's name of an architecture is that of a family of ours."""
+    return architecture in _FAMILIES
+
+
 def config_json(file: GgufFile) -> Members:
     """What config.json would say about the model.
 

@@ -1,0 +1,84 @@
+"""What people type or paste to name one model: "owner/name", or an address of the hub."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from engine.hub.remote.safe_files import danger, is_repo
+from engine.hub.remote.words import USUAL_ENDPOINT
+
+_LONGEST = 2000
+_HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co", "www.hf.co")
+_OTHER_PAGES = {
+    "datasets", "spaces", "docs", "blog", "models", "settings", "join", "login", "papers",
+    "collections", "organizations", "api", "tasks", "learn", "posts", "pricing", "chat", "new",
+}  # fmt: skip
+_OF_A_FILE = {"blob", "resolve", "raw"}
+_OF_A_STATE = _OF_A_FILE | {"tree", "commit"}
+_TAGGED = re.compile(r"([^\s:]+/[^\s:]+):([A-Za-z0-9_.-]{1,40})")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One repository, and what of it was meant.
+
+    Attributes:
+        repo: "owner/name".
+        exact: written as an address: nothing else is meant.
+        revision: a branch, a tag or a commit.
+        file: a path in it.
+        variant: as in "owner/name:Q4_K_M".
+    """
+
+    repo: str
+    exact: bool = False
+    revision: str | None = None
+    file: str | None = None
+    variant: str | None = None
+
+
+def address_in(words: str, endpoint: str = USUAL_ENDPOINT) -> Address | None:
+    """The repository that somebody names; None: these are words to search for."""
+    words = words.strip().strip("<>\"'")
+    if not words or len(words) > _LONGEST or re.search(r"\s", words):
+        return None
+    scheme, rest = _without_scheme(words)
+    try:
+        split = urlsplit(f"https://{rest}")
+        host, path = split.netloc.rsplit("@", 1)[-1].lower(), unquote(split.path)
+    except ValueError:
+        return None
+    if scheme == "hf":
+        return _of_path([part for part in rest.split("/") if part])
+    if host in (*_HOSTS, urlsplit(endpoint).netloc.rsplit("@", 1)[-1].lower()):
+        return _of_path([part for part in path.split("/") if part])
+    return None if scheme else _of_name(words)
+
+
+def _without_scheme(words: str) -> tuple[str, str]:
+    scheme, sign, rest = words.partition("://")
+    return (scheme.lower(), rest) if sign else ("", words)
+
+
+def _of_name(words: str) -> Address | None:
+    """owner/name, with a variant as other programs write it."""
+    tagged = _TAGGED.fullmatch(words)
+    name, variant = (tagged[1], tagged[2]) if tagged else (words, None)
+    return Address(name, variant=variant) if "/" in name and is_repo(name) else None
+
+
+def _of_path(parts: list[str]) -> Address | None:
+    """The way behind the hub's address: owner/name[:variant][/tree/REVISION[/FILE...]]."""
+    if len(parts) < 2 or parts[0] in _OTHER_PAGES:
+        return None
+    found = _of_name(f"{parts[0]}/{parts[1]}")
+    if found is None:
+        return None
+    revision, file = None, None
+    if len(parts) > 3 and parts[2] in _OF_A_STATE:
+        revision = None if parts[3] == "main" else parts[3]
+        named = "/".join(parts[4:])
+        file = named if parts[2] in _OF_A_FILE and named and danger(named) is None else None
+    return Address(found.repo, True, revision, file, found.variant)

@@ -1,0 +1,104 @@
+"""Questions to the hub's API: one request each, bounded in time and size.
+
+Only worker processes and the command line import this; the hub's library comes with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from huggingface_hub import close_session, get_session
+
+from engine.hub.remote.answer import parsed
+from engine.hub.remote.environment import use_proxy
+from engine.hub.remote.faults import Fault
+from engine.hub.remote.listing import Access
+from engine.hub.remote.trouble import HubError, of_status, refuse, trouble_of
+from engine.hub.remote.words import USUAL_ENDPOINT
+
+Parameters = Mapping[str, str | Sequence[str]]
+
+_CONNECT_S = 5.0
+"""Whoever is offline hears of it by then."""
+_READ_S = 15.0
+"""Between two pieces of an answer."""
+_WHOLE_S = 60.0
+_LARGEST_ANSWER = 64 << 20
+_LARGEST_REFUSAL = 64 << 10
+
+
+class Stale(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Connection:
+    """To one hub, as one user or as nobody.
+
+    Args:
+        access: how to get there.
+        is_stale: whether the answer is no longer wanted; asked between its pieces.
+    """
+
+    def __init__(self, access: Access, is_stale: Callable[[], bool] = lambda: False) -> None:
+        self.endpoint = (access.endpoint or USUAL_ENDPOINT).rstrip("/")
+        self._headers = {"user-agent": "duotail", "accept": "application/json"}
+        if access.token:
+            self._headers["authorization"] = f"Bearer {access.token}"
+        self._is_stale = is_stale
+
+    def json(self, path: str, parameters: Parameters | None = None) -> object:
+        """What the hub answers in JSON.
+
+        Raises:
+            HubError: it cannot be asked, refuses, or says what no hub says.
+            Stale: the answer is no longer wanted.
+        """
+        return parsed(self.content(path, parameters))
+
+    def content(
+        self, path: str, parameters: Parameters | None = None, largest: int = _LARGEST_ANSWER
+    ) -> bytes:
+        """The bytes that the hub answers; raises as `json`, also for more than `largest`."""
+        try:
+            return self._content(path, parameters, largest)
+        except (HubError, Stale):
+            raise
+        except Exception as error:  # the library's, httpx's, the system's: told apart there
+            raise HubError(trouble_of(error)) from error
+
+    def _content(self, path: str, parameters: Parameters | None, largest: int) -> bytes:
+        end = time.monotonic() + _WHOLE_S
+        request = get_session().stream(
+            "GET",
+            f"{self.endpoint}{path}",
+            params=dict(parameters or {}),
+            headers=self._headers,
+            timeout=(_CONNECT_S, _READ_S, _READ_S, _CONNECT_S),
+            follow_redirects=True,
+        )
+        with request as response:
+            refused = response.status_code >= 400
+            most = _LARGEST_REFUSAL if refused else largest
+            body = bytearray()
+            for piece in response.iter_bytes():
+                body += piece
+                if self._is_stale():
+                    raise Stale
+                if len(body) > most or time.monotonic() > end:
+                    break
+            if refused:
+                raise HubError(of_status(response.status_code, response.headers))
+            if len(body) > most:
+                raise refuse(Fault.UNREADABLE, f"more than {most} bytes")
+            if time.monotonic() > end:
+                raise refuse(Fault.TIMEOUT, f"more than {_WHOLE_S} s")
+            if not response.is_success:
+                raise refuse(Fault.UNREADABLE, f"HTTP {response.status_code}")
+            return bytes(body)
+
+
+def through(proxy: str | None) -> None:
+    """Ask through this proxy from now on; None: as the system says."""
+    close_session()
+    use_proxy(proxy)

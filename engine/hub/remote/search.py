@@ -1,0 +1,143 @@
+"""Finding models: what a list of the hub says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from engine.hub.messages import Results, Search
+from engine.hub.remote.addresses import Address, address_in
+from engine.hub.remote.answer import MOST_PARAMETERS, Answer, objects, unreadable
+from engine.hub.remote.connection import Connection
+from engine.hub.remote.faults import Fault
+from engine.hub.remote.licence import licence_of
+from engine.hub.remote.listing import Found, Order, Packaging
+from engine.hub.remote.safe_files import is_repo
+from engine.hub.remote.trouble import HubError
+
+_MODELS = "/api/models"
+_TOLD = (
+    "baseModels", "cardData", "config", "downloads", "gated", "gguf", "lastModified",
+    "library_name", "likes", "pipeline_tag", "safetensors", "tags",
+)  # fmt: skip
+_SORT = {
+    Order.DOWNLOADS: "downloads",
+    Order.TRENDING: "trendingScore",
+    Order.NEWEST: "lastModified",
+}
+_MOST = 1000
+_LONGEST_WORDS = 200
+_WRITES = "text-generation"
+_TASKS = (_WRITES, "image-text-to-text", "any-to-any", "text2text-generation", "conversational")
+"""What models that chat are filed under; many are filed under nothing."""
+_OTHER_PROGRAMS = (
+    "peft", "diffusers", "sentence-transformers", "timm", "spacy", "flair", "mlx", "onnx",
+    "transformers.js", "openvino", "coreml", "ctranslate2", "setfit", "span-marker",
+)  # fmt: skip
+"""Libraries whose models are none for us, whatever their files are called."""
+_BASE = "base_model:"
+_UNKNOWN = (Fault.NOT_FOUND, Fault.SIGN_IN)
+"""How the hub says that there is no such repository."""
+
+
+def search(connection: Connection, asked: Search) -> Results:
+    """Ask the hub.
+
+    Raises:
+        HubError, Stale: as `Connection.json`.
+    """
+    address = address_in(asked.words, connection.endpoint)
+    if address is not None:
+        try:
+            return Results(asked, (_the_one(connection, address),))
+        except HubError as error:
+            if address.exact or error.trouble.fault not in _UNKNOWN:
+                raise
+    answer = connection.json(_MODELS, _parameters(asked))
+    return Results(asked, found_in(answer, asked))
+
+
+def found_in(answer: object, asked: Search) -> tuple[Found, ...]:
+    """The models of a list; those that are not as asked for are left out."""
+    found = [found_of(Answer(each)) for each in objects(answer, _MOST)]
+    wanted = (each for each in found if each is not None)
+    if asked.packaging is not None:
+        wanted = (each for each in wanted if asked.packaging in each.packagings)
+    return tuple(wanted)[: max(asked.limit, 0)]
+
+
+def found_of(model: Answer) -> Found | None:
+    """What the hub says of one repository; None where it has no proper name."""
+    repo = model.data.get("id") or model.data.get("modelId")
+    if not is_repo(repo):
+        return None
+    gguf, config = model.member("gguf"), model.member("config")
+    parameters = model.member("safetensors").count("total", MOST_PARAMETERS)
+    return Found(
+        repo=str(repo),
+        packagings=_packagings(model),
+        downloads=model.count("downloads") or 0,
+        likes=model.count("likes") or 0,
+        parameters=parameters or gguf.count("total", MOST_PARAMETERS) or None,
+        updated=model.time("lastModified"),
+        licence=licence_of(model),
+        gated=model.data.get("gated") not in (None, False, "false", ""),
+        architecture=config.text("model_type") or gguf.text("architecture") or None,
+        base=_base(model),
+    )
+
+
+def _the_one(connection: Connection, address: Address) -> Found:
+    """What a list would say of the named repository, under its present name."""
+    answer = connection.json(f"{_MODELS}/{quote(address.repo)}", {"expand": _TOLD})
+    found = found_of(Answer(answer if isinstance(answer, Mapping) else {}))
+    return unreadable("no model") if found is None else found
+
+
+def _parameters(asked: Search) -> dict[str, str | tuple[str, ...]]:
+    words = " ".join(asked.words.split())[:_LONGEST_WORDS]
+    told: dict[str, str | tuple[str, ...]] = {
+        "sort": _SORT[asked.order],
+        "limit": str(min(max(asked.limit, 1), _MOST)),
+        "expand": _TOLD,
+    }
+    if words:
+        told["search"] = words
+    else:
+        told["pipeline_tag"] = _WRITES
+    if asked.packaging is not None:
+        told["filter"] = asked.packaging.value
+    return told
+
+
+def _packagings(model: Answer) -> tuple[Packaging, ...]:
+    """As its tags and its files say; none for what is no model that writes."""
+    tags = {tag.lower() for tag in model.texts("tags")}
+    task, library = model.text("pipeline_tag"), model.text("library_name").lower()
+    adapter = any(tag.startswith(f"{_BASE}adapter:") for tag in tags)
+    if (task and task not in _TASKS) or library in _OTHER_PROGRAMS or adapter:
+        return ()
+    names = [str(each.get("rfilename", "")).lower() for each in _siblings(model)]
+    return tuple(
+        packaging
+        for packaging in Packaging
+        if packaging.value in tags or any(name.endswith(f".{packaging.value}") for name in names)
+    )
+
+
+def _siblings(model: Answer) -> list[Mapping[str, object]]:
+    value = model.data.get("siblings")
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _base(model: Answer) -> str | None:
+    """The repository it was made from: as its card, the hub, or its tags say."""
+    card = model.member("cardData").texts("base_model")
+    listed = model.member("baseModels").data.get("models")
+    models = listed if isinstance(listed, list) else []
+    said = [each.get("id") for each in models if isinstance(each, dict)]
+    tagged = [tag.split(":")[-1] for tag in model.texts("tags") if tag.startswith(_BASE)]
+    own = model.data.get("id")
+    return next(
+        (str(name) for name in (*card, *said, *tagged) if is_repo(name) and name != own), None
+    )
