@@ -60,7 +60,12 @@ class Trap:
 
 @dataclass(eq=False)
 class Answer:
-    """What a request whose path holds `path` gets instead of what it asks for."""
+    """What a request whose path holds `path` gets instead of what it asks for.
+
+    Attributes:
+        status: 0: no answer at all, the connection ends.
+        held: the answer waits for `release`.
+    """
 
     path: str
     status: int
@@ -68,6 +73,19 @@ class Answer:
     body: bytes = b""
     method: str | None = None
     times: int = 1
+    held: bool = False
+    reached: threading.Event = field(default_factory=threading.Event)
+    _go: threading.Event = field(default_factory=threading.Event)
+
+    def release(self) -> None:
+        """Let a held answer go out."""
+        self._go.set()
+
+    def wait(self) -> None:
+        """Until `release`, where it is held."""
+        self.reached.set()
+        if self.held:
+            self._go.wait()
 
 
 @dataclass(frozen=True)
@@ -128,6 +146,7 @@ class LocalHub:
         self._repositories: dict[str, Published] = {}
         self._traps: list[Trap] = []
         self._answers: list[Answer] = []
+        self._held_answers: list[Answer] = []
         self._held: set[Trap] = set()
         self._lock = threading.Lock()
         self._servers = [_Server(("127.0.0.1", 0), Handler) for _ in range(2)]
@@ -143,8 +162,8 @@ class LocalHub:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             held, self._traps = self._held, []
-        for trap in held:
-            trap.release()
+        for each in (*held, *self._held_answers):
+            each.release()
         for server in self._servers:
             server.shutdown()
             server.server_close()
@@ -190,6 +209,7 @@ class LocalHub:
         answer = Answer(path, status, **more)
         with self._lock:
             self._answers.append(answer)
+            self._held_answers.append(answer)
         return answer
 
     def forget_faults(self) -> None:

@@ -13,15 +13,20 @@ def search(repositories: list[Published], query: dict[str, list[str]]) -> list[d
     """Those whose name holds the words, as a list of models."""
     words = query.get("search", [""])[0].lower()
     tags = set(query.get("filter", []))
+    task = query.get("pipeline_tag", [None])[0]
     found = [
-        repository
+        _summary(repository)
         for repository in repositories
         if words in repository.name.lower()
         and not repository.private
         and tags <= set(repository.facts.get("tags", ()))
+        and task in (None, repository.facts.get("pipeline_tag"))
     ]
+    by = query.get("sort", ["id"])[0]
+    if by != "id":
+        found.sort(key=lambda summary: summary.get(by) or 0, reverse=True)
     limit = int(query.get("limit", ["1000"])[0])
-    return [_summary(repository) for repository in found[:limit]]
+    return [_expanded(summary, query) for summary in found[:limit]]
 
 
 def details(repository: Published, query: dict[str, list[str]]) -> dict[str, Any]:
@@ -30,7 +35,16 @@ def details(repository: Published, query: dict[str, list[str]]) -> dict[str, Any
     files = [
         _sibling(file, repository.files[file.path], blobs=blobs) for file in repository.listed()
     ]
-    return {**_summary(repository), "sha": repository.revision, "siblings": files}
+    told = {**_summary(repository), "sha": repository.revision, "siblings": files}
+    return _expanded(told, query)
+
+
+def _expanded(told: dict[str, Any], query: dict[str, list[str]]) -> dict[str, Any]:
+    """Only what was asked for, where something was."""
+    wanted = query.get("expand")
+    return {
+        key: value for key, value in told.items() if wanted is None or key in ("_id", "id", *wanted)
+    }
 
 
 def _summary(repository: Published) -> dict[str, Any]:

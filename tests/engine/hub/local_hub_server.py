@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from local_hub import Act, Asked, Published, etag, is_large
+from local_hub import Act, Answer, Asked, Published, etag, is_large
 from local_hub_api import details, search
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
         path, query = unquote(split.path), parse_qs(split.query)
         answer = self.hub.take_answer(self.command, path)
         if answer is not None:
-            self._send(answer.status, answer.headers, answer.body)
+            self._stand_in(answer)
         elif found := _CDN.fullmatch(path):
             self._cdn(*found.groups())
         elif found := _FILE.fullmatch(path):
@@ -60,6 +60,14 @@ class Handler(BaseHTTPRequestHandler):
             self._who()
         else:
             self._refuse(404, "", "Not here")
+
+    def _stand_in(self, answer: Answer) -> None:
+        answer.wait()
+        if answer.status:
+            self._send(answer.status, answer.headers, answer.body)
+        else:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def _who(self) -> None:
         if self._token() in self.hub.tokens:
