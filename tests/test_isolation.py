@@ -21,7 +21,7 @@ def test_the_network_is_out_of_reach(method: str) -> None:
 def test_a_server_on_this_machine_is_within_reach() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname(), timeout=5) as client,
+        socket.create_connection(server.getsockname(), timeout=60) as client,
     ):
         client.sendall(b"x")
         accepted, _ = server.accept()

@@ -23,7 +23,7 @@ from engine.model.pool import StatePool
 from engine.model.sequence import SequenceState
 from engine.request import SamplingParams
 
-LIMIT_S = 60.0
+LIMIT_S = 240.0
 """Seconds after which a test fails instead of waiting on."""
 
 

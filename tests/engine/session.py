@@ -18,7 +18,7 @@ from engine.plan.speeds import DeviceSpeeds, Speeds
 from engine.request import ChatRequest, Message, Role
 from engine.service import Engine
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds after which a test fails instead of waiting on."""
 
 E = TypeVar("E")

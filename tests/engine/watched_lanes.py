@@ -24,7 +24,7 @@ from engine.model.pool import StatePool
 from engine.model.sequence import SequenceState
 from engine.request import SamplingParams
 
-LIMIT_S = 60.0
+LIMIT_S = 240.0
 PROMPT = [1, *range(20, 60)]
 PARAMS = {
     "greedy": SamplingParams(),

@@ -32,7 +32,7 @@ def run_bootstrap(*arguments: str, **environment: str) -> subprocess.CompletedPr
     del clean["QT_QPA_PLATFORM"]
     command = [sys.executable, str(ROOT / "packaging" / "bootstrap.py"), *arguments]
     return subprocess.run(
-        command, env=clean | environment, capture_output=True, text=True, timeout=60
+        command, env=clean | environment, capture_output=True, text=True, timeout=300
     )
 
 
@@ -107,7 +107,7 @@ def test_a_venv_that_was_moved_is_made_anew(
 ) -> None:
     made, moved = tmp_path / "made", tmp_path / "moved"
     command = [sys.executable, "-m", "venv", "--symlinks", str(made)]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=300)
     monkeypatch.setattr(bootstrap, "VENV", made)
     monkeypatch.setattr(bootstrap, "PYTHON", made / "bin" / "python")
     assert bootstrap.venv_works()

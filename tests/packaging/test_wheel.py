@@ -51,7 +51,7 @@ def wheel(
         [*command, "-w", str(out), str(source)],
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=800,
         env={**os.environ, **hasty_compiler},
     )
     assert built.returncode == 0, built.stderr

@@ -310,7 +310,7 @@ def test_two_processes_at_once(model: Path, cache: PackedCache, right: str) -> N
         child.stdin.write("go\n")
         child.stdin.flush()
     for child in children:
-        assert child.communicate(timeout=60)[0] == right
+        assert child.communicate(timeout=300)[0] == right
         assert child.returncode == 0
     assert len(packed_files(cache)) == 1
     assert from_cache(load(model, cache))
@@ -319,7 +319,7 @@ def test_two_processes_at_once(model: Path, cache: PackedCache, right: str) -> N
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL there")
 def test_killed_while_writing(model: Path, cache: PackedCache, right: str) -> None:
     child = start(model, cache, die_at=3)
-    assert child.communicate("go\n", timeout=60)[0] == ""
+    assert child.communicate("go\n", timeout=300)[0] == ""
     assert child.returncode == -signal.SIGKILL
     (half,) = cache.folder.iterdir()
     assert half.suffix == ".part"

@@ -45,7 +45,7 @@ KEYS = [
     "draft_useful",
     "draft_wasted",
 ]
-PATIENCE = 120.0
+PATIENCE = 240.0
 """Seconds until a process counts as hanging."""
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import pytest
 from harness import SAMPLINGS, OracleDrafter, RandomController, decode
 
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import PACKABLE
+from engine.decode import decoding, loops
 from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
 from engine.draft.lookup import LookupDrafter
@@ -135,8 +138,14 @@ def test_the_limit_and_the_full_context_are_met_exactly(
 
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_the_bundled_pair_with_its_own_controller(
-    sampling: SamplingParams, bundled_target: Decoder, bundled_draft: Decoder
+    sampling: SamplingParams,
+    bundled_target: Decoder,
+    bundled_draft: Decoder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """On a clock that only looks at it move: what pays does not depend on who else computes."""
+    for module in (decoding, loops):
+        monkeypatch.setattr(module, "perf_counter", count(0.0, 1e-3).__next__)
     pool = StatePool(bundled_draft, CONTEXT, 1 << 28)
     drafter = CombinedDrafter([StandaloneDrafter("draft", bundled_draft, pool), LookupDrafter()])
     tokenizer = Tokenizer.open(bundled_target_folder())

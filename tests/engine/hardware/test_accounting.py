@@ -32,7 +32,7 @@ def test_the_ledger_knows_what_the_process_has_grown_by() -> None:
     """A good part of it are keys of a half filled context: forgotten, they would be missed."""
     arguments = ("qwen3-0.6b", "q4_0", "6", "4096", "2000")
     command = [sys.executable, str(CHILD), *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, timeout=100)
+    done = subprocess.run(command, check=True, capture_output=True, timeout=300)
     report = json.loads(done.stdout)
     assert report["filled"] == 2000
     lines = {line["purpose"]: line for line in report["lines"]}

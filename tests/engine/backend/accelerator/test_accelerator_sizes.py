@@ -123,4 +123,4 @@ def test_a_forward_takes_no_more_than_is_entered(name: str, context: int) -> Non
 
 def test_planning_with_it_needs_no_torch() -> None:
     code = "import sys, engine.backend.accelerator.sizes; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=300).returncode == 0

@@ -19,7 +19,7 @@ from engine.hardware.watching.accelerator_watch import AcceleratorWatch
 from engine.hardware.watching.monitor import DeviceMonitor
 from engine.plan.machine import Accelerator, Host, Machine, Vendor
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ def test_huge_counts_in_little_memory(tmp_path: Path) -> None:
         [sys.executable, "-c", LITTLE_ROOM, *map(str, files)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
         cwd=Path(__file__).parents[4],
     )
