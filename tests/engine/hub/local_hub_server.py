@@ -146,9 +146,9 @@ class Handler(BaseHTTPRequestHandler):
                 return
 
     def _write(self, key: str, piece: bytes) -> None:
+        self.hub.count(key, len(piece))  # first: who has got it may ask at once
         self.wfile.write(piece)
         self.wfile.flush()
-        self.hub.count(key, len(piece))
 
     def _token(self) -> str | None:
         given = self.headers["Authorization"]
