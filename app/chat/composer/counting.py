@@ -69,10 +69,11 @@ class TokenCounter(QObject):
         name = next(iter(self._waiting))
         question = self._waiting.pop(name)
         self._asked = (name, question)
-        self._patience.start()
+        self._patience.stop()
 
         def submit(request: ChatRequest) -> None:
             if self._asked is not None and self._asked[1].id == question.id:
+                self._patience.start()  # not before: on a busy machine building takes its time
                 self._bridge.submit(Count(replace(request, id=question.id)))
 
         in_background(self, question.build, submit, self._unforeseen)
@@ -86,8 +87,8 @@ class TokenCounter(QObject):
             question.then(event.prompt_tokens)
         self._next()
 
-    @staticmethod
-    def _unforeseen(error: Exception) -> None:
+    def _unforeseen(self, error: Exception) -> None:
+        self._give_up()
         raise error
 
     def _give_up(self) -> None:

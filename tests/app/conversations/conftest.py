@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ from app.conversations.sidebar import Sidebar
 from app.history import Conversation, HistoryStore
 
 DAY = 86_400.0
+
+
+@pytest.fixture(autouse=True)
+def _no_midnight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is a few minutes old is of today, also just after midnight: what is later is, too."""
+    today = datetime.fromtimestamp(time.time() - DAY / 24).astimezone().date()
+    monkeypatch.setattr("app.conversations.model._today", lambda: today)
 
 
 @pytest.fixture

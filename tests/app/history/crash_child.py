@@ -1,7 +1,11 @@
-"""Run as a process: writes answers as fast as it can and reports each append that returned."""
+"""Run as a process: writes answers as fast as it can and reports each append that returned.
+
+A number after the path: it waits to be killed when it has reported so many lines.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -39,9 +43,16 @@ def main() -> None:
             report(f"finished {answer.id}")
 
 
+_left = int(sys.argv[2]) if len(sys.argv) > 2 else -1
+
+
 def report(line: str) -> None:
+    global _left  # noqa: PLW0603 - a script of its own
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+    _left -= 1
+    if _left == 0:
+        signal.pause()
 
 
 if __name__ == "__main__":

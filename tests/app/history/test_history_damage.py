@@ -219,7 +219,7 @@ def test_read_only_places_are_explained(filled: Path, what: str) -> None:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=60,
+        timeout=120,
     )
     filled.parent.chmod(0o755)
     assert "cannot be written to" in done.stdout, done.stderr

@@ -227,12 +227,17 @@ def test_texts_are_whole_at_the_largest_size_in_another_language(
         qtbot.waitExposed(dialog)
         for section in Section:
             dialog.page.show_section(section)
-            qtbot.wait(1)
-            for row in (*dialog.page.rows.values(), *dialog.page.privacy.rows):
-                if row.isVisible():
-                    for label in (row.label, row.about):
-                        assert label.height() >= label.heightForWidth(label.width())
-                    assert row.width() >= row.minimumSizeHint().width()
+            rows = (*dialog.page.rows.values(), *dialog.page.privacy.rows)
+            seen = [row for row in rows if row.isVisible()]
+            labels = [label for row in seen for label in (row.label, row.about)]
+            qtbot.waitUntil(
+                lambda labels=labels: all(
+                    label.height() >= label.heightForWidth(label.width()) for label in labels
+                )
+            )
+            qtbot.waitUntil(
+                lambda seen=seen: all(row.width() >= row.minimumSizeHint().width() for row in seen)
+            )
     finally:
         language.use(language.ENGLISH)
         theme.apply(ThemeChoice.LIGHT, font_scale=1.0)

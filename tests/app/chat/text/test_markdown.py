@@ -110,9 +110,9 @@ def test_a_finished_code_block_is_not_held_up_by_the_line_after_it() -> None:
     ids=["line", "words", "table", "quotes", "list", "brackets", "stars", "ticks", "blank"],
 )
 def test_degenerate_text_becomes_plain_and_quick(text: str) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     blocks = split(text)
-    assert time.process_time() - started < 4
+    assert time.thread_time() - started < 4
     assert all(len(block.source) <= 16_500 for block in blocks)
     kept = sum(len(block.source.replace("\n", "")) for block in blocks)
     # Blocks are cut out with the blank space around them dropped, never with words lost.
