@@ -1,0 +1,258 @@
+"""The downloads: one at a time, in order, each in a process of its own that may die at any moment.
+
+One thread starts the processes and hears them. What a user commands changes the list at once and
+wakes it; only that thread calls the listener.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.hub.download.discard import discard
+from engine.hub.download.fetching import Fetching
+from engine.hub.download.job import Job, JobReport, JobState
+from engine.hub.download.job_list import AT_WORK, Entry, JobList
+from engine.hub.download.rules import Rules
+from engine.hub.download.space import make_sure_of_room
+from engine.hub.messages import Answer, Fetch, Fetched, Progress, Refused
+from engine.hub.remote.faults import Fault
+from engine.hub.remote.listing import Access
+from engine.language import tr
+
+Listener = Callable[[tuple[JobReport, ...]], None]
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S = 1.0
+"""While a file comes: so often a speed is told that may have become none."""
+_END_S = 20.0
+
+
+class Downloads:
+    """Fetches models, remembers what is to be fetched, tells how far it is.
+
+    Args:
+        folder: where the list is kept.
+        listener: told all reports whenever one has changed, by a thread of this object.
+        rules: how patient and how careful to be.
+    """
+
+    def __init__(self, folder: Path, listener: Listener, rules: Rules | None = None) -> None:
+        self._listener, self._rules = listener, rules or Rules()
+        self._notes = folder / "checked.json"
+        self._jobs = JobList(folder / "downloads.json")
+        self._gate = threading.RLock()
+        self._running: Fetching | None = None
+        self._given_up: list[Entry] = []
+        self._closed = False
+        self._told: tuple[JobReport, ...] | None = None
+        self._woken, self._wake = Pipe(duplex=False)
+        self._thread: threading.Thread | None = None
+
+    def reports(self) -> tuple[JobReport, ...]:
+        """All jobs, in their order."""
+        with self._gate:
+            return self._jobs.reports(time.monotonic())
+
+    def add(self, jobs: Sequence[Job], access: Access) -> None:
+        """Fetch these too, after the others.
+
+        Raises:
+            UserFixable: there is no room for them, or the list cannot be kept.
+        """
+        with self._gate:
+            keys = {job.key for job in jobs}
+            wanted = [
+                (entry.job, entry.place)
+                for entry in self._jobs
+                if entry.job.key not in keys and entry.state in (JobState.WAITING, *AT_WORK)
+            ]
+            new = [Entry(job, JobState.WAITING, access.cache) for job in jobs]
+            wanted += [(entry.job, entry.place) for entry in new]
+            make_sure_of_room(wanted, self._rules.reserve)
+            for job in jobs:
+                entry = self._jobs.find(job.key)
+                if entry is None or entry.state not in AT_WORK:
+                    self._jobs.add(job, access)
+            self._given_up = [entry for entry in self._given_up if entry.job.key not in keys]
+            self._commanded()
+
+    def pause(self, key: str) -> None:
+        """Stop one for now; what is on the disk stays there."""
+        with self._gate:
+            entry = self._jobs.find(key)
+            if entry is not None and entry.state in (JobState.WAITING, *AT_WORK):
+                self._stop(key)
+                entry.turn(JobState.PAUSED)
+                self._commanded()
+
+    def resume(self, key: str, access: Access) -> None:
+        """Go on with one, or try again what has failed."""
+        with self._gate:
+            entry = self._jobs.find(key)
+            if entry is not None and entry.state not in AT_WORK:
+                entry.go(access)
+                self._commanded()
+
+    def go_on(self, access: Access) -> None:
+        """Resume all that the end of the program stopped, and not the user."""
+        with self._gate:
+            for entry in self._jobs:
+                if entry.interrupted:
+                    entry.go(access)
+            self._commanded()
+
+    def cancel(self, key: str) -> None:
+        """Give one up, or take one that is over off the list."""
+        with self._gate:
+            entry = self._jobs.remove(key)
+            if entry is not None:
+                self._stop(key)
+                if entry.state is not JobState.DONE:
+                    self._given_up.append(entry)
+                self._commanded()
+
+    def move(self, key: str, place: int) -> None:
+        """Put one at this place in the order; what is being fetched stays so."""
+        with self._gate:
+            self._jobs.move(key, place)
+            self._commanded()
+
+    def close(self) -> None:
+        """The program ends; what is not done goes on at another time."""
+        with self._gate:
+            if self._closed:
+                return
+            self._closed = True
+            thread, self._thread = self._thread, None
+            if self._running is not None:
+                self._running.kill()
+            self._wake.send_bytes(b"close")
+        if thread is not None:
+            thread.join(_END_S)
+        self._woken.close()
+        self._wake.close()
+
+    def _stop(self, key: str) -> None:
+        if self._running is not None and self._running.key == key:
+            self._running.kill()  # the thread hears of it
+
+    def _commanded(self) -> None:
+        """Keep the list and have the thread look at it."""
+        self._jobs.save()
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._run, name="downloads", daemon=True)
+            self._thread.start()
+        if not self._closed:
+            self._wake.send_bytes(b"look")
+
+    # -- the thread ------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._gate:
+                if self._closed:
+                    break
+                self._take_away()
+                self._start_next()
+                running, pause = self._running, self._jobs.seconds_to_next(time.monotonic())
+            self._tell()
+            pipes = [self._woken] if running is None else [self._woken, running.pipe]
+            for pipe in wait(pipes, pause if running is None else _LOOK_S):
+                if pipe is self._woken:
+                    self._woken.recv_bytes()
+                elif running is not None:
+                    self._hear(running, running.receive())
+        if self._running is not None:
+            self._running.close()
+
+    def _take_away(self) -> None:
+        """What given up jobs have left, once nobody writes it any more."""
+        running = self._running.key if self._running is not None else None
+        ready = [entry for entry in self._given_up if entry.job.key != running]
+        self._given_up = [entry for entry in self._given_up if entry.job.key == running]
+        for entry in ready:
+            discard(entry.job, entry.place, [other.job for other in self._jobs])
+
+    def _start_next(self) -> None:
+        entry = self._jobs.next(time.monotonic())
+        if self._running is not None or entry is None or entry.access is None:
+            return
+        entry.turn(JobState.FETCHING)
+        try:
+            self._running = Fetching(Fetch(entry.access, entry.job), self._rules, self._notes)
+        except OSError as error:
+            self._died(entry, str(error))
+        self._save()
+
+    def _hear(self, running: Fetching, answer: Answer | None) -> None:
+        with self._gate:
+            entry = self._jobs.find(running.key)
+            match answer:
+                case Progress() if entry is not None and entry.state in AT_WORK:
+                    self._progress(entry, answer)
+                case Fetched() if entry is not None:
+                    entry.turn(JobState.DONE)
+                    entry.done, entry.model = entry.job.nbytes, answer.model
+                    self._save()
+                case Refused() if entry is not None and entry.state in AT_WORK:
+                    self._refused(entry, answer)
+                    self._save()
+                case None:
+                    running.close()
+                    self._running = None
+                    if entry is not None and entry.state in AT_WORK:
+                        self._died(entry)
+                        self._save()
+
+    def _progress(self, entry: Entry, heard: Progress) -> None:
+        if heard.done > entry.done:
+            entry.returns = entry.deaths = 0
+        entry.done = heard.done
+        entry.state = JobState.CHECKING if heard.checking else JobState.FETCHING
+        entry.speed.add(time.monotonic(), heard.done)
+
+    def _refused(self, entry: Entry, heard: Refused) -> None:
+        offline = heard.kind == Fault.OFFLINE and "OfflineModeIsEnabled" not in heard.details
+        if heard.retry_s is None and not offline:
+            entry.turn(JobState.FAILED)
+        else:
+            wait_s = min(self._rules.come_back_s * 2**entry.returns, self._rules.longest_s)
+            entry.returns = min(entry.returns + 1, 20)
+            wait_s = max(heard.retry_s or 0.0, wait_s)
+            entry.turn(JobState.WAITING, time.monotonic() + wait_s)
+        entry.explain(heard.cause, heard.remedy, heard.details, heard.kind)
+
+    def _died(self, entry: Entry, details: str = "") -> None:
+        entry.deaths += 1
+        if entry.deaths < self._rules.deaths:
+            entry.turn(JobState.WAITING)
+            return
+        entry.turn(JobState.FAILED)
+        entry.explain(
+            tr("The download ended without a word."),
+            tr("Try again; what has been fetched is kept."),
+            details,
+        )
+
+    def _save(self) -> None:
+        try:
+            self._jobs.save()
+        except UserFixable as error:
+            _log.warning("%s %s", error, error.details)
+
+    def _tell(self) -> None:
+        reports = self.reports()
+        if reports != self._told:
+            self._told = reports
+            try:
+                self._listener(reports)
+            except Exception:  # noqa: BLE001 - downloads go on
+                _log.exception("a listener failed")

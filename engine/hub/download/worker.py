@@ -1,0 +1,174 @@
+"""The process that fetches one model: files one after the other, each checked before it counts.
+
+It may be killed at any byte: that is how a download is paused. Bytes are written at once to a file
+that has no model's name, and only a file with the right hash is given one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from engine.errors import UserFixable
+from engine.hub.download.cache import Place, blob_name, distinct, model_path
+from engine.hub.download.checking import Checked, is_right
+from engine.hub.download.job import Job
+from engine.hub.download.rules import Rules
+from engine.hub.download.space import (
+    NoRoom,
+    bytes_here,
+    bytes_to_come,
+    make_sure_of_room,
+    no_room,
+)
+from engine.hub.messages import Fetch, Fetched, Progress, Refused
+from engine.hub.remote.environment import prepare
+from engine.hub.remote.faults import Fault
+from engine.hub.remote.listing import RemoteFile
+from engine.hub.remote.safe_files import can_run_code, danger, is_commit, is_repo, is_sha256
+from engine.hub.remote.trouble import refuse, trouble_of
+from engine.hub.remote.words import refused
+
+_LONG_TO_READ = 1 << 18
+"""Bytes of a file whose check is worth a word."""
+
+
+def run(pipe: Connection[Any, Any], rules: Rules, notes: Path | None = None) -> None:
+    """The process: takes one `Fetch`, tells `Progress`, ends with `Fetched` or `Refused`.
+
+    Args:
+        pipe: to whoever wants the model; when it closes, the process ends.
+        rules: how patient to be.
+        notes: where files that were right are noted.
+    """
+    asked = pipe.recv()
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+    try:
+        pipe.send(_answer(asked, rules, notes, pipe.send))
+    except Exception as error:  # noqa: BLE001 - told to the user, whatever it is
+        pipe.send(_refusal(asked, error, rules))
+
+
+def _end_with(pipe: Connection[Any, Any]) -> None:
+    """Nobody is there to hear: the window was closed, or killed."""
+    try:
+        pipe.recv()
+    finally:
+        os._exit(0)
+
+
+def _answer(
+    asked: Fetch, rules: Rules, notes: Path | None, tell: Callable[[Progress], None]
+) -> Fetched:
+    _make_sure_of_names(asked.job)
+    prepare(asked.access)
+    from engine.hub.download.transfer import Transfer  # reads the environment just now set
+
+    place = Place.of(asked.job, asked.access.cache)
+    make_sure_of_room([(asked.job, place)], rules.reserve)
+    told = _Told(asked.job, place, rules.tell_every_s, tell)
+    transfer = Transfer(asked, place, rules, told.now_and_then)
+    checked = Checked(notes)
+    for file in distinct(asked.job.files):
+        _have(file, place, transfer.fetch, checked, told)
+    uses = Counter(map(blob_name, asked.job.files))
+    for file in asked.job.files:
+        uses[blob_name(file)] -= 1
+        _link(file, place, last=not uses[blob_name(file)])
+    return Fetched(asked.job.key, str(model_path(asked.job, place)))
+
+
+def _have(
+    file: RemoteFile,
+    place: Place,
+    fetch: Callable[[RemoteFile], Path],
+    checked: Checked,
+    told: _Told,
+) -> None:
+    """The right bytes of a file in the cache."""
+    from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
+
+    lock = place.lock(file)
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with WeakFileLock(lock):  # other programs fetch into the same cache
+        here = place.whole(file)
+        if here is not None and checked.has(here, file):
+            return
+        if here is not None:
+            told.checking(file)
+            if is_right(here, file):
+                checked.add(here, file)
+                return
+            here.unlink()  # another program's accident
+        partial = fetch(file)
+        told.checking(file)
+        if not is_right(partial, file):
+            partial.unlink()
+            raise refuse(Fault.WRONG_BYTES, file.path)
+        os.replace(partial, place.blob(file))
+        checked.add(place.blob(file), file)
+
+
+def _link(file: RemoteFile, place: Place, *, last: bool) -> None:
+    """Its name, for all programs that read the cache; `last`: no other name needs the bytes."""
+    link, blob = place.link(file), place.blob(file)
+    if not blob.exists() or (link.exists() and link.samefile(blob)):
+        return
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    try:
+        link.symlink_to(os.path.relpath(blob, link.parent))
+    except OSError:  # Windows has none without a special right: then the name has the bytes
+        os.replace(blob, link) if last else shutil.copyfile(blob, link)
+
+
+def _make_sure_of_names(job: Job) -> None:
+    """Once more, here where they are used: names come from a server."""
+    if not is_repo(job.repo) or not is_commit(job.revision):
+        raise refuse(Fault.UNSAFE, f"{job.repo} {job.revision}")
+    for file in job.files:
+        if danger(file.path) or can_run_code(file.path):
+            raise refuse(Fault.UNSAFE, file.path)
+        if not is_sha256(file.sha256) and not is_commit(file.git_sha1):  # a blob's name, too
+            raise refuse(Fault.UNREADABLE, f"{file.path}: listed without a hash")
+
+
+def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
+    trouble = trouble_of(error)
+    if trouble.fault is Fault.DISK_FULL:
+        place = Place.of(asked.job, asked.access.cache)
+        error = no_room(place.cache, bytes_to_come(asked.job, place), rules.reserve)
+    if isinstance(error, UserFixable):
+        fault = Fault.DISK_FULL if isinstance(error, NoRoom) else Fault.DISK
+        return Refused(asked, fault.value, error.cause, error.remedy, error.details)
+    return refused(asked, trouble)
+
+
+class _Told:
+    """Tells how far a job is, a few times a second at most."""
+
+    def __init__(
+        self, job: Job, place: Place, every_s: float, tell: Callable[[Progress], None]
+    ) -> None:
+        self._job, self._place, self._every_s, self._tell = job, place, every_s, tell
+        self._last = 0.0
+
+    def now_and_then(self) -> None:
+        """Bytes have come."""
+        if time.monotonic() - self._last >= self._every_s:
+            self._now()
+
+    def checking(self, file: RemoteFile) -> None:
+        """All of a file is read once more."""
+        self._now(checking=file.nbytes >= _LONG_TO_READ)
+
+    def _now(self, *, checking: bool = False) -> None:
+        self._last = time.monotonic()
+        self._tell(Progress(self._job.key, bytes_here(self._job, self._place), checking))

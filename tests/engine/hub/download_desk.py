@@ -1,0 +1,128 @@
+"""What tests of downloads work with: a hub, a cache, and processes that begin at once."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_all_start_methods, get_context
+from pathlib import Path
+
+import pytest
+from local_hub import LocalHub, Published
+
+from engine.hub.download import fetching
+from engine.hub.download.cache import Place
+from engine.hub.download.fetching import Fetching
+from engine.hub.download.job import Job, JobReport
+from engine.hub.download.rules import Rules
+from engine.hub.messages import Answer, Fetch
+from engine.hub.remote.listing import Access, Packaging
+
+HASTY = Rules(pauses_s=(0.0,) * 3, reserve=0, tell_every_s=0.0, come_back_s=0.0)
+"""Waits for nothing."""
+PATIENCE_S = 120.0
+"""After which a test has failed."""
+CONFIG = b'{"model_type": "llama"}'
+WEIGHTS = random.Random(8).randbytes(300_000)
+
+
+class Desk:
+    """A hub with a model, a cache that is empty, and a folder for notes."""
+
+    def __init__(self, hub: LocalHub, folder: Path) -> None:
+        self.hub, self.cache, self.folder = hub, folder / "cache", folder / "own"
+        self.model = self.publish("ann/tiny")
+
+    def publish(self, name: str, weights: bytes = WEIGHTS, **more: bool) -> Published:
+        """A model of two files."""
+        files = {"config.json": CONFIG, "model.safetensors": weights}
+        return self.hub.publish(name, files, **more)
+
+    def access(self, token: str | None = None, proxy: str | None = None) -> Access:
+        """To the hub, with the cache."""
+        return Access(self.hub.url, token, proxy, str(self.cache))
+
+    def job(self, model: Published | None = None) -> Job:
+        """All files of a model."""
+        model = model or self.model
+        packaging = Packaging.SAFETENSORS
+        return Job(model.name, model.name, model.revision, "BF16", packaging, model.listed())
+
+    def place(self, job: Job | None = None) -> Place:
+        """Where the files of a job are."""
+        return Place.of(job or self.job(), str(self.cache))
+
+    def start(
+        self, job: Job | None = None, access: Access | None = None, rules: Rules = HASTY
+    ) -> Fetching:
+        """A process."""
+        asked = Fetch(access or self.access(), job or self.job())
+        return Fetching(asked, rules, self.folder / "checked.json")
+
+    def fetch(
+        self, job: Job | None = None, access: Access | None = None, rules: Rules = HASTY
+    ) -> Answer:
+        """A process to its end, and its last message."""
+        return list(self.start(job, access, rules).answers())[-1]
+
+    def weights(self, model: Published | None = None) -> Path:
+        """The partial file of a model's weights."""
+        model = model or self.model
+        (file,) = model.listed("model.safetensors")
+        return self.place(self.job(model)).partial(file)
+
+    def served(self, model: Published | None = None) -> int:
+        """Bytes of a model's weights that the hub has sent."""
+        model = model or self.model
+        return self.hub.served[f"{model.name}/model.safetensors"]
+
+    def is_whole(self, job: Job | None = None) -> bool:
+        """Whether all files are in the cache by their names, with the right bytes."""
+        job = job or self.job()
+        model = self.hub.repository(job.repo)
+        assert model is not None
+        place = self.place(job)
+        links = {file.path: place.link(file) for file in job.files}
+        return all(
+            link.exists() and link.read_bytes() == model.files[path] for path, link in links.items()
+        )
+
+
+@contextmanager
+def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A desk whose processes are copies of one that has imported all: they begin at once."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+    monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
+    if "forkserver" in get_all_start_methods():
+        context = get_context("forkserver")
+        context.set_forkserver_preload(
+            ["engine.hub.download.transfer", "engine.hub.download.worker"]
+        )
+        monkeypatch.setattr(fetching, "_PROCESSES", context)
+    with LocalHub() as hub:
+        yield Desk(hub, folder)
+
+
+class Heard:
+    """A listener of downloads whose reports can be waited for."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        self.all: list[tuple[JobReport, ...]] = []
+
+    def __call__(self, reports: tuple[JobReport, ...]) -> None:
+        with self._news:
+            self.all.append(reports)
+            self._news.notify_all()
+
+    def until(self, holds: Callable[[tuple[JobReport, ...]], bool]) -> tuple[JobReport, ...]:
+        """Wait for newest reports of which this holds."""
+        with self._news:
+            happened = self._news.wait_for(
+                lambda: bool(self.all) and holds(self.all[-1]), PATIENCE_S
+            )
+            assert happened, self.all[-1:]
+            return self.all[-1]

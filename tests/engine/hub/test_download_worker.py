@@ -1,0 +1,222 @@
+"""The process that fetches a model: what it leaves in the cache, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from download_desk import CONFIG, PATIENCE_S, WEIGHTS, Desk, desk
+from local_hub import Act
+
+from engine.hub.download import fetching
+from engine.hub.download.job import Job
+from engine.hub.messages import Fetched, Progress, Refused
+from engine.hub.remote.listing import Packaging
+
+_FIND = """
+import json, sys
+import huggingface_hub as hf
+repo, revision, cache = sys.argv[1:4]
+told = [
+    hf.hf_hub_download(repo, name, revision=revision, cache_dir=cache)
+    for name in ("config.json", "model.safetensors")
+]
+json.dump(told, sys.stdout)
+"""
+
+
+@pytest.fixture
+def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    with desk(tmp_path, monkeypatch) as at:
+        yield at
+
+
+def test_a_model_comes_whole_and_other_programs_find_it(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "_PROCESSES", get_context("spawn"))  # as users have it
+    answer = at.fetch()
+
+    assert answer == Fetched("ann/tiny", str(at.place().snapshot))
+    assert at.is_whole()
+    assert not at.weights().exists()
+    found = _hub_library(at, offline=True)
+    assert [Path(path).read_bytes() for path in found] == [CONFIG, WEIGHTS]
+    assert Path(found[0]).parent == at.place().snapshot
+
+
+def test_what_another_program_has_fetched_is_not_fetched_again(at: Desk) -> None:
+    _hub_library(at, offline=False)
+    before = at.hub.served.copy()
+
+    assert isinstance(at.fetch(), Fetched)
+    assert at.hub.served == before
+
+
+def test_progress_counts_what_is_on_the_disk(at: Desk) -> None:
+    *told, last = at.start().answers()
+
+    assert isinstance(last, Fetched)
+    assert all(isinstance(one, Progress) and one.key == "ann/tiny" for one in told)
+    done = [one.done for one in told if isinstance(one, Progress)]
+    assert done == sorted(done)
+    assert done[-1] == len(CONFIG) + len(WEIGHTS)
+    assert any(one.checking for one in told if isinstance(one, Progress))
+
+
+def test_dropped_connections_send_no_byte_twice(at: Desk) -> None:
+    for place in (1, 70_000, 70_001, 299_999):
+        at.hub.trap("model.safetensors", place, Act.DROP)
+
+    assert isinstance(at.fetch(), Fetched)
+    assert at.is_whole()
+    assert at.served() == len(WEIGHTS)
+
+
+def test_a_server_without_ranges_begins_anew(at: Desk) -> None:
+    at.hub.takes_ranges = False
+    at.hub.trap("model.safetensors", 70_000, Act.DROP)
+
+    assert isinstance(at.fetch(), Fetched)
+    assert at.is_whole()
+    assert at.served() == 70_000 + len(WEIGHTS)
+
+
+def test_a_refusal_that_passes_is_waited_for(at: Desk) -> None:
+    at.hub.answer("model.safetensors", 503, times=3)
+
+    assert isinstance(at.fetch(), Fetched)
+    assert at.is_whole()
+
+
+def test_wrong_bytes_are_deleted_and_fetched_anew_the_next_time(at: Desk) -> None:
+    at.hub.trap("model.safetensors", 123_456, Act.SPOIL)
+
+    refused = at.fetch()
+    assert isinstance(refused, Refused)
+    assert refused.kind == "wrong_bytes"
+    assert not at.weights().exists()
+    assert at.place().whole(at.model.listed("model.safetensors")[0]) is None
+    assert isinstance(at.fetch(), Fetched)
+    assert at.is_whole()
+
+
+@pytest.mark.parametrize("spoilt", ["wrong", "too long"])
+def test_what_a_power_cut_has_left_is_not_believed(at: Desk, spoilt: str) -> None:
+    at.weights().parent.mkdir(parents=True)
+    left = bytes(1000) if spoilt == "wrong" else WEIGHTS + b"!"
+    at.weights().write_bytes(left)
+
+    answers = [at.fetch(), at.fetch()]
+
+    assert isinstance(answers[-1], Fetched)
+    assert at.is_whole()
+
+
+def test_a_spoilt_file_in_the_cache_is_replaced(at: Desk) -> None:
+    assert isinstance(at.fetch(), Fetched)
+    blob = at.place().blob(at.model.listed("model.safetensors")[0])
+    blob.write_bytes(WEIGHTS[:-1] + bytes([WEIGHTS[-1] ^ 1]))
+
+    assert isinstance(at.fetch(), Fetched)
+    assert at.is_whole()
+    assert at.served() == 2 * len(WEIGHTS)
+
+
+def test_a_file_that_was_right_is_not_read_again(at: Desk) -> None:
+    assert isinstance(at.fetch(), Fetched)
+    told = list(at.start().answers())
+    assert [type(one) for one in told] == [Fetched]  # nothing was checked
+
+    (at.folder / "checked.json").write_text("[", encoding="utf-8")
+    told = list(at.start().answers())
+    assert any(isinstance(one, Progress) and one.checking for one in told)
+    assert isinstance(told[-1], Fetched)
+
+
+def test_a_gguf_is_opened_by_its_first_part(at: Desk) -> None:
+    parts = {f"small/tiny-0000{n}-of-00002.gguf": bytes([n]) * 50_000 for n in (1, 2)}
+    model = at.hub.publish("ann/split", {**parts, "config.json": CONFIG})
+    listed = tuple(reversed(model.listed(*parts)))
+    job = Job("split", model.name, model.revision, "Q4_K_M", Packaging.GGUF, listed)
+
+    answer = at.fetch(job)
+
+    first = at.place(job).snapshot / "small" / "tiny-00001-of-00002.gguf"
+    assert answer == Fetched("split", str(first))
+    assert at.is_whole(job)
+    assert at.hub.served["ann/split/config.json"] == 0
+
+
+def test_equal_files_come_once(at: Desk) -> None:
+    names = ("a.gguf", "b.gguf")
+    model = at.hub.publish("ann/twins", dict.fromkeys(names, WEIGHTS))
+    job = replace(at.job(model), packaging=Packaging.GGUF)
+
+    assert isinstance(at.fetch(job), Fetched)
+    assert at.is_whole(job)
+    assert sum(at.hub.served[f"ann/twins/{name}"] for name in names) == len(WEIGHTS)
+
+
+def test_the_token_is_told_to_the_hub_alone(at: Desk) -> None:
+    model = at.publish("ann/gated", gated=True)
+    at.hub.tokens = {"hf_secret": {"ann/gated"}}
+
+    answer = at.fetch(at.job(model), at.access("hf_secret"))
+
+    assert isinstance(answer, Fetched)  # the CDN refuses who shows a token
+    to_cdn = at.hub.requests("GET", "/cdn/")
+    assert to_cdn
+    assert not any("Authorization" in asked.headers for asked in to_cdn)
+
+
+def test_all_goes_through_the_proxy(at: Desk) -> None:
+    from loopback_proxy import LoopbackProxy
+
+    with LoopbackProxy() as proxy:
+        assert isinstance(at.fetch(access=at.access(proxy=proxy.url)), Fetched)
+
+    assert at.is_whole()
+    assert len(proxy.passed) == len(at.hub.asked) > 0
+    assert any("/cdn/" in address for address in proxy.passed)
+
+
+def test_the_process_ends_with_whoever_started_it(at: Desk) -> None:
+    at.hub.trap("model.safetensors", 1000, Act.HOLD)
+    started = at.start()
+    process = started._process
+    while at.served() < 1000:
+        assert started.receive() is not None  # it is in the middle of a file
+
+    started.pipe.close()  # as when this process is killed
+
+    process.join(PATIENCE_S)
+    assert process.exitcode == 0
+    assert not at.is_whole()
+
+
+def _hub_library(at: Desk, *, offline: bool) -> list[str]:
+    """What the hub's own library finds in the cache, or puts there."""
+    own = {
+        "HF_ENDPOINT": at.hub.url,
+        "HF_HUB_OFFLINE": "1" if offline else "0",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _FIND, at.model.name, at.model.revision, str(at.cache)],
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout)
+    return found
