@@ -12,13 +12,13 @@ import sys
 from collections.abc import Sequence
 
 from engine import language
-from engine.cli import bench, chat, hardware, models, plan, train_draft
+from engine.cli import bench, chat, hardware, models, plan, train_draft, train_model
 from engine.cli.exit_code import ExitCode
 from engine.cli.refusal import report
 from engine.errors import Absent, UserFixable
 from engine.language import tr
 
-COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft")
+COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft", "train-model")
 """Sub-commands of `duotail` that need no window."""
 
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
         ),
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for module in (chat, bench, plan, hardware, models, train_draft):
+    for module in (chat, bench, plan, hardware, models, train_draft, train_model):
         module.add_parser(commands)
     arguments = parser.parse_args(argv)
     try:

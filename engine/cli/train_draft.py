@@ -73,11 +73,11 @@ def _add_shape(parser: argparse.ArgumentParser) -> None:
 def _add_schedule(parser: argparse.ArgumentParser) -> None:
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
-        "--tokens", type=_tokens, metavar="N", help=tr("train on so many tokens, such as 500k, 2M")
+        "--tokens", type=tokens, metavar="N", help=tr("train on so many tokens, such as 500k, 2M")
     )
-    length.add_argument("--minutes", type=_positive, metavar="T", help=tr("train for so long"))
+    length.add_argument("--minutes", type=positive, metavar="T", help=tr("train for so long"))
     parser.add_argument(
-        "--rate", type=_positive, default=3e-5, metavar="R",
+        "--rate", type=positive, default=3e-5, metavar="R",
         help=tr("highest learning rate; small models want more, up to 2e-3"),
     )  # fmt: skip
     parser.add_argument("--warm-up", type=one_or_more, default=2000, metavar="STEPS")
@@ -109,7 +109,7 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
         help=tr("how the target's weights are held"),
     )  # fmt: skip
     parser.add_argument(
-        "--checkpoint-minutes", type=_positive, default=5.0, metavar="T",
+        "--checkpoint-minutes", type=positive, default=5.0, metavar="T",
         help=tr("time between checkpoints"),
     )  # fmt: skip
     parser.add_argument(
@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from engine.train.training import Paused, train  # imports torch
 
     settings = _settings(arguments)
-    with _interruptible() as stop:
+    with interruptible() as stop:
         try:
             result = train(settings, _tell, lambda: bool(stop))
         except Paused as paused:
@@ -186,7 +186,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 
 @contextmanager
-def _interruptible() -> Iterator[list[bool]]:
+def interruptible() -> Iterator[list[bool]]:
     """The first Ctrl-C asks for an orderly end: the list is no longer empty; the second ends."""
     stop: list[bool] = []
 
@@ -259,7 +259,7 @@ def _words(result: Result) -> str:
     return words
 
 
-def _tokens(text: str) -> int:
+def tokens(text: str) -> int:
     """A number of tokens given as an option's value: 500000, 500k, 2M."""
     factor = _SUFFIXES.get(text[-1:], 1)
     try:
@@ -273,7 +273,8 @@ def _tokens(text: str) -> int:
     return int(number)
 
 
-def _positive(text: str) -> float:
+def positive(text: str) -> float:
+    """A finite number above 0, given as an option's value."""
     number = _not_negative(text)
     if number == 0:
         raise argparse.ArgumentTypeError(tr("{text!r} is not above 0").format(text=text))

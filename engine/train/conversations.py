@@ -32,10 +32,11 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A conversation, or a text that is no conversation."""
+    """A conversation, or a text that is no conversation; `source`: what its file says of it."""
 
     messages: tuple[Message, ...] = ()
     text: str = ""
+    source: str = ""
 
     @property
     def size(self) -> int:
@@ -134,13 +135,15 @@ def _read(line: bytes) -> Example | None:
     if not isinstance(row, dict):
         return None
     if isinstance(row.get("text"), str) and row["text"].strip():
-        return Example(text=row["text"])
+        return Example(text=row["text"], source=str(row.get("source", "")))
     turns = row.get("messages", row.get("conversations"))
     if not isinstance(turns, list) or not turns:
         return None
     messages = [_message(turn) for turn in turns]
     whole = [message for message in messages if message is not None]
-    return Example(tuple(whole)) if len(whole) == len(messages) else None
+    if len(whole) < len(messages):
+        return None
+    return Example(tuple(whole), source=str(row.get("source", "")))
 
 
 def _message(turn: object) -> Message | None:

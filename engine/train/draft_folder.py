@@ -42,14 +42,14 @@ def write_draft(
         for file in TEXT_FILES:
             if (target.path / file).is_file():
                 write_whole(folder / file, (target.path / file).read_bytes())
-    write_whole(folder / "duotail.json", _json({"name": name}))
-    write_whole(folder / "config.json", _json(_described(config, target)))
+    write_whole(folder / "duotail.json", to_json({"name": name}))
+    write_whole(folder / "config.json", to_json(_described(config, target)))
 
 
-def _described(config: ModelConfig, target: Target) -> dict[str, object]:
-    """As transformers writes a Llama's; a head says what it is beside."""
+def described(config: ModelConfig) -> dict[str, object]:
+    """As transformers writes a Llama's."""
     ends = list(config.eos_token_ids)
-    described: dict[str, object] = {
+    return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_size": config.hidden_size,
@@ -70,9 +70,14 @@ def _described(config: ModelConfig, target: Target) -> dict[str, object]:
         "eos_token_id": ends[0] if len(ends) == 1 else ends,
         "torch_dtype": "bfloat16",
     }
+
+
+def _described(config: ModelConfig, target: Target) -> dict[str, object]:
+    """A head says what it is beside."""
+    found = described(config)
     if (fusion := config.fusion) is not None:
-        described["architectures"] = ["DuotailDraftHead"]
-        described["duotail_head"] = {
+        found["architectures"] = ["DuotailDraftHead"]
+        found["duotail_head"] = {
             "fusion": fusion.kind,
             "target_hidden_size": fusion.target_hidden,
             "taps": list(fusion.taps),
@@ -81,8 +86,9 @@ def _described(config: ModelConfig, target: Target) -> dict[str, object]:
             "target": target.name,
             "target_layers": target.config.num_layers,
         }
-    return described
+    return found
 
 
-def _json(data: Mapping[str, object]) -> bytes:
+def to_json(data: Mapping[str, object]) -> bytes:
+    """As it is written into folders."""
     return (json.dumps(data, indent=1) + "\n").encode()

@@ -51,9 +51,12 @@ class Attention(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, turns: Turns, earlier: list[KeysValues]
+        self, x: Tensor, turns: Turns, earlier: list[KeysValues], seen: Tensor | None = None
     ) -> tuple[Tensor, KeysValues]:
-        """x [batch, pairs, inputs] -> [batch, pairs, hidden], and its own keys and values."""
+        """x [batch, pairs, inputs] -> [batch, pairs, hidden], and its own keys and values.
+
+        `seen`: bool [batch, 1, pairs, pairs], what each row sees; None: all before it.
+        """
         query = _rotated(self._heads(self.q_proj(x)), turns)
         key = _rotated(self._heads(self.k_proj(x)), turns)
         value = self._heads(self.v_proj(x))
@@ -61,7 +64,13 @@ class Attention(nn.Module):
             mixed = self._mixed(query, [*earlier, (key, value)])
         else:
             mixed = functional.scaled_dot_product_attention(
-                query, key, value, is_causal=True, scale=self._scale, enable_gqa=self._group > 1
+                query,
+                key,
+                value,
+                attn_mask=seen,
+                is_causal=seen is None,
+                scale=self._scale,
+                enable_gqa=self._group > 1,
             )
         added: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return added, (key, value)
@@ -127,7 +136,12 @@ class Block(nn.Module):
             self.hidden_norm = RmsNorm(hidden, eps)
 
     def forward(
-        self, x: Tensor, embedded: Tensor | None, turns: Turns, earlier: list[KeysValues]
+        self,
+        x: Tensor,
+        embedded: Tensor | None,
+        turns: Turns,
+        earlier: list[KeysValues],
+        seen_rows: Tensor | None = None,
     ) -> tuple[Tensor, KeysValues]:
         """x [batch, pairs, hidden] -> the same, and its keys and values."""
         if hasattr(self, "hidden_norm"):
@@ -136,7 +150,7 @@ class Block(nn.Module):
             x = normed if self._residual_normed else x
         else:
             seen = self.input_layernorm(x) if hasattr(self, "input_layernorm") else x
-        added, kept = self.self_attn(seen, turns, earlier)
+        added, kept = self.self_attn(seen, turns, earlier, seen_rows)
         x = x + added
         return x + self.mlp(self.post_attention_layernorm(x)), kept
 
@@ -247,9 +261,12 @@ class Draft(nn.Module):
         x = self.fusion(features, embedded, own=bool(earlier))
         return self._blocks(x, embedded, earlier)
 
-    def run_model(self, tokens: Tensor) -> Tensor:
-        """A stand-alone model: tokens [batch, n] -> hidden states [batch, n, hidden], normed."""
-        x, _ = self._blocks(self.model.embed_tokens(tokens), None, [])
+    def run_model(self, tokens: Tensor, seen: Tensor | None = None) -> Tensor:
+        """A stand-alone model: tokens [batch, n] -> hidden states [batch, n, hidden], normed.
+
+        `seen`: bool [batch, 1, n, n], what each token sees; None: all before it, and itself.
+        """
+        x, _ = self._blocks(self.model.embed_tokens(tokens), None, [], seen)
         return self.before_output(x)
 
     def before_output(self, x: Tensor) -> Tensor:
@@ -259,11 +276,15 @@ class Draft(nn.Module):
         return normed
 
     def _blocks(
-        self, x: Tensor, embedded: Tensor | None, earlier: list[list[KeysValues]]
+        self,
+        x: Tensor,
+        embedded: Tensor | None,
+        earlier: list[list[KeysValues]],
+        seen: Tensor | None = None,
     ) -> tuple[Tensor, list[KeysValues]]:
         turns, kept = self._rotations(x), []
         for index, block in enumerate(self.model.layers):
-            x, own = block(x, embedded, turns, [step[index] for step in earlier])
+            x, own = block(x, embedded, turns, [step[index] for step in earlier], seen)
             kept.append(own)
         return x, kept
 

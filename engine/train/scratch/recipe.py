@@ -1,0 +1,176 @@
+"""What a model is made of: its shape, its data in phases, its schedule; read from TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import UserFixable
+from engine.language import listed, tr
+
+FOLDER = Path(__file__).parent / "recipes"
+LESSONS = "lessons:"
+"""Before the name of one of our own sources, as against a path below the data folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A Llama whose embedding is its output matrix.
+
+    Attributes:
+        vocab: entries of the tokenizer that is trained for it.
+        context: tokens of a training row; the model is told twice as many.
+    """
+
+    vocab: int
+    hidden: int
+    blocks: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, or lessons of our own.
+
+    Attributes:
+        name: a path below the data folder, or `lessons:` and a name.
+        times: how often it is read in one pass through its phase; a part below 1.
+        only: takes only examples whose "source" begins with one of these; empty: all.
+    """
+
+    name: str
+    times: float = 1.0
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of the training with a mix of its own.
+
+    Attributes:
+        share: of all tokens.
+        answers_only: only what the assistant says is learned, not what is asked.
+    """
+
+    name: str
+    share: float
+    sources: tuple[Source, ...]
+    answers_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Warm-up, stable, decay.
+
+    Attributes:
+        matrices: of Muon, for the matrices of the blocks.
+        others: of AdamW, for the embedding and the norms.
+        warm_up, decay: shares of the training in which the rates rise, and fall to 0.
+    """
+
+    matrices: float = 0.02
+    others: float = 3e-3
+    warm_up: float = 0.01
+    decay: float = 0.3
+    weight_decay: float = 0.05
+
+    def factor(self, done: float) -> float:
+        """What the rates are multiplied with when so much is behind, 0 to 1."""
+        rising = min(done / self.warm_up, 1.0) if self.warm_up else 1.0
+        falling = min((1 - done) / self.decay, 1.0) if self.decay else 1.0
+        return max(min(rising, falling), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A model to be made.
+
+    Attributes:
+        name: of the folder; `title`: for people.
+        tokens: to train on, in all phases.
+        batch: tokens of a step, in rows of `shape.context`.
+        seed: of everything that is drawn.
+    """
+
+    name: str
+    title: str
+    tokens: int
+    batch: int
+    shape: Shape
+    rates: Rates
+    phases: tuple[Phase, ...]
+    seed: int = 0
+
+    def phase_at(self, done: float) -> int:
+        """The number of the phase that the training is in, `done` running from 0 to 1."""
+        end = 0.0
+        for number, phase in enumerate(self.phases):
+            end += phase.share
+            if done < end - 1e-9:
+                return number
+        return len(self.phases) - 1
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Those that come with Duotail."""
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.toml")))
+
+
+def read_recipe(name_or_path: str) -> Recipe:
+    """One of ours, or a file.
+
+    Raises:
+        UserFixable: there is none of that name, or it cannot be read.
+    """
+    file = Path(name_or_path)
+    if name_or_path in recipe_names():
+        file = FOLDER / f"{name_or_path}.toml"
+    try:
+        return _recipe(tomllib.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserFixable(
+            tr("The recipe {name} cannot be read.").format(name=name_or_path[:200]),
+            tr("Name a file, or one of these: {names}.").format(names=listed(recipe_names())),
+            str(error)[:500],
+        ) from error
+
+
+def _recipe(data: dict[str, Any]) -> Recipe:
+    phases = tuple(
+        Phase(
+            name=phase["name"],
+            share=float(phase["share"]),
+            sources=tuple(map(_source, phase["sources"])),
+            answers_only=bool(phase.get("answers_only", False)),
+        )
+        for phase in data["phases"]
+    )
+    if not phases or abs(sum(phase.share for phase in phases) - 1) > 1e-6:
+        raise ValueError("the shares of the phases are not 1 in all")
+    recipe = Recipe(
+        name=str(data["name"]),
+        title=str(data["title"]),
+        tokens=int(data["tokens"]),
+        batch=int(data["batch"]),
+        shape=Shape(**data["shape"]),
+        rates=Rates(**data.get("rates", {})),
+        phases=phases,
+        seed=int(data.get("seed", 0)),
+    )
+    shape = recipe.shape
+    if shape.hidden % shape.heads or shape.hidden // shape.heads % 2:
+        raise ValueError("the heads do not divide the hidden size into even parts")
+    if recipe.batch < shape.context or recipe.tokens < recipe.batch:
+        raise ValueError("a batch holds at least a row, the training at least a batch")
+    return recipe
+
+
+def _source(data: str | dict[str, Any]) -> Source:
+    if isinstance(data, str):
+        return Source(data)
+    return Source(data["name"], float(data.get("times", 1.0)), tuple(data.get("only", ())))

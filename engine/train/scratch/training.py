@@ -1,0 +1,339 @@
+"""From a recipe and a folder of data to a model's folder, or to a checkpoint to go on from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import exp
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn import functional
+
+from engine.errors import UserFixable
+from engine.language import tr
+from engine.model.config import ModelConfig
+from engine.train.checkpoint import write_whole
+from engine.train.draft_folder import described, to_json
+from engine.train.modules import Draft
+from engine.train.scratch.corpus import Corpus, examples_of, make_corpus
+from engine.train.scratch.optimisers import Optimisers
+from engine.train.scratch.packing import Packer, Rows, in_rows
+from engine.train.scratch.recipe import Recipe
+from engine.train.scratch.screening import Screen, bench_texts
+from engine.train.scratch.vocabulary import END, SPECIAL, train_vocabulary, write_text_files
+
+STATE = "state.safetensors"
+CORPUS = "corpus"
+_VOCABULARY_EXAMPLES = 60_000
+_MEASURED = 200_000
+"""Held-out tokens that the loss is measured on."""
+_UNLEARNED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a recipe is carried out.
+
+    Attributes:
+        data: the folder that its sources lie in; `bench` below it is never learned from.
+        out: the folder of the result; the corpus and the checkpoint lie in it too.
+        tokens: fewer or more than the recipe says.
+        rows: of a forward; None: as suits the device.
+        compiled: through torch.compile, which takes a minute and then doubles the speed.
+        every: seconds between checkpoints.
+        measure_every: seconds between measurements of the held-out loss.
+    """
+
+    recipe: Recipe
+    data: Path
+    out: Path
+    tokens: int | None = None
+    device: str = "cpu"
+    rows: int | None = None
+    compiled: bool = False
+    every: float = 300.0
+    measure_every: float = 900.0
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far it is.
+
+    Attributes:
+        steps: batches learned; `phase`: its number; `batch`: batches of it.
+        tokens: learned, filling not counted.
+        seconds: spent on learning, in all sittings.
+        loss: nats a token, a mean that follows the last steps.
+        held_out: nats a token of what the assistant says, as measured last.
+    """
+
+    steps: int = 0
+    phase: int = 0
+    batch: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    loss: float = 0.0
+    held_out: float | None = None
+
+    @property
+    def perplexity(self) -> float | None:
+        """On what was held out."""
+        return None if self.held_out is None else exp(self.held_out)
+
+
+class Paused(Exception):
+    """The user stopped it; the checkpoint is written."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self.state = state
+
+
+def train(
+    settings: Settings, tell: Callable[[str, State, float], None], stopped: Callable[[], bool]
+) -> State:
+    """Make the model.
+
+    Args:
+        settings: what and how.
+        tell: told of every source that is read, then about once a second how far it is: a word,
+            the state, the share that is done.
+        stopped: asked after every step.
+
+    Raises:
+        Paused: it was stopped; `resume` goes on.
+        UserFixable: data are missing, the checkpoint is of another recipe, the disk is full.
+    """
+    recipe = settings.recipe
+    if settings.tokens is not None:
+        recipe = replace(recipe, tokens=settings.tokens)
+    settings.out.mkdir(parents=True, exist_ok=True)
+    tokenizer = _vocabulary(recipe, settings)
+    bench = settings.data / "bench"
+    screen = Screen(bench_texts(bench) if bench.is_dir() else ())
+    corpus = make_corpus(
+        recipe, settings.data, tokenizer, screen, settings.out / CORPUS,
+        lambda name: tell(name, State(), 0.0),
+    )  # fmt: skip
+    run = _Run(recipe, settings, corpus)
+    state = run.go(tell, stopped)
+    write_model(settings.out, recipe, run.draft, tokenizer)
+    return state
+
+
+def model_config(recipe: Recipe) -> ModelConfig:
+    """As the recipe says, and with room for twice as long conversations."""
+    shape = recipe.shape
+    return ModelConfig.from_json(
+        {
+            "model_type": "llama",
+            "hidden_size": shape.hidden,
+            "intermediate_size": shape.intermediate,
+            "num_hidden_layers": shape.blocks,
+            "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.kv_heads,
+            "vocab_size": shape.vocab,
+            "max_position_embeddings": 2 * shape.context,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10_000.0,
+            "tie_word_embeddings": True,
+            "bos_token_id": 1,
+            "eos_token_id": SPECIAL.index(END),
+        }
+    )
+
+
+def write_model(folder: Path, recipe: Recipe, draft: Draft, tokenizer: Tokenizer) -> None:
+    """Weights (bf16), tokenizer and template; config.json, by which it is known, last.
+
+    Raises:
+        UserFixable: the disk is full, or cannot be written to.
+    """
+    tensors = {
+        name: one.detach().to("cpu", torch.bfloat16).contiguous()
+        for name, one in draft.named_parameters()
+    }
+    config = model_config(recipe)
+    write_whole(folder / "model.safetensors", save(tensors, {"format": "pt"}))
+    write_text_files(folder, tokenizer, config.max_positions)
+    write_whole(folder / "duotail.json", to_json({"name": recipe.title}))
+    write_whole(folder / "config.json", to_json(described(config)))
+
+
+def _vocabulary(recipe: Recipe, settings: Settings) -> Tokenizer:
+    """Of an earlier start, or trained on some of everything."""
+    file = settings.out / "tokenizer.json"
+    if settings.resume and file.exists():
+        return Tokenizer.from_file(str(file))
+    tokenizer = train_vocabulary(_some_texts(recipe, settings), recipe.shape.vocab)
+    write_whole(file, tokenizer.to_str().encode())
+    return tokenizer
+
+
+def _some_texts(recipe: Recipe, settings: Settings) -> Iterator[str]:
+    """Of every source its share, in characters, of what is read of it in all."""
+    sources = {source.name: source for phase in recipe.phases for source in phase.sources}
+    each = _VOCABULARY_EXAMPLES // len(sources)
+    for source in sources.values():
+        for example in islice(examples_of(source, settings.data, recipe.seed), each):
+            yield from (message.text for message in example.messages)
+            if example.text:
+                yield example.text[:4000]
+
+
+class _Run:
+    """The loop."""
+
+    def __init__(self, recipe: Recipe, settings: Settings, corpus: Corpus) -> None:
+        self._recipe, self._settings, self._corpus = recipe, settings, corpus
+        self._device = torch.device(settings.device)
+        torch.manual_seed(recipe.seed)
+        self.draft = Draft(model_config(recipe)).to(self._device)
+        self._optimisers = Optimisers(self.draft, recipe.rates)
+        self.state = State()
+        self._length = recipe.shape.context
+        self._all_rows = recipe.batch // self._length
+        self._rows = min(settings.rows or (8 if self._device.type == "cpu" else 64), self._all_rows)
+        if settings.resume:
+            self._restore()
+        self._forward = torch.compile(self._loss) if settings.compiled else self._loss
+
+    def go(self, tell: Callable[[str, State, float], None], stopped: Callable[[], bool]) -> State:
+        """To the end."""
+        written = measured = monotonic()
+        while self._done < 1.0:
+            phase = self._recipe.phases[self.state.phase]
+            packer = Packer(
+                phase, self._corpus.learned, self._all_rows, self._length, self._recipe.seed
+            )
+            for batch in packer.batches(self.state.batch):
+                self._step(batch)
+                tell(phase.name, self.state, self._done)
+                now = monotonic()
+                if now - measured > self._settings.measure_every:
+                    self._measure()
+                    measured = now
+                if stopped():
+                    self._write()
+                    raise Paused(self.state)
+                if now - written > self._settings.every:
+                    self._write()
+                    written = now
+                if self._done >= 1.0 or self._recipe.phase_at(self._done) != self.state.phase:
+                    break
+            self._enter(self._recipe.phase_at(self._done))
+        self._measure()
+        self._write()
+        return self.state
+
+    @property
+    def _done(self) -> float:
+        return min(self.state.tokens / self._recipe.tokens, 1.0)
+
+    def _enter(self, phase: int) -> None:
+        if phase != self.state.phase:
+            self.state = replace(self.state, phase=phase, batch=0)
+
+    def _step(self, batch: Rows) -> None:
+        begun, state = monotonic(), self.state
+        self.draft.train()
+        learned = max(int(batch.learned[:, 1:].sum()), 1)
+        total = 0.0
+        for start in range(0, len(batch.tokens), self._rows):
+            tokens, document, goals = self._tensors(batch, slice(start, start + self._rows))
+            with self._halves():
+                loss = self._forward(tokens, document, goals) / learned
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        torch.nn.utils.clip_grad_norm_(self.draft.parameters(), 1.0)
+        self._optimisers.step(self._recipe.rates.factor(self._done))
+        weight = max(0.02, 1 / (state.steps + 1))
+        self.state = replace(
+            state,
+            steps=state.steps + 1,
+            batch=state.batch + 1,
+            tokens=state.tokens + batch.count,
+            seconds=state.seconds + monotonic() - begun,
+            loss=state.loss + weight * (total - state.loss),
+        )
+
+    def _loss(self, tokens: Tensor, document: Tensor, goals: Tensor) -> Tensor:
+        """The sum over all tokens to be foretold."""
+        same = document[:, None, :, None] == document[:, None, None, :]
+        causal = torch.ones(self._length, self._length, dtype=torch.bool, device=tokens.device)
+        hidden = self.draft.run_model(tokens, same & causal.tril())
+        output = self.draft.output
+        assert output is not None  # noqa: S101 - a model of its own has one
+        logits = functional.linear(hidden, output)
+        return functional.cross_entropy(
+            logits.flatten(0, 1).float(), goals.flatten(), ignore_index=_UNLEARNED, reduction="sum"
+        )
+
+    def _tensors(self, batch: Rows, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        goals = np.full(batch.tokens[rows].shape, _UNLEARNED, np.int64)
+        marked = batch.learned[rows][:, 1:]
+        goals[:, :-1][marked] = batch.tokens[rows][:, 1:][marked]
+        found = (batch.tokens[rows], batch.document[rows], goals)
+        tokens, document, wanted = (torch.from_numpy(one).to(self._device) for one in found)
+        return tokens, document, wanted
+
+    def _halves(self) -> torch.autocast:
+        return torch.autocast(self._device.type, dtype=torch.bfloat16)
+
+    @torch.no_grad()
+    def _measure(self) -> None:
+        self.draft.eval()
+        total, count = 0.0, 0
+        for batch in in_rows(self._corpus.held_out, self._rows, self._length, _MEASURED):
+            tokens, document, goals = self._tensors(batch, slice(None))
+            with self._halves():
+                total += float(self._loss(tokens, document, goals))
+            count += int((goals != _UNLEARNED).sum())
+        if count:
+            self.state = replace(self.state, held_out=total / count)
+
+    # -- checkpoints ---------------------------------------------------------------------------
+
+    def _identity(self) -> str:
+        return repr((self._recipe.shape, self._recipe.phases, self._recipe.seed))
+
+    def _write(self) -> None:
+        state = self.state
+        kept = {name: getattr(state, name) for name in State.__slots__}
+        header = {"identity": self._identity(), "state": json.dumps(kept)}
+        write_whole(self._settings.out / STATE, save(self._optimisers.tensors(), header))
+
+    def _restore(self) -> None:
+        file = self._settings.out / STATE
+        if not file.exists():
+            return
+        try:
+            with safe_open(file, "pt") as stream:
+                header = stream.metadata() or {}
+                same = header["identity"] == self._identity()
+                state = State(**json.loads(header["state"]))
+                tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+            if same:
+                self._optimisers.restore(tensors)
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+            raise _unusable(self._settings.out) from error
+        if not same:
+            raise _unusable(self._settings.out)
+        self.state = state
+
+
+def _unusable(folder: Path) -> UserFixable:
+    return UserFixable(
+        tr("The checkpoint in {folder} is damaged, or of another recipe.").format(folder=folder),
+        tr("Delete the folder, or leave out --resume."),
+    )
