@@ -21,6 +21,7 @@ LANGUAGES = {ENGLISH: "English", "de": "Deutsch", "zh_CN": "简体中文"}
 
 _DOMAIN = "duotail"
 _POINT_AND_COMMA = str.maketrans(",.", ".,")
+_code = ENGLISH
 _catalogue = gettext.NullTranslations()
 _signs: dict[int, int] = {}
 """How the signs in an English number are written in the language in use."""
@@ -31,7 +32,8 @@ _space = " "
 
 def use(code: str) -> None:
     """Speak this language from now on: a code of `LANGUAGES`, or `PSEUDO`; others are English."""
-    global _catalogue, _signs, _comma, _space  # noqa: PLW0603 - one language for the whole process
+    global _code, _catalogue, _signs, _comma, _space  # noqa: PLW0603 - one for the whole process
+    _code = code
     _signs = _POINT_AND_COMMA if code == "de" else {}
     _comma, _space = ("、", "") if code == "zh_CN" else (", ", " ")
     if code == PSEUDO:
@@ -41,6 +43,11 @@ def use(code: str) -> None:
             _catalogue = gettext.translation(_DOMAIN, folder, [code], fallback=True)
     else:
         _catalogue = gettext.NullTranslations()
+
+
+def in_use() -> str:
+    """What `use` was told; for processes that are started to speak the same."""
+    return _code
 
 
 def best(wanted: str) -> str:

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from engine.hub.remote.endpoint import USUAL_ENDPOINT
 from engine.hub.remote.safe_files import danger, is_repo
-from engine.hub.remote.words import USUAL_ENDPOINT
 
 _LONGEST = 2000
 _HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co", "www.hf.co")

@@ -8,14 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from huggingface_hub import close_session, get_session
+from huggingface_hub import get_session
 
 from engine.hub.remote.answer import parsed
-from engine.hub.remote.environment import use_proxy
+from engine.hub.remote.endpoint import endpoint_of
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access
+from engine.hub.remote.resolving import make_sure_of
 from engine.hub.remote.trouble import HubError, of_status, refuse, trouble_of
-from engine.hub.remote.words import USUAL_ENDPOINT
 
 Parameters = Mapping[str, str | Sequence[str]]
 
@@ -41,7 +41,7 @@ class Connection:
     """
 
     def __init__(self, access: Access, is_stale: Callable[[], bool] = lambda: False) -> None:
-        self.endpoint = (access.endpoint or USUAL_ENDPOINT).rstrip("/")
+        self.endpoint = endpoint_of(access)
         self._headers = {"user-agent": "duotail", "accept": "application/json"}
         if access.token:
             self._headers["authorization"] = f"Bearer {access.token}"
@@ -68,6 +68,7 @@ class Connection:
             raise HubError(trouble_of(error)) from error
 
     def _content(self, path: str, parameters: Parameters | None, largest: int) -> bytes:
+        make_sure_of(self.endpoint, _CONNECT_S)
         end = time.monotonic() + _WHOLE_S
         request = get_session().stream(
             "GET",
@@ -96,9 +97,3 @@ class Connection:
             if not response.is_success:
                 raise refuse(Fault.UNREADABLE, f"HTTP {response.status_code}")
             return bytes(body)
-
-
-def through(proxy: str | None) -> None:
-    """Ask through this proxy from now on; None: as the system says."""
-    close_session()
-    use_proxy(proxy)

@@ -34,3 +34,5 @@ class Fault(StrEnum):
     """Names that lead out of the folder, or files that could run code."""
     UNREADABLE = "unreadable"
     """The answer is none that the hub gives."""
+    CRASHED = "crashed"
+    """A mistake of ours: nobody foresaw it, or the process that asks has ended."""

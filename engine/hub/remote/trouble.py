@@ -88,12 +88,12 @@ def refuse(fault: Fault, details: str = "") -> HubError:
 
 
 def trouble_of(error: BaseException) -> Trouble:
-    """What an error means; `SERVER` for one that nobody knows."""
+    """What an error means; `CRASHED` for one that nobody knows."""
     for each in _causes(error):
         found = _known(each)
         if found is not None:
             return found
-    return Trouble(Fault.SERVER, cleaned(f"{type(error).__name__}: {error}"))
+    return Trouble(Fault.CRASHED, cleaned(f"{type(error).__name__}: {error}"))
 
 
 def of_status(

@@ -7,12 +7,12 @@ from math import ceil
 
 from engine.errors import UserFixable
 from engine.hub.messages import Describe, Fetch, Question, Refused, Search
+from engine.hub.remote.endpoint import USUAL_ENDPOINT, endpoint_of
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access
 from engine.hub.remote.trouble import Trouble
 from engine.language import later, sentences, tr, tr_count
 
-USUAL_ENDPOINT = "https://huggingface.co"
 _TRY_AGAIN_S = {
     Fault.TIMEOUT: 10.0,
     Fault.DROPPED: 5.0,
@@ -52,8 +52,8 @@ class About:
 
 
 def shown_endpoint(access: Access) -> str:
-    """The hub's address as it is shown: no slash at its end, and no password in it."""
-    scheme, _, rest = (access.endpoint or USUAL_ENDPOINT).rstrip("/").partition("://")
+    """The hub's address as it is shown: no password in it."""
+    scheme, _, rest = endpoint_of(access).partition("://")
     return f"{scheme}://{rest.split('@')[-1]}"
 
 
@@ -97,6 +97,13 @@ def _words(trouble: Trouble, what: About) -> tuple[str, str]:
             return _disk(trouble)
         case Fault.WRONG_BYTES | Fault.CHANGED | Fault.UNSAFE | Fault.UNREADABLE:
             return _not_trusted(trouble, what)
+        case Fault.CRASHED:
+            return (
+                tr("Something went wrong in Duotail itself while it asked {server}.").format(
+                    server=what.server
+                ),
+                tr("Try again. If it happens again, copy the details into a report."),
+            )
         case _:
             return _network(trouble, what)
 

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from huggingface_hub import close_session
 from local_hub import LocalHub
 from stopwatch import least
 
 from engine.hub.messages import Describe, Search
-from engine.hub.remote.connection import Connection, Stale, through
+from engine.hub.remote.connection import Connection, Stale
 from engine.hub.remote.describe import describe
+from engine.hub.remote.environment import use_proxy
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access, Found, Order, Packaging, Repository
 from engine.hub.remote.search import found_in, search
@@ -54,6 +56,12 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
         running.publish("someone/some-gguf", GGUF, facts=GGUF_FACTS)
         yield running
         through(None)  # closes the connections
+
+
+def through(proxy: str | None) -> None:
+    """New connections, as a process begins with them."""
+    close_session()
+    use_proxy(proxy)
 
 
 def found(hub: LocalHub, words: str, token: str | None = None, **more: Any) -> tuple[Found, ...]:

@@ -72,8 +72,8 @@ def test_a_server_in_trouble_may_say_when_to_come_back() -> None:
         (OSError(errno.ENOSPC, "full", "/a"), Fault.DISK_FULL),
         (PermissionError(errno.EACCES, "denied", "/b"), Fault.DISK),
         (OSError(errno.EROFS, "read-only", "/b"), Fault.DISK),
-        (OSError("without a number"), Fault.SERVER),
-        (ValueError("what?"), Fault.SERVER),
+        (OSError("without a number"), Fault.CRASHED),
+        (ValueError("what?"), Fault.CRASHED),
         (refuse(Fault.UNSAFE, "x"), Fault.UNSAFE),
     ],
 )

@@ -1,0 +1,171 @@
+"""The user's access token for the hub: in the system's keyring, or until the program ends.
+
+It is never in a file of ours, never logged, and never in the environment or the arguments of a
+process. A keyring may ask the user to unlock it, so all of this is called beside the window.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import UserFixable
+from engine.language import later, tr
+
+if TYPE_CHECKING:
+    from keyring.backend import KeyringBackend
+
+_SERVICE, _NAME = "Duotail", "huggingface.co"
+_SHORTEST, _LONGEST = 8, 400
+_LARGEST_FILE = 4096
+_NOT_SAFE = ("keyrings.alt", "keyring.backends.fail", "keyring.backends.null")
+"""Backends that keep nothing, or keep it in a file that everybody can read."""
+
+_log = logging.getLogger(__name__)
+
+
+class Place(StrEnum):
+    """Where a token is; the values are texts for `tr`."""
+
+    NOWHERE = later("No access token was entered.")
+    KEYRING = later("It is kept in this computer's keyring.")
+    SESSION = later(
+        "It is kept until Duotail ends: this computer has no keyring that Duotail can use."
+    )
+    OTHER_PROGRAM = later("It is the one that “hf auth login” keeps on this computer.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Held:
+    """A token, and where it is. It is not in its `repr`."""
+
+    token: str | None
+    place: Place
+
+    def __repr__(self) -> str:
+        return f"Held({self.place.name})"
+
+
+class Tokens:
+    """The token in use.
+
+    Args:
+        of_other_program: whether the user agrees that the one of `hf auth login` is read.
+    """
+
+    def __init__(self, *, of_other_program: bool = False) -> None:
+        self.of_other_program = of_other_program
+        self._of_session: str | None = None
+
+    def get(self) -> Held:
+        """The token to use: the one entered here goes before that of another program."""
+        if self._of_session is not None:
+            return Held(self._of_session, Place.SESSION)
+        kept = _from_keyring()
+        if kept is not None:
+            return Held(kept, Place.KEYRING)
+        other = _of_library() if self.of_other_program else None
+        return Held(other, Place.NOWHERE if other is None else Place.OTHER_PROGRAM)
+
+    def set(self, token: str) -> Place:
+        """Keep a token; where it is kept now.
+
+        Raises:
+            UserFixable: this can be no token.
+        """
+        token = token.strip()
+        if not _is_token(token):
+            raise UserFixable(
+                tr("This is no access token."),
+                tr("Copy the whole token from the hub's page; it begins with “hf_”."),
+            )
+        ring = _keyring()
+        if ring is not None:
+            try:
+                ring.set_password(_SERVICE, _NAME, token)
+            except Exception as error:  # noqa: BLE001 - each keyring has errors of its own
+                _log.warning("the keyring takes no token: %s", type(error).__name__)
+            else:
+                self._of_session = None
+                return Place.KEYRING
+        self._of_session = token
+        return Place.SESSION
+
+    def forget(self) -> None:
+        """Forget it here and in the keyring.
+
+        Raises:
+            UserFixable: the keyring does not let go of it.
+        """
+        self._of_session = None
+        ring = _keyring()
+        if ring is None or _from_keyring() is None:
+            return
+        try:
+            ring.delete_password(_SERVICE, _NAME)
+        except Exception as error:  # noqa: BLE001 - as above
+            raise UserFixable(
+                tr("The access token is still in this computer's keyring."),
+                tr("Unlock the keyring and try again, or delete the entry “{name}” there.").format(
+                    name=_SERVICE
+                ),
+                type(error).__name__,
+            ) from None
+
+
+def _from_keyring() -> str | None:
+    ring = _keyring()
+    if ring is None:
+        return None
+    try:
+        token = ring.get_password(_SERVICE, _NAME)
+    except Exception as error:  # noqa: BLE001 - locked, or gone
+        _log.warning("the keyring tells no token: %s", type(error).__name__)
+        return None
+    return token if token is not None and _is_token(token) else None
+
+
+def _keyring() -> KeyringBackend | None:
+    """The system's keyring, where it has one that can be trusted with a secret."""
+    try:
+        import keyring  # takes a moment; most people never need it
+
+        ring = keyring.get_keyring()
+    except Exception as error:  # noqa: BLE001 - whatever its parts miss on this system
+        _log.warning("there is no keyring: %s", type(error).__name__)
+        return None
+    return None if type(ring).__module__.startswith(_NOT_SAFE) else ring
+
+
+def _of_library() -> str | None:
+    """The token that the hub's own library would use: of the environment, or of its file."""
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        token = os.environ.get(name, "").strip()
+        if _is_token(token):
+            return token
+    try:
+        with _library_file().open("rb") as file:
+            token = file.read(_LARGEST_FILE).decode("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return token if _is_token(token) else None
+
+
+def _library_file() -> Path:
+    said = os.environ.get("HF_TOKEN_PATH")
+    if said:
+        return Path(os.path.expandvars(said)).expanduser()
+    home = os.environ.get("HF_HOME")
+    if home:
+        return Path(os.path.expandvars(home)).expanduser() / "token"
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "huggingface" / "token"
+
+
+def _is_token(text: str) -> bool:
+    usable = text.isascii() and text.isprintable() and " " not in text
+    return usable and _SHORTEST <= len(text) <= _LONGEST
