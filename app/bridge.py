@@ -267,11 +267,15 @@ class EngineBridge(QObject):
 def joined(events: Iterable[Event | _Sent | _NotStarted]) -> Iterator[Event | _Sent | _NotStarted]:
     """The same events with the pieces of an answer's text put together.
 
-    A piece is put to the first one of its stretch, so rounds come after the text they wrote.
+    A piece is put to the first one of its stretch, so rounds come after the text they wrote. What
+    the machine does parts no text: that is told first.
     """
     text: list[TextDelta] = []
     rounds: list[RoundFinished] = []
     for event in events:
+        if isinstance(event, DeviceSample):
+            yield event
+            continue
         same = not text or getattr(event, "request_id", None) == text[0].request_id
         if same and isinstance(event, TextDelta):
             text.append(event)

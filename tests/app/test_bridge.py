@@ -105,18 +105,17 @@ def test_text_of_one_frame_comes_in_one_piece(qtbot: QtBot) -> None:
         engine[0](event)
     bridge.drain()
     assert [event.text if isinstance(event, TextDelta) else type(event) for event in seen] == [
-        "one two ",
-        RoundFinished,
-        RoundFinished,
         DeviceSample,
-        "three",
+        "one two three",
+        RoundFinished,
+        RoundFinished,
         RoundFinished,
         "four",
         Finished,
     ]
-    whole = seen[0]
+    whole = seen[1]
     assert isinstance(whole, TextDelta)
-    assert [(span.start, span.end) for span in whole.spans] == [(0, 4), (4, 8)]
+    assert [(span.start, span.end) for span in whole.spans] == [(0, 4), (4, 8), (8, 13)]
     assert [event.index for event in seen if isinstance(event, RoundFinished)] == [1, 2, 3]
     assert frames == [tuple(seen)]
     assert [event.index for event in newest] == [3]
