@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
@@ -14,7 +16,7 @@ from app.theme.theme import current
 from engine.language import number, tr
 
 _BAR = 3
-_SOON_MS = 250
+_EVERY_S = 0.5
 _TIGHT = 0.9
 """From this share on there is little room for an answer."""
 
@@ -49,7 +51,8 @@ class ContextMeter(QWidget):
         super().__init__(parent)
         self._fill: Fill | None = None
         self._next: Fill | None = None
-        self._soon = QTimer(self, singleShot=True, interval=_SOON_MS)
+        self._shown_at = -inf
+        self._soon = QTimer(self, singleShot=True)
         self._soon.timeout.connect(lambda: self.show_fill(self._next))
         keep_font(self, partial(sized, 0.92))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -80,18 +83,26 @@ class ContextMeter(QWidget):
         before = self.sizeHint()
         self._fill = fill
         self.setVisible(fill is not None)
+        self._shown_at = time.perf_counter()
         explained = self._explained()
-        self.setToolTip(explained)
+        if explained != self.toolTip():
+            self.setToolTip(explained)
         self.setAccessibleDescription(f"{self.text}. {explained}" if fill else "")
         if self.sizeHint() != before:
             self.updateGeometry()  # lays the whole page out
         self.update()
 
     def follow(self, fill: Fill) -> None:
-        """Show it soon: while an answer is written every round brings another number."""
+        """Show it soon: while an answer is written every round brings another number.
+
+        Where it is due it is shown at once, in one picture with the text that came along.
+        """
         self._next = fill
-        if not self._soon.isActive():
-            self._soon.start()
+        left = self._shown_at + _EVERY_S - time.perf_counter()
+        if left <= 0:
+            self.show_fill(fill)
+        elif not self._soon.isActive():
+            self._soon.start(int(1000 * (left + _EVERY_S)))
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """As wide as its words would be at most."""
