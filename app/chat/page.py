@@ -66,8 +66,7 @@ class ChatPage(QWidget):
         super().__init__(parent)
         self._session = session
         self._bridge = bridge
-        self.setProperty("look", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAutoFillBackground(True)  # opaque: nothing below is painted for what changes here
         self.setAcceptDrops(True)
         self.sidebar_button = IconButton("sidebar", tr("Show or hide the conversations"), self)
         self.performance_button = IconButton(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import cast
 
 from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
@@ -65,12 +66,16 @@ class Column(QAbstractScrollArea):
         self._y = 0
         self._forward = True
         self._settling = self._arranging = False
+        self._paints = True
+        """Whether there was anything beside widgets to be painted."""
         self._ring: int | None = None
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._go_on)
         self._reflow = QTimer(self, singleShot=True, interval=_REFLOW_MS)
         self._reflow.timeout.connect(self.estimate_anew)
         bar = self.verticalScrollBar()
+        holder = cast("QWidget", bar.parentWidget())
+        holder.setAutoFillBackground(True)  # opaque: the bar's handle moves with every line
         bar.setSingleStep(48)
         bar.valueChanged.connect(self._scrolled)
         bar.sliderReleased.connect(self._settle)
@@ -293,6 +298,19 @@ class Column(QAbstractScrollArea):
         if changed:
             self.following_changed.emit(following)
 
+    def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: N802
+        """Whoever moves the bar places the rows."""
+
+    def _make_way(self, row: Row, more: int) -> None:
+        """Move what is on the screen before the last row grows: only what is new is painted."""
+        last = self.row_count - 1
+        if row is not self._rows.get(last) or not self.is_ready(last) or self._arranging:
+            return
+        at_end = self._following and self._y == self._end() > 0
+        if at_end and not self._paints and self.isVisible():
+            self._y += more
+            self.viewport().scroll(0, -more)
+
     def _settle(self) -> None:
         """Put the scroll bar and the rows where anchor and heights want them."""
         bar, self._y = self.verticalScrollBar(), self._wanted_y()
@@ -308,7 +326,14 @@ class Column(QAbstractScrollArea):
             row.move(left, TOP + self._heights.top(index) - self._y)
             if row.width() != width and index not in self._unready:
                 self._unready.add(index)
-        self.viewport().update()
+        painted, self._paints = self._paints, self._has_to_paint()
+        if painted or self._paints:
+            self.viewport().update()
+
+    def _has_to_paint(self) -> bool:
+        """Whether there is anything beside widgets to be seen."""
+        seen = self.visible_range()
+        return self._ring is not None or not all(self.is_ready(index) for index in seen)
 
     def _hold(self, anchor: Anchor) -> None:
         """From now on this place stays at the top of the view."""
@@ -380,6 +405,7 @@ class Column(QAbstractScrollArea):
     def _create(self, index: int) -> None:
         row = self.make_row(index)
         row.setParent(self.viewport())
+        row.growing.connect(lambda more: self._make_way(row, more))
         row.grown.connect(lambda: self._grew(row))
         self._rows[index] = row
         self._unready.add(index)

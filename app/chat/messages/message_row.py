@@ -41,6 +41,7 @@ class MessageRow(Row):
 
     def __init__(self, message: StoredMessage, name: str, parent: QWidget) -> None:
         super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_StaticContents)
         self.message = message
         self.text = TextView(name, self.text_parent())
         by_keyboard = Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -48,6 +49,7 @@ class MessageRow(Row):
         self.text.setCursorWidth(0)
         self.text.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.text.customContextMenuRequested.connect(self._open_text_menu)
+        self.text.growing.connect(self.growing)
         self.text.resized.connect(self.grown)
         self._focused = False
         self._hovered = False

@@ -12,6 +12,7 @@ from app.theme.theme import current
 from app.theme.tokens import RADIUS
 from engine.language import tr
 
+_BEYOND = 4 * RADIUS
 _LOWER = 4
 """Text stands in the lower part of its line; the bar beside it is moved down by so much."""
 
@@ -38,7 +39,7 @@ def paint_region(
     tokens = current()
     match region.kind:
         case RegionKind.CODE:
-            _paint_code(painter, document, region, box)
+            _paint_code(painter, document, region, box, visible)
             _paint_hooks(painter, document, region, box.intersected(visible))
         case RegionKind.QUOTE:
             painter.setPen(Qt.PenStyle.NoPen)
@@ -52,11 +53,17 @@ def paint_region(
             painter.fillRect(QRectF(box.left(), box.center().y(), box.width(), 1), tokens.border)
 
 
-def _paint_code(painter: QPainter, document: QTextDocument, region: Region, box: QRectF) -> None:
+def _paint_code(
+    painter: QPainter, document: QTextDocument, region: Region, box: QRectF, visible: QRectF
+) -> None:
     tokens = current()
     painter.setPen(QColor(tokens.border))
     painter.setBrush(QColor(tokens.sunken))
-    painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), RADIUS, RADIUS)
+    # What is far out of sight is cut off: the time goes by the height of what is drawn.
+    seen = box.intersected(visible.adjusted(-_BEYOND, -_BEYOND, _BEYOND, _BEYOND))
+    painter.drawRoundedRect(seen.adjusted(0.5, 0.5, -0.5, -0.5), RADIUS, RADIUS)
+    if visible.top() > box.top() + CODE_HEADER:
+        return
     painter.setPen(QColor(tokens.muted))
     font = QFont(document.defaultFont())
     font.setPointSizeF(font.pointSizeF() * 0.85)

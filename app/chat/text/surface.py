@@ -31,10 +31,11 @@ class TextSurface(QTextBrowser):
     """Shows a document at its full height; never loads files or addresses.
 
     `link_clicked` carries an address the reader wants to open, `resized` says that the text needs
-    another height.
+    another height. `growing` comes just before it takes so many pixels more.
     """
 
     link_clicked = Signal(str)
+    growing = Signal(int)
     resized = Signal()
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
@@ -48,13 +49,18 @@ class TextSurface(QTextBrowser):
         self.setOpenLinks(False)
         self.setTabChangesFocus(True)
         self.viewport().setAutoFillBackground(False)
+        for each in (self, self.viewport()):
+            each.setAttribute(Qt.WidgetAttribute.WA_StaticContents)  # longer: only more is painted
         self.setProperty("surface", "text")
         self.document().setDocumentMargin(0)
         self.anchorClicked.connect(lambda url: self.link_clicked.emit(url.toString()))
 
     def take_height(self, height: int) -> None:
         """Be as high as the text needs."""
-        if height != self.height():
+        more = height - self.height()
+        if more > 0:
+            self.growing.emit(more)
+        if more:
             self.setFixedHeight(height)
             self.resized.emit()
 
@@ -76,6 +82,8 @@ class TextSurface(QTextBrowser):
         width = self.viewport().width()
         if self.document().textWidth() != width:
             self.document().setTextWidth(width)
+        if event.size().width() != event.oldSize().width():
+            self.viewport().update()
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
         """The transcript scrolls, not the message."""

@@ -96,6 +96,10 @@ class TextView(TextSurface):
         self._wear_look()
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
 
+    def cover(self) -> None:
+        """Paint the page's colour below the text: what lies there need not be painted for it."""
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+
     @property
     def writer(self) -> DocumentWriter:
         """What writes the blocks, for those who paint over them."""
@@ -467,11 +471,15 @@ class TextView(TextSurface):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Backgrounds, the text, and what is marked in it."""
         visible = QRectF(event.rect())
-        painter = QPainter(self.viewport())
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for region, box in self._regions_in(visible):
-            paint_region(painter, self.document(), region, box, visible)
-        painter.end()
+        covers = self.viewport().testAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        if covers or self._writer.regions:
+            painter = QPainter(self.viewport())
+            if covers:
+                painter.fillRect(event.rect(), QColor(current().window))
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            for region, box in self._regions_in(visible):
+                paint_region(painter, self.document(), region, box, visible)
+            painter.end()
         super().paintEvent(event)
         if self._marks.any:
             painter = QPainter(self.viewport())
