@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.settings.kinds import Choice, Number, Switch
+from app.settings.kinds import Choice, Number, Switch, Word
 from app.settings.model import SPECS, SYSTEM, Settings
 from app.settings.store import SettingsStore
 from app.theme.theme import ui_font
@@ -202,6 +202,10 @@ def editor_for(name: str, store: SettingsStore, parent: QWidget | None = None) -
                 (member, tr(text)) for member, text in zip(kind.members, kind.labels, strict=True)
             ]
             return ChoiceEditor(name, lambda _settings: pairs, parent)
+        case Word():
+            from app.settings.text_editor import TextEditor
+
+            return TextEditor(name, kind, parent)
     raise TypeError(f"no control for {type(kind).__name__}")
 
 

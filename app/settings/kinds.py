@@ -94,10 +94,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Word(_AsIs):
-    """A text; `usable` says what is accepted where not everything is."""
+    """A text; `usable` says what is accepted where not everything is.
+
+    `hint` is what an empty field shows, `wrong` what is said of a text that is not accepted; both
+    are texts for `tr`. A `folder` can be chosen, too.
+    """
 
     usable: Callable[[str], bool] = lambda _text: True
     longest: int = 200
+    hint: str = ""
+    wrong: str = ""
+    folder: bool = False
 
     def read(self, value: object) -> str:
         """A usable text."""

@@ -8,11 +8,13 @@ from enum import StrEnum
 from app.history.records import ChatSetup
 from app.settings.drafts import DraftOf, Drafts, DraftSource
 from app.settings.fits import FitOf, Fits
+from app.settings.hub_access import usable_cache, usable_endpoint, usable_proxy
 from app.settings.kinds import Choice, Kind, Number, Switch, Whole, Word, Words
 from app.settings.modes import ModeOf, Modes
 from app.settings.presets import BUILT_IN, PRECISE, Preset, Presets
 from app.theme.theme import ThemeChoice
 from engine.commands import Mode
+from engine.hub.remote.endpoint import USUAL_ENDPOINT
 from engine.language import LANGUAGES, PSEUDO, later
 
 SYSTEM = "system"
@@ -28,6 +30,7 @@ class Section(StrEnum):
     GENERAL = later("General")
     APPEARANCE = later("Appearance")
     CHAT = later("Chat")
+    MODELS = later("Models")
     PRIVACY = later("Data and privacy")
 
 
@@ -143,6 +146,64 @@ class Settings:
             Section.CHAT,
             later("Show the model's thinking"),
             later("Otherwise it is folded into one line that opens with a click."),
+        ),
+    )
+    hub_endpoint: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_endpoint,
+                300,
+                USUAL_ENDPOINT,
+                later("A hub's address begins with https:// and holds no name or password."),
+            ),
+            Section.MODELS,
+            later("Where models come from"),
+            later("The address of a model hub, or of a mirror of it. Empty for Hugging Face."),
+        ),
+    )
+    hub_proxy: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_proxy,
+                300,
+                later("As the system"),
+                later("A proxy's address looks like http://proxy:8080 and holds no password."),
+            ),
+            Section.MODELS,
+            later("Proxy"),
+            later(
+                "For finding and fetching models only. One that asks for a password is set up in"
+                " your system."
+            ),
+        ),
+    )
+    hub_cache: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_cache,
+                4096,
+                later("The usual one"),
+                later("Name a folder with its whole path."),
+                folder=True,
+            ),
+            Section.MODELS,
+            later("Folder for fetched models"),
+            later(
+                "The folder that programs share for models of Hugging Face. What is in another one"
+                " stays there."
+            ),
+        ),
+    )
+    hub_other_login: bool = field(
+        default=False,
+        metadata=_row(
+            Switch(),
+            Section.MODELS,
+            later("Use the sign-in of the “hf” program"),
+            later("Reads the access token that “hf auth login” keeps, where none is entered here."),
         ),
     )
     model: str = field(default="", metadata=_kept(Word(longest=4096)))

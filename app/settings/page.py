@@ -28,6 +28,7 @@ _ICONS = {
     Section.GENERAL: "sliders",
     Section.APPEARANCE: "contrast",
     Section.CHAT: "pencil",
+    Section.MODELS: "import",
     Section.PRIVACY: "lock",
 }
 

@@ -33,9 +33,11 @@ def is_endpoint(text: str) -> bool:
 
 
 def is_proxy(text: str) -> bool:
-    """Whether this can be a proxy's address; a name and a password may be in it."""
+    """Whether this can be a proxy's address; a password in it would be kept for all to read."""
     split = _split(text)
     if split is None or split.query or split.fragment or split.path.strip("/"):
+        return False
+    if split.username is not None or split.password is not None:
         return False
     return split.scheme in _PROXIES
 

@@ -1,0 +1,56 @@
+"""How to get to the model hub, as the settings say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from engine.hub.remote.endpoint import is_endpoint, is_proxy
+from engine.hub.remote.listing import Access
+
+
+class HubSettings(Protocol):
+    """The settings that matter; "" is what is usual."""
+
+    @property
+    def hub_endpoint(self) -> str:
+        """An address."""
+
+    @property
+    def hub_proxy(self) -> str:
+        """An address."""
+
+    @property
+    def hub_cache(self) -> str:
+        """A folder."""
+
+
+def access_of(settings: HubSettings, token: str | None = None) -> Access:
+    """What the worker processes are told."""
+    cache = settings.hub_cache
+    return Access(
+        endpoint=settings.hub_endpoint.rstrip("/") or None,
+        token=token,
+        proxy=settings.hub_proxy or None,
+        cache=str(Path(cache).expanduser()) if cache else None,
+    )
+
+
+def usable_endpoint(text: str) -> bool:
+    """An address of a hub, or nothing."""
+    return not text or is_endpoint(text)
+
+
+def usable_proxy(text: str) -> bool:
+    """An address of a proxy, or nothing."""
+    return not text or is_proxy(text)
+
+
+def usable_cache(text: str) -> bool:
+    """A whole path, or nothing; whether it can be written is seen when it is used."""
+    if not text:
+        return True
+    try:
+        return text.isprintable() and Path(text).expanduser().is_absolute()
+    except (ValueError, RuntimeError):
+        return False
