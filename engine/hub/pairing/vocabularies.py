@@ -1,11 +1,11 @@
 """Comparing the vocabularies of models on this disk: every token with its id, as loading does.
 
-Reading one takes up to a second and some 20 MB, so only results are kept.
+Reading one takes up to half a second and some 20 MB, so only results are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import filecmp
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from engine.draft.vocabulary import differing
 from engine.hub.local import LocalModel
 from engine.language import number, tr, tr_count
 from engine.loading.reading import FilesState
-from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.token_list import TokenList, folder_tokens, gguf_tokens
 
 _OTHER = 0.1
 """Share of all tokens: vocabularies that differ in more have little to do with each other."""
@@ -43,11 +43,16 @@ class Comparison:
         return not self.different
 
     @property
+    def unrelated(self) -> bool:
+        """Whether they have little to do with each other."""
+        return self.different > _OTHER * max(self.ours, self.theirs)
+
+    @property
     def words(self) -> str:
         """What differs, as a sentence."""
         if self.same:
             return tr("It has the same vocabulary.")
-        if self.different > _OTHER * max(self.ours, self.theirs):
+        if self.unrelated:
             if self.ours != self.theirs:
                 said = tr("It has another vocabulary: {theirs} tokens instead of {ours}.")
                 return said.format(theirs=number(self.theirs, ",d"), ours=number(self.ours, ",d"))
@@ -57,13 +62,23 @@ class Comparison:
         return said.format(tokens=tokens, example=self.example[:40])
 
 
-def compared(target: Tokenizer, draft: Tokenizer) -> Comparison:
+def compared(target: TokenList, draft: TokenList) -> Comparison:
     """Two vocabularies, token by token."""
-    ours, theirs = target.vocabulary, draft.vocabulary
-    odd = differing(ours, theirs)
-    control = odd & (target.control_tokens.keys() | draft.control_tokens.keys())
+    odd = differing(target.ids, draft.ids)
+    control = odd & (target.added | draft.added)
     example = min(control or odd, default="")
-    return Comparison(len(ours), len(theirs), len(odd), len(control), example)
+    return Comparison(len(target.ids), len(draft.ids), len(odd), len(control), example)
+
+
+def tokens_of(model: LocalModel) -> TokenList:
+    """The tokens of a model that is here.
+
+    Raises:
+        UserFixable: they cannot be read.
+    """
+    if model.gguf is None:
+        return folder_tokens(model.path)
+    return gguf_tokens(model.gguf.metadata.values)
 
 
 class Vocabularies:
@@ -74,7 +89,7 @@ class Vocabularies:
 
     def __init__(self) -> None:
         self._known: dict[tuple[FilesState, FilesState], Comparison] = {}
-        self._last: tuple[FilesState, Tokenizer] | None = None
+        self._last: tuple[FilesState, TokenList] | None = None
 
     def compare(self, target: LocalModel, draft: LocalModel) -> Comparison:
         """How they differ.
@@ -85,21 +100,42 @@ class Vocabularies:
         """
         key = FilesState.of(_files(target.path)), FilesState.of(_files(draft.path))
         if key not in self._known:
-            ours = self._target(key[0], target.tokenizer)
+            found = self._compare(key[0], target, draft)
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
-            self._known[key] = compared(ours, draft.tokenizer())
+            self._known[key] = found
         return self._known[key]
+
+    def _compare(self, state: FilesState, target: LocalModel, draft: LocalModel) -> Comparison:
+        """The target's tokens are asked for with many drafts, and many drafts have its file."""
+        if self._last is None or self._last[0] != state:
+            self._last = state, tokens_of(target)
+        ours = self._last[1]
+        if _same_file(target, draft):
+            return Comparison(len(ours.ids), len(ours.ids))
+        found = compared(ours, tokens_of(draft))
+        if found.same or found.unrelated:
+            return found
+        # Few differ: that may be a damaged file, in whose place a tokenizer takes another one.
+        return compared(_as_loaded(target), _as_loaded(draft))
 
     def forget(self) -> None:
         """Give the last target's vocabulary back; results stay."""
         self._last = None
 
-    def _target(self, state: FilesState, read: Callable[[], Tokenizer]) -> Tokenizer:
-        """The same one is asked for with many drafts."""
-        if self._last is None or self._last[0] != state:
-            self._last = state, read()
-        return self._last[1]
+
+def _as_loaded(model: LocalModel) -> TokenList:
+    tokenizer = model.tokenizer()
+    return TokenList(tokenizer.vocabulary, frozenset(tokenizer.control_tokens))
+
+
+def _same_file(one: LocalModel, other: LocalModel) -> bool:
+    """Whether both are folders with the very same tokenizer.json, as siblings often are."""
+    if one.gguf is not None or other.gguf is not None:
+        return False
+    files = [model.path / "tokenizer.json" for model in (one, other)]
+    there = all(file.is_file() for file in files)
+    return there and filecmp.cmp(files[0], files[1], shallow=False)
 
 
 def _files(path: Path) -> Path:

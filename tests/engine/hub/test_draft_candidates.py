@@ -14,12 +14,15 @@ from tiny_models import write_chat_model, write_model
 
 from engine.draft.vocabulary import differing
 from engine.hub.local import LocalModel, bundled_models_root, bundled_target
+from engine.hub.pairing import vocabularies
 from engine.hub.pairing.candidate import Candidate, Verdict
 from engine.hub.pairing.candidates import candidates, published
 from engine.hub.pairing.curated import curated
-from engine.hub.pairing.vocabularies import Vocabularies, compared
+from engine.hub.pairing.vocabularies import Vocabularies, compared, tokens_of
 from engine.hub.shelf.kept_model import KeptModel, Origin
 from engine.model.config import ModelConfig
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.token_list import TokenList, folder_tokens
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1}
 
@@ -96,7 +99,7 @@ def test_a_control_token_that_is_missing_is_the_example(small: Path, tmp_path: P
     pattern = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     described["added_tokens"].append({"id": 4096, "content": "<think>", "special": True, **pattern})
     file.write_text(json.dumps(described), encoding="utf-8")
-    ours, theirs = (LocalModel.inspect(each).tokenizer() for each in (small, other))
+    ours, theirs = (tokens_of(LocalModel.inspect(each)) for each in (small, other))
     result = compared(ours, theirs)
     assert (result.different, result.control, result.example) == (1, 1, "<think>")
     assert result.words == "Its vocabulary differs in 1 token, such as “<think>”."
@@ -164,20 +167,53 @@ def test_a_vocabulary_is_read_once_and_again_when_it_changes(
     chat_model: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[Path] = []
-    honest = LocalModel.tokenizer
 
-    def counting(self: LocalModel) -> object:
-        reads.append(self.path)
-        return honest(self)
+    def counting(model: LocalModel) -> TokenList:
+        reads.append(model.path)
+        return tokens_of(model)
 
-    monkeypatch.setattr(LocalModel, "tokenizer", counting)
+    monkeypatch.setattr(vocabularies, "tokens_of", counting)
     draft, known = Path(shutil.copytree(small, tmp_path / "draft")), Vocabularies()
-    candidates(chat_model, [kept(draft)], known)
-    candidates(chat_model, [kept(draft)], known)
-    assert reads == [chat_model, draft]
+    with (draft / "tokenizer.json").open("a") as stream:
+        stream.write("\n")  # the same tokens in another file
+    candidates(chat_model, [kept(draft), kept(small)], known)
+    candidates(chat_model, [kept(draft), kept(small)], known)
+    assert reads == [chat_model, draft], "of siblings with the same file one is read"
     with_vocabulary(draft, swapped)
     (found,) = candidates(chat_model, [kept(draft)], known)
     assert found.verdict is Verdict.NO
+
+
+def test_tokens_are_those_that_the_tokenizer_has(
+    small: Path, split_gguf: Path, small_gguf: Path
+) -> None:
+    for path in (small, bundled_target(), split_gguf, small_gguf):
+        model = LocalModel.inspect(path)
+        tokens, tokenizer = tokens_of(model), model.tokenizer()
+        assert tokens.ids == tokenizer.vocabulary
+        assert tokenizer.control_tokens.keys() <= tokens.added | {"<unk>"}
+
+
+@pytest.mark.parametrize("name", ["gpt-neox-20b", "gpt2", "mistral", "phi-2", "phi-3-mini"])
+def test_published_vocabularies_are_read_as_the_tokenizer_reads_them(
+    name: str, shared_data: Path
+) -> None:
+    folder = shared_data / "tokenizers" / name
+    assert folder_tokens(folder).ids == Tokenizer.open(folder).vocabulary
+
+
+def test_a_file_that_the_tokenizer_passes_over_is_no_difference(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    """This tokenizer.json has lost its no-break spaces; tokenizer.model says the same, unharmed."""
+    shape = {"vocab_size": 32000, "hidden_size": 32, "num_hidden_layers": 1}
+    draft = write_model(tmp_path / "draft", intermediate_size=32, **shape)
+    target = write_model(tmp_path / "target", **shape)
+    files = shared_data / "tokenizers" / "llama2"
+    for folder in (draft, target):
+        shutil.copy(files / "tokenizer.model", folder)
+    shutil.copy(files / "tokenizer.json", target)
+    assert judged(target, kept(draft))["draft"].verdict is Verdict.FITS
 
 
 def test_what_is_published_is_told_unless_it_is_here() -> None:

@@ -38,15 +38,22 @@ def gguf_vocabulary(metadata: Metadata) -> Vocabulary:
         return _characters(metadata)
     if kind == "gpt2":
         return _bytes(metadata)
-    if kind is None:
-        raise UserFixable(
-            tr("The model file holds no vocabulary."), tr(DOWNLOAD_AGAIN), "tokenizer.ggml.model"
-        )
-    raise UserFixable(
-        tr("The model's vocabulary is of a kind that Duotail does not know."),
-        tr("Choose another model, or a newer version of Duotail."),
-        f"tokenizer.ggml.model: {kind!r}"[:500],
-    )
+    raise _unknown(kind)
+
+
+def gguf_pieces(metadata: Metadata) -> Pieces:
+    """The tokens alone.
+
+    Raises `UserFixable` for a list that is missing, damaged or of an unknown kind.
+    """
+    kind, pre = metadata.get(f"{_PREFIX}model"), metadata.get(f"{_PREFIX}pre")
+    if kind == "llama":
+        return _pieces(metadata, _numbers(metadata, "scores"), blanks=True)
+    if kind == "gemma4" or pre in _CHARACTER_BPE:
+        return _pieces(metadata, (), blanks=True)
+    if kind == "gpt2":
+        return _pieces(metadata, (), blanks=False)
+    raise _unknown(kind)
 
 
 def token_id(metadata: Metadata, name: str) -> int | None:
@@ -72,6 +79,18 @@ def adds_bos(metadata: Metadata) -> bool:
     named = metadata.get(f"{_PREFIX}pre")
     beginning = ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "tekken")
     return metadata.get(f"{_PREFIX}model") in ("llama", "gemma4") or named in beginning
+
+
+def _unknown(kind: object) -> UserFixable:
+    if kind is None:
+        return UserFixable(
+            tr("The model file holds no vocabulary."), tr(DOWNLOAD_AGAIN), "tokenizer.ggml.model"
+        )
+    return UserFixable(
+        tr("The model's vocabulary is of a kind that Duotail does not know."),
+        tr("Choose another model, or a newer version of Duotail."),
+        f"tokenizer.ggml.model: {kind!r}"[:500],
+    )
 
 
 def _scored(metadata: Metadata) -> Vocabulary:
