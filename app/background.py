@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import cache, partial
+from typing import TypeVar
 
 from PySide6.QtCore import QObject, QRunnable, QThreadPool, Signal
+from shiboken6 import isValid
 
 _log = logging.getLogger(__name__)
 
@@ -14,33 +16,50 @@ T = TypeVar("T")
 
 
 class _Courier(QObject):
-    """Brings a result from the thread it was made in to the window's."""
+    """Brings results from the threads they were made in to the window's.
 
-    done = Signal(object)
-    failed = Signal(object)
+    There is one, for ever: whatever belongs to a part of the window can be destroyed while another
+    thread sends through it, and that crashes the process.
+    """
+
+    arrived = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived.connect(self._hand_over)
+
+    def _hand_over(self, take: Callable[[], None]) -> None:
+        """In the window's thread."""
+        take()
+
+
+@cache
+def _courier() -> _Courier:
+    return _Courier()
 
 
 class _Work(QRunnable):
-    def __init__(self, call: Callable[[], object], courier: _Courier) -> None:
+    def __init__(
+        self,
+        call: Callable[[], object],
+        done: Callable[[object], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
         super().__init__()
-        self._call = call
-        self._courier = courier
+        self._call, self._done, self._failed = call, done, failed
+        self._courier = _courier()
 
     def run(self) -> None:
         """In a thread of the pool."""
+        take: Callable[[], None]
         try:
-            result = self._call()
+            take = partial(self._done, self._call())
         except Exception as error:  # noqa: BLE001 - told in the window's thread
-            self._send(self._courier.failed, error)
-        else:
-            self._send(self._courier.done, result)
-
-    @staticmethod
-    def _send(signal: Any, value: object) -> None:  # noqa: ANN401 - a bound signal has no public type
+            take = partial(self._failed, error)
         try:
-            signal.emit(value)
+            self._courier.arrived.emit(take)
         except RuntimeError:
-            _log.debug("nobody waits for this result any more")
+            _log.debug("the window has gone, and nobody waits for this result")
 
 
 def in_background(
@@ -49,16 +68,13 @@ def in_background(
     done: Callable[[T], None],
     failed: Callable[[Exception], None],
 ) -> None:
-    """Run `call` in another thread, then `done` or `failed` in the thread of `owner`.
+    """Run `call` in another thread, then `done` or `failed` in the window's.
 
     Neither is called once `owner` is gone. `call` must not touch widgets.
     """
-    courier = _Courier(owner)
 
-    def finish(then: Callable[[Any], None], value: object) -> None:
-        courier.deleteLater()
-        then(value)
+    def finish(then: Callable[[T], None] | Callable[[Exception], None], value: object) -> None:
+        if isValid(owner):
+            then(value)  # type: ignore[arg-type]
 
-    courier.done.connect(lambda value: finish(done, value))
-    courier.failed.connect(lambda error: finish(failed, error))
-    QThreadPool.globalInstance().start(_Work(call, courier))
+    QThreadPool.globalInstance().start(_Work(call, partial(finish, done), partial(finish, failed)))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from pytestqt.wait_signal import SignalBlocker
@@ -37,6 +38,17 @@ class PatientBot(QtBot):
         self, signal: object, *, timeout: int = PATIENCE_MS, **more: Any
     ) -> SignalBlocker:
         return super().waitSignal(signal, timeout=timeout, **more)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """What is to be deleted "later" goes with its test, also where no event loop came by.
+
+    Else windows pile up, and each change of theme or text size is made in all of them.
+    """
+    result = yield
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return result
 
 
 @pytest.fixture

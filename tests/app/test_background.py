@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from PySide6.QtCore import QObject, QThreadPool
+import pytest
+from PySide6.QtCore import QCoreApplication, QObject, QThreadPool
 from pytestqt.qtbot import QtBot
+from shiboken6 import delete
 
 from app.background import in_background
 
@@ -32,15 +34,19 @@ def test_an_error_comes_back_as_itself(qtbot: QtBot) -> None:
     assert isinstance(errors[0], ZeroDivisionError)
 
 
-def test_nobody_is_called_when_the_owner_is_gone(qtbot: QtBot) -> None:
+def test_nobody_is_called_when_the_owner_is_gone(
+    qtbot: QtBot,  # noqa: ARG001 - an application
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What the result is sent through is there still: else it could go in the very moment."""
+    caplog.set_level("DEBUG", "app.background")
     owner = QObject()
     gate = threading.Event()
     called: list[object] = []
     in_background(owner, gate.wait, called.append, called.append)
-    owner.deleteLater()
-    qtbot.wait(1)
-    del owner
+    delete(owner)
     gate.set()
     QThreadPool.globalInstance().waitForDone()
-    qtbot.wait(1)
+    QCoreApplication.sendPostedEvents()
     assert called == []
+    assert caplog.messages == []
