@@ -160,8 +160,8 @@ class EngineBridge(QObject):
         while self._due:
             self._dispatch(self._due.popleft())
 
-    def drain(self) -> None:
-        """Hand out what has come in since the last frame."""
+    def drain(self) -> bool:
+        """Hand out what has come in since the last frame; whether some of it has to wait."""
         started = time.perf_counter()
         self._due.extend(joined(self._arrived()))
         handed: list[Event] = []
@@ -178,6 +178,7 @@ class EngineBridge(QObject):
             self._tell_newest(handed)
             self._call(self.frame.emit, tuple(handed))
         self._pace(started, text=any(isinstance(event, TextDelta) for event in handed))
+        return bool(self._due)
 
     def _pace(self, now: float, *, text: bool) -> None:
         """When the next frame is due. The first words never wait, nor does what is late already."""

@@ -85,7 +85,8 @@ class Stage:
         settle()
         for event in events:
             self._emit(event)
-        self.assembly.bridge.drain()
+        while self.assembly.bridge.drain():
+            pass
         settle()
 
     def ready(self) -> None:

@@ -13,6 +13,7 @@ from app.chat.messages.message_view import AnswerMessage
 from app.chat.page import ChatPage
 from app.chat.session import ChatSession
 from app.status import Phase
+from engine.events import Event
 
 
 @dataclass
@@ -30,6 +31,13 @@ class Desk:
     @property
     def session(self) -> ChatSession:
         return self.assembly.session
+
+    def tell(self, *events: Event) -> None:
+        """Let the engine say something, and the window take all of it in at once."""
+        bridge = self.assembly.bridge
+        bridge._events.extend(events)
+        while bridge.drain():  # in several goes where the machine is busy
+            pass
 
     def type_and_send(self, text: str) -> None:
         field = self.chat.composer.field

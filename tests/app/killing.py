@@ -37,10 +37,12 @@ from engine.request import Role
 
 CHILD = Path(__file__).parent / "window_child.py"
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 UNSAVED = 0.1
 """Seconds of an answer that may be lost: it is saved every 100 ms."""
+BEAT = 0.01
+"""Seconds between two times the window tells that it computes."""
 
 
 @dataclass
@@ -58,11 +60,6 @@ class Told:
     def text_of(self, message_id: int) -> str:
         """What has come of an answer."""
         return "".join(str(line["text"]) for line in self.of("text") if line["id"] == message_id)
-
-    @property
-    def last_alive(self) -> float:
-        """When the window computed last; on a busy machine it may have waited for long since."""
-        return max(float(str(line["at"])) for line in self.lines)
 
     @property
     def moment(self) -> str:
@@ -150,8 +147,8 @@ class Findings:
     continued: int = 0
     messages: int = 0
     lost_seconds: list[float] = field(default_factory=list)
-    """For each half answer, how old the oldest text that it had lost was when the window computed
-    for the last time."""
+    """For each half answer, how old the oldest text was that it had lost, by the beats of
+    the window: while a busy machine lets it wait, nothing grows older."""
 
 
 class Killings:
@@ -236,11 +233,11 @@ class Killings:
     @staticmethod
     def _age_of_loss(told: Told, message_id: int, kept: str) -> float:
         length = 0
-        for line in told.of("text"):
-            if line["id"] == message_id:
+        for number, line in enumerate(told.lines):
+            if line["kind"] == "text" and line["id"] == message_id:
                 length += len(str(line["text"]))
                 if length > len(kept):
-                    return told.last_alive - float(str(line["at"]))
+                    return BEAT * sum(each["kind"] == "alive" for each in told.lines[number:])
         return 0.0
 
     def _answers_are_right(self, conversation: Conversation, messages: list[StoredMessage]) -> None:

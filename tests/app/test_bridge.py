@@ -74,7 +74,10 @@ def test_events_arrive_in_order_in_the_window_s_thread(qtbot: QtBot) -> None:
     bridge.close()
 
 
-def test_text_of_one_frame_comes_in_one_piece(qtbot: QtBot) -> None:
+def test_text_of_one_frame_comes_in_one_piece(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.bridge._DRAIN_BUDGET_S", 60.0)
     engine: list[Callable[[Event], None]] = []
 
     def silent(emit: Callable[[Event], None]) -> EngineLike:

@@ -22,8 +22,8 @@ from engine.commands import Load, Mode
 from engine.hub.local import bundled_target
 
 KILLS = int(os.environ.get("DUOTAIL_KILLS", "4"))
-BUSY_MACHINE = 0.4
-"""Seconds by which a timer may be late while tests share the cores."""
+LATE = 0.05
+"""Seconds by which saving may be late among what else the window has to do."""
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 
@@ -38,7 +38,7 @@ def test_nothing_is_lost_however_often_the_window_is_killed(
     while not found.half_answers and found.kills < 10 * KILLS:
         killings.kill()  # the moments are random, and there has to be a half answer among them
     assert found.half_answers > 0
-    assert max(found.lost_seconds) < UNSAVED + BUSY_MACHINE
+    assert max(found.lost_seconds) < UNSAVED + LATE
     the_window_goes_on(tmp_path, theme, qtbot)
 
 

@@ -2,8 +2,8 @@
 
 What happens is told on standard output, a JSON object per line, as it happens:
 `doing` before the user does something, `added` and `stored` once the history has a message or a
-finished answer, `text` for what has just come of an answer, `alive` ever so often while the window
-computes. `at` is the system's monotonic clock.
+finished answer, `text` for what has just come of an answer, `alive` a hundred times a second while
+the window computes. `at` is the system's monotonic clock.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def test_what_cannot_draft_is_told_and_the_model_goes_on(
         traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
         assert drafts(traveller) == own
         traveller.chat.banners.clear()
-        traveller.bot.wait(10)
+        traveller.until(lambda: not told(traveller))
     answer = traveller.ask("Hello").message
     assert answer.state is AnswerState.COMPLETE
     assert traveller.assembly.settings.value.drafts == ()

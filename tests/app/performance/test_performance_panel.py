@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +16,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
+from stopwatch import least
 
 from app.performance import PerformancePanel
 from app.performance.feed import Feed
@@ -26,6 +27,10 @@ from engine.events import Interval
 
 # A note of the offscreen platform about any top-level widget with a smallest size.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
+
+
+ENOUGH_MS, MOST_MS = 8.0, 40.0
+"""For all pictures of a frame: what is good, and what no machine may need."""
 
 
 class Paints:
@@ -68,6 +73,22 @@ def picture(widget: QWidget) -> QImage:
     image.fill(0)
     widget.render(image, QPoint(0, 0))
     return image
+
+
+def own_ms(frame: Callable[[], None]) -> float:
+    """What a frame takes of this thread's own time; the best of some counts."""
+
+    def once() -> float:
+        start = time.thread_time()
+        frame()
+        return 1000 * (time.thread_time() - start)
+
+    gc.collect()
+    gc.disable()
+    try:
+        return least(once, ENOUGH_MS, attempts=15)
+    finally:
+        gc.enable()
 
 
 def test_many_events_are_one_repaint(qtbot: QtBot, panel: PerformancePanel) -> None:
@@ -210,21 +231,21 @@ def test_clearing_empties_the_picture(qtbot: QtBot, panel: PerformancePanel) -> 
 def test_cost_of_a_frame(
     qtbot: QtBot, panel: PerformancePanel, record_property: pytest.RecordProperty
 ) -> None:
-    """Aim: 4 ms for all views together. Recorded; the limit is generous for loaded machines."""
+    """Aim: 4 ms for all views together, of this thread's own time, whoever else runs."""
     for event in scripted.answer(60, mode="duo", gpu=True):
         panel.feed.handle(event)
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
-    frames = []
-    for _ in range(15):
-        start = time.perf_counter()
+
+    def frame() -> None:
         for view in panel.views:
             view.refresh()
             picture(view)
-        frames.append(1000 * (time.perf_counter() - start))
-    record_property("frame_ms", statistics.median(frames))
-    assert min(frames) < 40
+
+    took = own_ms(frame)
+    record_property("frame_ms", took)
+    assert took < MOST_MS
 
 
 def test_cost_of_a_timeline_full_of_short_work(
@@ -241,15 +262,16 @@ def test_cost_of_a_timeline_full_of_short_work(
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
     panel.sight.zoom(-len(SPANS_S))
-    timeline, frames = panel.timeline, []
+    timeline = panel.timeline
     assert len(timeline.sight.timeline.between(*timeline_bounds(panel))) > MOST_IN_VIEW / 2
-    for _ in range(15):
-        start = time.perf_counter()
+
+    def frame() -> None:
         timeline.refresh()
         picture(timeline)
-        frames.append(1000 * (time.perf_counter() - start))
-    record_property("frame_ms", statistics.median(frames))
-    assert min(frames) < 40
+
+    took = own_ms(frame)
+    record_property("frame_ms", took)
+    assert took < MOST_MS
 
 
 def timeline_bounds(panel: PerformancePanel) -> tuple[float, float]:

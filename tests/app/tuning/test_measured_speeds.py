@@ -78,8 +78,8 @@ def speeds(bridge: EngineBridge) -> MeasuredSpeeds:
 
 def tell(bridge: EngineBridge, *events: Event) -> None:
     bridge._events.extend(events)
-    while bridge._events or bridge._due:
-        bridge.drain()
+    while bridge.drain():
+        pass
 
 
 def ready(plan: PlanSummary) -> PlanReady:

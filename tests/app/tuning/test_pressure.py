@@ -56,8 +56,7 @@ class Player:
         self.others(GIB // 2)
 
     def tell(self, *events: Event) -> None:
-        self.desk.assembly.bridge._events.extend(events)
-        self.desk.assembly.bridge.drain()
+        self.desk.tell(*events)
 
     def load(self, load: Load, nbytes: int) -> None:
         found = MachineFound(0.0, MACHINE)

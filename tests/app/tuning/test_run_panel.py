@@ -25,15 +25,8 @@ CARD = Accelerator("simulated:0", "Simulated accelerator", memory_total=4 * GIB,
 WITH_CARD = replace(MACHINE, accelerators=(CARD,))
 
 
-def tell(desk: Desk, *events: MachineFound | PlanReady) -> None:
-    """Let the engine say something."""
-    for event in events:
-        desk.assembly.bridge._events.append(event)
-    desk.assembly.bridge.drain()
-
-
 def opened(desk: Desk, machine: Machine = WITH_CARD) -> RunPanel:
-    tell(desk, MachineFound(perf_counter(), machine))
+    desk.tell(MachineFound(perf_counter(), machine))
     QTest.keySequence(desk.assembly.window, "Ctrl+Shift+M")
     panel = desk.assembly.window.run_button.panel
     assert panel.isVisible()
@@ -148,7 +141,7 @@ def test_what_is_in_force_is_said_with_the_simulation_named(desk: Desk) -> None:
     )
     machine = replace(MACHINE, accelerators=(CARD,))
     now = perf_counter()
-    tell(desk, MachineFound(now, machine), PlanReady(now, load.model, MODEL_NAME, plan, load))
+    desk.tell(MachineFound(now, machine), PlanReady(now, load.model, MODEL_NAME, plan, load))
     panel = opened(desk)
     sentence = "Dovetail: DGF head on the simulated accelerator, target on the CPU (3 of 8 layers"
     assert sentence in said(panel)

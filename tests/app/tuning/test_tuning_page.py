@@ -26,7 +26,6 @@ from engine.events import (
     Failed,
     FailureKind,
     MachineFound,
-    PlanReady,
     PlanSummary,
     Previewed,
     WayOut,
@@ -53,7 +52,7 @@ def scripted(machine: Machine = budgets.WITH_CARD, **more: object) -> Script:
 def opened(desk: Desk, machine: Machine = budgets.WITH_CARD) -> TuningPage:
     """The page, once it has what the engine says of the machine."""
     desk.bot.waitUntil(lambda: desk.assembly.bridge.status.plan is not None)
-    tell(desk, MachineFound(perf_counter(), machine))
+    desk.tell(MachineFound(perf_counter(), machine))
     desk.assembly.window.pages.open(PageName.TUNING)
     page = desk.assembly.window.pages.page(PageName.TUNING)
     assert isinstance(page, TuningPage)
@@ -65,11 +64,6 @@ def planned(desk: Desk, page: TuningPage) -> None:
     """Wait until the preview of what is chosen is shown."""
     desk.bot.waitUntil(lambda: page.previews.current is not None)
     page.show_state()
-
-
-def tell(desk: Desk, *events: MachineFound | PlanReady) -> None:
-    desk.assembly.bridge._events.extend(events)
-    desk.assembly.bridge.drain()
 
 
 def loads(desk: Desk) -> list[Load]:
