@@ -22,7 +22,7 @@ from app.application import Assembly
 from app.paths import Paths
 from app.theme.theme import Theme
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 120_000
 """After so long a test fails instead of waiting on."""
 
 

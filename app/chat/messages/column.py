@@ -434,7 +434,11 @@ class Column(QAbstractScrollArea):
     def _grew(self, row: Row) -> None:
         """A row that was laid out needs another height."""
         index = next((each for each, other in self._rows.items() if other is row), None)
-        if index is None or index in self._unready or self._arranging or not self.isVisible():
+        if index is None or self._arranging or not self.isVisible():
+            return
+        if index in self._unready:
+            if row.busy:  # it has become so out of sight, and is wanted now
+                self._turn.start()
             return
         height = self._arrange(row)
         if not row.whole:  # it is being written again: what is below waits where it was

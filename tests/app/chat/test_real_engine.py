@@ -38,7 +38,7 @@ class Talk:
         return self.assembly.window.chat
 
     def until(self, holds: Callable[[], bool]) -> None:
-        self.bot.waitUntil(holds, timeout=60_000)
+        self.bot.waitUntil(holds)
 
     def answered(self) -> AnswerStats:
         self.until(lambda: self.session.live is None)
