@@ -55,7 +55,7 @@ class Sketch:
 
 def of_listed(model: CuratedModel, variant: str, weight_bytes: int | None = None) -> ModelFacts:
     """A listed model in GGUF, as in "Q4_K_M"; None: as many bytes as it usually has there."""
-    held = _as_stored(model.config, variant, weight_bytes or usual_bytes(model, variant))
+    held = of_stored(model.config, variant, weight_bytes or usual_bytes(model, variant))
     return ModelFacts(model.name, held, model.context)
 
 
@@ -89,7 +89,7 @@ def of_variant(repository: Repository, variant: Variant, known: Curated) -> Sket
         config = _nearest(_parameters(repository, variant), known).config
         if repository.context:
             config = replace(config, max_positions=repository.context)
-    held = _as_stored(config, variant.name, variant.weight_bytes)
+    held = of_stored(config, variant.name, variant.weight_bytes)
     return Sketch(ModelFacts(name, held, config.max_positions), listed, guessed)
 
 
@@ -110,7 +110,7 @@ def _of_folder(repository: Repository, variant: Variant, listed: CuratedModel | 
             tr("Choose a model in GGUF format."),
         )
     if "MXFP4" in variant.name.upper() or config.family == "gpt_oss":
-        held = _as_stored(config, "MXFP4", variant.weight_bytes)
+        held = of_stored(config, "MXFP4", variant.weight_bytes)
     else:
         held = in_format(config, choose_format(WeightFormat.AUTO, _count(config)))
     return Sketch(ModelFacts(name, held, config.max_positions), listed)
@@ -129,7 +129,7 @@ def in_format(config: ModelConfig, weights: WeightFormat) -> Footprint:
     return _whole(config, lambda part: footprint(part, weights))
 
 
-def _as_stored(config: ModelConfig, variant: str, weight_bytes: int) -> Footprint:
+def of_stored(config: ModelConfig, variant: str, weight_bytes: int) -> Footprint:
     """All matrices in the type that a variant's name tells, brought to the bytes of its files.
 
     Types that no kernel reads are held as floats.
