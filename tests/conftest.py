@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,11 @@ _USER_DIRS = {
     "XDG_RUNTIME_DIR": "xdg/runtime",
     "HF_HOME": "huggingface",
 }
+
+
+# Threads that wait for each other by turning round and round hold a busy machine up for minutes.
+# Here, as torch and numpy read it when they are imported, which other conftests do.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,12 +77,23 @@ def shared_data() -> Path:
     return folder
 
 
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of all collections of garbage to come."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders to come, none of them among pytest's own: it looks through those for each new one."""
+    homes = tmp_path_factory.mktemp("homes")
+    return (homes / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def _own_user_dirs(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _own_user_dirs(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every test its own empty user folders."""
-    for name, folder in _user_dirs(tmp_path_factory.mktemp("home")).items():
+    for name, folder in _user_dirs(next(_homes)).items():
         monkeypatch.setenv(name, folder)
 
 

@@ -63,6 +63,8 @@ def _quick_collections() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def lines_of(ledger: Ledger) -> dict[Purpose, Held]:

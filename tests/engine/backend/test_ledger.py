@@ -25,6 +25,8 @@ def _quick_collections() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def test_lines_say_who_holds_what() -> None:

@@ -129,21 +129,25 @@ def contents() -> st.SearchStrategy[str]:
     return st.lists(pieces, max_size=6).map("".join)
 
 
-@given(data=st.data())
-@settings(max_examples=150)
-@pytest.mark.parametrize("kind", KINDS)
-def test_control_tokens_in_messages_stay_text(
+@pytest.fixture(scope="module", params=KINDS)
+def typed(
+    request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     tokenizer_files: dict[str, str],
-    kind: str,
-    data: st.DataObject,
+) -> tuple[ChatTemplate, Tokenizer]:
+    folder = tmp_path_factory.mktemp("typed")
+    (folder / "tokenizer.json").write_text(tokenizer_files[request.param], encoding="utf-8")
+    (folder / "chat_template.jinja").write_text(CHATML)
+    return open_both(folder)
+
+
+@given(data=st.data())
+@settings(max_examples=150)
+def test_control_tokens_in_messages_stay_text(
+    typed: tuple[ChatTemplate, Tokenizer], data: st.DataObject
 ) -> None:
     """However many control tokens people type, the template's own are the only ones."""
-    folder = tmp_path_factory.getbasetemp() / f"typed-{kind}"
-    folder.mkdir(exist_ok=True)
-    (folder / "tokenizer.json").write_text(tokenizer_files[kind], encoding="utf-8")
-    (folder / "chat_template.jinja").write_text(CHATML)
-    pair = open_both(folder)
+    pair = typed
     texts = data.draw(st.lists(contents(), min_size=3, max_size=3))
     messages = [system(texts[0]), user(texts[1]), answer(texts[2].replace("think", "")), user("z")]
     ids = prompt(pair, *messages)

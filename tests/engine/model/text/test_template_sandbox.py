@@ -117,10 +117,10 @@ BOMBS = [
 @pytest.mark.parametrize("source", BOMBS)
 def test_bombs_are_defused(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template_sandbox.Budget.__init__, "__defaults__", (0.2,))
-    start = time.perf_counter()
+    start = time.process_time()  # others may compute as well
     with pytest.raises((UserFixable, TemplateFailure)):
         render(source)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(

@@ -249,10 +249,10 @@ def test_dropout_truncation_and_padding_are_switched_off(
 def test_long_pastes_are_quick(tokenizer_folder: TokenizerFolder, kind: str) -> None:
     """A quadratic encoder would take minutes; the bound is generous for slow machines."""
     tokenizer = Tokenizer.open(tokenizer_folder(kind))
-    start = time.perf_counter()
+    start = time.process_time()
     for text in ("hello the </s> world " * 20_000, "a" * 200_000, "<" * 200_000):
         assert tokenizer.decode(tokenizer.encode_text(text)) == text
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_opening_needs_no_torch() -> None:
