@@ -26,8 +26,9 @@ written by whatever model is loaded when their turn comes. Stop with an id also 
 of the queue; without an id it stops everything. Every Load ends in a PlanReady or an Unloaded that
 names what is in memory now, unless a newer Load or Unload takes its place in the queue. Every
 Calibrate ends in a Calibrated, without speeds if something else came up; every Compare in a
-Compared, before which the model runs again as it did, also before the answer that ended it. Count
-and Preview are answered beside all this, at once.
+Compared, before which the model runs again as it did, also before the answer that ended it; while
+one is being called off, another one is not "on". Count and Preview are answered beside all this, at
+once.
 """
 
 from __future__ import annotations
@@ -161,8 +162,8 @@ class Engine:
         """Put it on the agenda, and make an end of what it does not wait for."""
         current = self._current
         patient = isinstance(command, Calibrate | Compare)
-        if patient and type(command) is type(current):
-            return
+        if patient and type(command) is type(current) and not self._cancel.is_set():
+            return  # it is under way
         self._agenda.add(command)
         waits = isinstance(command, Dropped)
         if isinstance(current, Generate):
@@ -328,6 +329,7 @@ class Engine:
             pass
         except BaseException as error:  # noqa: BLE001 - reported in words
             self._emit(failed(error, None))
+        self._over()
         self._emit(Calibrated(perf_counter(), speeds))
 
     def _calibration_progress(self, stage: str, fraction: float) -> None:
@@ -364,6 +366,7 @@ class Engine:
         else:
             self._return_to(load)
         best = winner(comparison.runs) if complete else None
+        self._over()
         self._emit(Compared(perf_counter(), load.model, comparison.runs, complete, best))
 
     def _return_to(self, load: Load) -> None:
@@ -402,6 +405,11 @@ class Engine:
                 return
         self._book.answered(answer.tokens)
         self._book.tell()
+
+    def _over(self) -> None:
+        """What runs is at its end: the same, asked for by who hears of that, is asked for anew."""
+        with self._wake:
+            self._current = None
 
     def _call_off(self, work: Dropped) -> None:
         """Tell of work that was taken off the agenda."""

@@ -141,9 +141,13 @@ class Session:
 
     def load(self, model: Path, **wishes: Any) -> PlanReady:
         """Load and wait; fails when the model does not come."""
-        after = len(self.events)
-        self.submit(Load(model, **wishes))
-        settled = self.wait(PlanReady | Unloaded, after=after)  # type: ignore[arg-type]
+        after, command = len(self.events), Load(model, **wishes)
+        self.submit(command)
+        settled = self.wait(
+            PlanReady | Unloaded,  # type: ignore[arg-type]
+            lambda event: isinstance(event, Unloaded) or event.load == command,
+            after=after,
+        )
         assert isinstance(settled, PlanReady), self.events[after:]
         return settled
 

@@ -313,6 +313,21 @@ def test_calibrating_calibrate(ready: Session, calibrating: Hold) -> None:
     assert len(ready.of(Calibrated)) == 1
 
 
+def test_a_calibration_behind_one_that_is_called_off(ready: Session, calibrating: Hold) -> None:
+    ready.submit(Stop(), Calibrate())
+    calibrating.release()
+    assert ready.wait(Calibrated).speeds is None
+    assert ready.wait(Calibrated, count=2).speeds == SPEEDS
+
+
+def test_a_calibration_that_is_asked_for_at_the_end_of_the_last_one(ready: Session) -> None:
+    with ready.holding(Calibrated) as hold:
+        ready.submit(Calibrate())
+        hold.reached()
+        ready.submit(Calibrate())
+    assert ready.wait(Calibrated, count=2).speeds == SPEEDS
+
+
 # -- what waits ----------------------------------------------------------------------------
 
 

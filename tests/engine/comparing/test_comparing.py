@@ -440,6 +440,14 @@ def test_comparing_compare(ready: Session) -> None:
     assert len(ready.of(Compared)) == 1
 
 
+def test_a_comparison_that_is_asked_for_at_the_end_of_the_last_one(ready: Session) -> None:
+    with ready.holding(Compared) as hold:
+        ready.submit(FEW)
+        hold.reached()
+        ready.submit(FEW)
+    assert ready.wait(Compared, count=2).complete
+
+
 def test_a_stop_takes_a_waiting_comparison_out(ready: Session) -> None:
     hold = ready.write_until("Tell me a story.", max_tokens=8)
     ready.submit(FEW, Stop())
