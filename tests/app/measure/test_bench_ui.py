@@ -109,12 +109,13 @@ def test_without_a_screen_it_ends_with_three() -> None:
 def test_a_screen_is_there_when_a_server_answers() -> None:
     check_display({"QT_QPA_PLATFORM": "offscreen"})
     check_display({"DISPLAY": "elsewhere:0"})
+    number = 10_000 + os.getpid()  # of this run alone
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind("\0/tmp/.X11-unix/X971")
+        server.bind(f"\0/tmp/.X11-unix/X{number}")
         server.listen()
-        check_display({"DISPLAY": ":971"})
-    with pytest.raises(Absent, match=":971"):
-        check_display({"DISPLAY": ":971"})
+        check_display({"DISPLAY": f":{number}"})
+    with pytest.raises(Absent, match=f":{number}"):
+        check_display({"DISPLAY": f":{number}"})
     with pytest.raises(Absent):
         check_display({})
 
