@@ -34,6 +34,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help=tr("folder of the result")
     )
+    parser.add_argument(
+        "--keep-out", type=Path, metavar="FILE",
+        help=tr("prompts, one a line, that nothing is to be learned from"),
+    )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help=tr("go on where it was stopped"))
     parser.add_argument(
         "--tokens", type=tokens, metavar="N", help=tr("train on so many tokens, such as 500k, 2M")
@@ -62,6 +66,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         recipe=read_recipe(arguments.recipe),
         data=arguments.data,
         out=arguments.out,
+        keep_out=arguments.keep_out,
         tokens=arguments.tokens,
         device=arguments.device,
         rows=arguments.rows,

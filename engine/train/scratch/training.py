@@ -45,6 +45,7 @@ class Settings:
 
     Attributes:
         data: the folder that its sources lie in; `bench` below it is never learned from.
+        keep_out: a file with a prompt a line that is not learned from either.
         out: the folder of the result; the corpus and the checkpoint lie in it too.
         tokens: fewer or more than the recipe says.
         rows: of a forward; None: as suits the device.
@@ -56,6 +57,7 @@ class Settings:
     recipe: Recipe
     data: Path
     out: Path
+    keep_out: Path | None = None
     tokens: int | None = None
     device: str = "cpu"
     rows: int | None = None
@@ -119,8 +121,7 @@ def train(
         recipe = replace(recipe, tokens=settings.tokens)
     settings.out.mkdir(parents=True, exist_ok=True)
     tokenizer = _vocabulary(recipe, settings)
-    bench = settings.data / "bench"
-    screen = Screen(bench_texts(bench) if bench.is_dir() else ())
+    screen = Screen([*bench_texts(settings.data / "bench"), *_kept_out(settings.keep_out)])
     corpus = make_corpus(
         recipe, settings.data, tokenizer, screen, settings.out / CORPUS,
         lambda name: tell(name, State(), 0.0),
@@ -129,6 +130,11 @@ def train(
     state = run.go(tell, stopped)
     write_model(settings.out, recipe, run.draft, tokenizer)
     return state
+
+
+def _kept_out(file: Path | None) -> list[str]:
+    lines = [] if file is None else file.read_text("utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
 
 
 def model_config(recipe: Recipe) -> ModelConfig:
