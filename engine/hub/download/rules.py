@@ -19,6 +19,7 @@ class Rules:
         come_back_s: after which to try again where nothing came in all the pauses; each time twice
             as long as before, up to `longest_s`.
         deaths: of the process in a row, without a byte, after which the job has failed.
+        behind: steps behind whoever chats: reading gigabytes for a hash can wait.
     """
 
     pauses_s: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -29,3 +30,4 @@ class Rules:
     come_back_s: float = 30.0
     longest_s: float = 600.0
     deaths: int = 3
+    behind: int = 5

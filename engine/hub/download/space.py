@@ -47,7 +47,7 @@ def no_room(cache: Path, nbytes: int, reserve: int) -> NoRoom:
     if missing <= 0:  # there is room, but the user may not have it
         missing = nbytes
     return NoRoom(
-        tr("The disk has not enough space: {size} more are needed in {folder}.").format(
+        tr("There is not enough space: the disk with {folder} needs {size} more.").format(
             size=file_size(missing), folder=cache
         ),
         tr("Free that much, or choose another folder for models in the settings."),

@@ -92,8 +92,9 @@ class Transfer:
             if begin not in (0, have):
                 raise refuse(Fault.UNREADABLE, f"bytes from {begin} instead of {have}")
             with partial.open("r+b" if begin else "wb", buffering=0) as stream:
-                stream.truncate(begin)
-                stream.seek(begin)
+                if begin:
+                    stream.seek(begin)
+                    stream.truncate()
                 self._take(response, file, stream)
 
     def _take(self, response: Any, file: RemoteFile, stream: BinaryIO) -> None:  # noqa: ANN401

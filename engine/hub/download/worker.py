@@ -48,6 +48,8 @@ def run(pipe: Connection[Any, Any], rules: Rules, notes: Path | None = None) -> 
         rules: how patient to be.
         notes: where files that were right are noted.
     """
+    if hasattr(os, "nice"):
+        os.nice(rules.behind)
     asked = pipe.recv()
     threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
     try:
@@ -142,7 +144,7 @@ def _make_sure_of_names(job: Job) -> None:
 
 def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
     trouble = trouble_of(error)
-    if trouble.fault is Fault.DISK_FULL:
+    if trouble.fault is Fault.DISK_FULL and not isinstance(error, UserFixable):
         place = Place.of(asked.job, asked.access.cache)
         error = no_room(place.cache, bytes_to_come(asked.job, place), rules.reserve)
     if isinstance(error, UserFixable):

@@ -20,12 +20,16 @@ from engine.hub.download.rules import Rules
 from engine.hub.messages import Answer, Fetch
 from engine.hub.remote.listing import Access, Packaging
 
-HASTY = Rules(pauses_s=(0.0,) * 3, reserve=0, tell_every_s=0.0, come_back_s=0.0)
-"""Waits for nothing."""
+HASTY = Rules(
+    pauses_s=(0.0,) * 3, timeout_s=300.0, reserve=0, tell_every_s=0.0, come_back_s=0.0, behind=0
+)
+"""Waits for nothing but a server that is slow because the machine is."""
 PATIENCE_S = 120.0
 """After which a test has failed."""
 CONFIG = b'{"model_type": "llama"}'
 WEIGHTS = random.Random(8).randbytes(300_000)
+
+_PRELOADED = ["engine.hub.download.transfer", "engine.hub.download.worker", "httpcore", "httpcore2"]
 
 
 class Desk:
@@ -86,7 +90,8 @@ class Desk:
         place = self.place(job)
         links = {file.path: place.link(file) for file in job.files}
         return all(
-            link.exists() and link.read_bytes() == model.files[path] for path, link in links.items()
+            link.exists() and link.read_bytes() == model.files.get(path)
+            for path, link in links.items()
         )
 
 
@@ -94,13 +99,12 @@ class Desk:
 def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A desk whose processes are copies of one that has imported all: they begin at once."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
-    monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
+    for name in ("DISABLE_XET", "DISABLE_IMPLICIT_TOKEN", "DISABLE_TELEMETRY"):
+        monkeypatch.setenv(f"HF_HUB_{name}", "1")  # as a process of its own would begin
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))  # nobody needs the certificates of the world
     if "forkserver" in get_all_start_methods():
         context = get_context("forkserver")
-        context.set_forkserver_preload(
-            ["engine.hub.download.transfer", "engine.hub.download.worker"]
-        )
+        context.set_forkserver_preload(_PRELOADED)
         monkeypatch.setattr(fetching, "_PROCESSES", context)
     with LocalHub() as hub:
         yield Desk(hub, folder)

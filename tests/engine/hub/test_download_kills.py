@@ -1,0 +1,82 @@
+"""A download that is killed fifty times: it goes on where it was, and nothing false counts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from download_desk import PATIENCE_S, Desk, desk
+from local_hub import Act, Published
+
+from engine.hub.messages import Answer, Fetched, Progress
+
+_KILLS = 50
+_ON_THE_WAY = 42
+_WEIGHTS = random.Random(3).randbytes(4 << 20)
+
+
+@pytest.fixture
+def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    with desk(tmp_path, monkeypatch) as at:
+        yield at
+
+
+def test_fifty_kills_at_random_moments(at: Desk) -> None:
+    """First between bytes: the hub stops twice on the way, and the process dies at the first stop,
+    or in between, or at the second. Then while the whole file is read and named."""
+    moments = random.Random(50)
+    model = at.publish("ann/killed", _WEIGHTS)
+    partial, here = at.weights(model), 0
+    for _ in range(_ON_THE_WAY):
+        _kill_on_the_way(at, model, here, moments)
+        assert not at.is_whole(at.job(model))
+        written = partial.read_bytes() if partial.exists() else b""
+        assert written == _WEIGHTS[: len(written)]
+        assert len(written) >= here
+        here = len(written)
+
+    at.hub.forget_faults()
+    for _ in range(_KILLS - _ON_THE_WAY):
+        _kill_while_checking(at, model, moments)
+        assert partial.exists() or at.is_whole(at.job(model)) or _is_named(at, model)
+
+    answer = at.fetch(at.job(model))
+    assert isinstance(answer, Fetched)
+    assert at.is_whole(at.job(model))
+    assert not partial.exists()
+    assert here > 0
+    assert at.served(model) < 2 * len(_WEIGHTS)
+
+
+def _kill_on_the_way(at: Desk, model: Published, here: int, moments: random.Random) -> None:
+    first = here + moments.randrange(40_000)
+    second = first + 1 + moments.randrange(20_000)
+    stop = at.hub.trap("model.safetensors", first, Act.HOLD)
+    last = at.hub.trap("model.safetensors", second, Act.HANG)
+    when = moments.choice(("at the first", "in between", "at the second"))
+    started = at.start(at.job(model))
+    assert stop.reached.wait(PATIENCE_S)
+    if when != "at the first":
+        stop.release()
+    if when == "at the second":
+        assert last.reached.wait(PATIENCE_S)
+    started.close()  # kills it
+    at.hub.forget_faults()
+
+
+def _kill_while_checking(at: Desk, model: Published, moments: random.Random) -> None:
+    """At a message that is one of the last."""
+    after = moments.randrange(1, 4)
+    started, heard = at.start(at.job(model)), list[Answer]()
+    while len(heard) < after and (answer := started.receive()) is not None:
+        if not isinstance(answer, Progress) or answer.checking:
+            heard.append(answer)
+    started.close()
+
+
+def _is_named(at: Desk, model: Published) -> bool:
+    """Whether the weights have their name among the blobs: then they are right."""
+    whole = at.place(at.job(model)).whole(model.listed("model.safetensors")[0])
+    return whole is not None and whole.read_bytes() == _WEIGHTS

@@ -1,0 +1,189 @@
+"""The parts of downloads that need neither a process nor a hub."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from local_hub import git_sha1
+
+from engine.hub.download.cache import Place, blob_name, cache_folder, distinct
+from engine.hub.download.checking import Checked, is_right
+from engine.hub.download.job import Job, JobState
+from engine.hub.download.job_list import JobList
+from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
+from engine.hub.download.rules import Rules
+from engine.hub.download.space import NoRoom, bytes_here, bytes_to_come, make_sure_of_room
+from engine.hub.download.speed import Speed
+from engine.hub.messages import Fetch
+from engine.hub.remote.faults import Fault
+from engine.hub.remote.listing import Access, Packaging, RemoteFile
+from engine.hub.remote.trouble import HubError, Trouble
+
+_SMALL = RemoteFile("config.json", 2, git_sha1=git_sha1(b"{}"))
+_LARGE = RemoteFile("model.gguf", 1000, sha256="a" * 64)
+_JOB = Job("k", "ann/tiny", "b" * 40, "Q4_0", Packaging.GGUF, (_LARGE, _SMALL))
+
+
+def test_the_cache_is_where_the_library_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert cache_folder(None) == Path.home() / ".cache" / "huggingface" / "hub"
+    for name, folder in (("XDG_CACHE_HOME", "/x/huggingface/hub"), ("HF_HOME", "/x/hub")):
+        monkeypatch.setenv(name, "/x")
+        assert cache_folder(None) == Path(folder)
+    monkeypatch.setenv("HF_HUB_CACHE", "/y")
+    assert cache_folder(None) == Path("/y")
+    assert cache_folder("/chosen") == Path("/chosen")
+
+
+def test_small_files_come_first_and_equal_ones_once() -> None:
+    twin = replace(_SMALL, path="other.json")
+    assert [blob_name(file) for file in distinct((_LARGE, _SMALL, twin))] == [
+        _SMALL.git_sha1,
+        _LARGE.sha256,
+    ]
+
+
+def test_bytes_on_the_disk_are_counted(tmp_path: Path) -> None:
+    place = Place.of(_JOB, str(tmp_path))
+    assert (bytes_here(_JOB, place), bytes_to_come(_JOB, place)) == (0, 1002)
+    place.partial(_LARGE).parent.mkdir(parents=True)
+    place.partial(_LARGE).write_bytes(bytes(400))
+    assert (bytes_here(_JOB, place), bytes_to_come(_JOB, place)) == (400, 602)
+    place.blob(_LARGE).write_bytes(bytes(1000))
+    assert (bytes_here(_JOB, place), bytes_to_come(_JOB, place)) == (1000, 2)
+
+
+def test_room_is_counted_for_all_jobs_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.hub.download.space.free_bytes", lambda _: 5000)
+    jobs = [(_JOB, Place(tmp_path, f"ann/tiny-{n}", "b" * 40)) for n in range(3)]
+
+    make_sure_of_room(jobs, reserve=5000 - 3 * 1002)
+    with pytest.raises(NoRoom, match=r"needs 1\sbyte more"):
+        make_sure_of_room(jobs, reserve=5001 - 3 * 1002)
+
+
+def test_what_is_all_here_needs_no_room(tmp_path: Path) -> None:
+    place = Place.of(replace(_JOB, files=()), str(tmp_path))
+    make_sure_of_room([(replace(_JOB, files=()), place)], reserve=1 << 60)
+
+
+@pytest.mark.parametrize(("data", "right"), [(b"{}", True), (b"[]", False), (b"{} ", False)])
+def test_git_s_hash_of_small_files(tmp_path: Path, data: bytes, *, right: bool) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(data)
+    assert is_right(file, _SMALL) is right
+    assert not is_right(file, RemoteFile("config.json", len(data)))  # nothing to compare with
+
+
+def test_notes_hold_for_the_very_file_only(tmp_path: Path) -> None:
+    blob, notes = tmp_path / "blob", tmp_path / "own" / "checked.json"
+    blob.write_bytes(b"{}")
+    Checked(notes).add(blob, _SMALL)
+
+    assert Checked(notes).has(blob, _SMALL)
+    assert not Checked(notes).has(blob, replace(_SMALL, git_sha1="c" * 40))
+    blob.write_bytes(b"[] ")
+    assert not Checked(notes).has(blob, _SMALL)
+    notes.write_text("{", encoding="utf-8")
+    assert not Checked(notes).has(blob, _SMALL)
+
+
+def test_the_speed_is_that_of_the_last_seconds() -> None:
+    speed = Speed()
+    assert speed.bytes_per_second(0) is None
+    speed.add(100.0, 0)
+    speed.add(100.5, 500)
+    assert speed.bytes_per_second(100.5) is None  # too short to tell
+    for second in range(1, 31):
+        speed.add(100.0 + second, 1000 * second)
+    assert speed.bytes_per_second(130.0) == pytest.approx(1000)
+    assert speed.seconds_left(130.0, 5000) == pytest.approx(5)
+    for second in range(31, 61):
+        speed.add(100.0 + second, 30_000 + 3000 * (second - 30))
+    assert speed.bytes_per_second(160.0) == pytest.approx(3000)
+
+
+def test_nothing_moves() -> None:
+    speed = Speed()
+    for second in range(5):
+        speed.add(second, 1000 * second)
+    assert speed.bytes_per_second(4.0) == pytest.approx(1000)
+    assert speed.bytes_per_second(9.0) == pytest.approx(4000 / 9)  # it takes its time
+    assert speed.bytes_per_second(15.0) is None
+    assert speed.seconds_left(15.0, 1) is None
+    speed.add(16.0, 10)  # a file that begins anew
+    assert speed.bytes_per_second(16.0) is None
+
+
+def test_jobs_are_kept_whole(tmp_path: Path) -> None:
+    kept = [
+        KeptJob(_JOB, JobState.FETCHING, "/cache"),
+        KeptJob(replace(_JOB, key="d", draft_of="k", licence="mit"), JobState.DONE, model="/m"),
+        KeptJob(replace(_JOB, key="f"), JobState.FAILED, None, None, "c", "r", "d", "gated"),
+    ]
+    write_jobs(tmp_path / "own" / "downloads.json", kept)
+
+    assert read_jobs(tmp_path / "own" / "downloads.json") == kept
+    assert [job.interrupted for job in kept] == [True, False, False]
+
+
+def test_no_token_is_written(tmp_path: Path) -> None:
+    jobs = JobList(tmp_path / "downloads.json")
+    jobs.add(_JOB, Access("http://user:pw@hub", "hf_secret", "http://me:pw@proxy", str(tmp_path)))
+    jobs.save()
+
+    written = (tmp_path / "downloads.json").read_text(encoding="utf-8")
+    assert "hf_secret" not in written
+    assert "pw@" not in written
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"jobs": 3}', '{"jobs": null}', "\udcff"])
+def test_an_unreadable_list_is_kept_aside(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "downloads.json"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+    assert read_jobs(path) == []
+    assert not path.exists()
+    assert (tmp_path / "downloads.json.bad").exists()
+    assert JobList(path).reports(0.0) == ()
+
+
+def test_what_one_version_does_not_understand_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "downloads.json"
+    write_jobs(path, [KeptJob(_JOB, JobState.PAUSED), KeptJob(_JOB, JobState.DONE)])
+    told = json.loads(path.read_text(encoding="utf-8"))
+    told["jobs"][0]["state"] = "dreaming"
+    strange = [{}, None, 3, {"job": {}}, {**told["jobs"][1], "job": {"key": 3}}]
+    told["jobs"] += strange
+    path.write_text(json.dumps(told), encoding="utf-8")
+
+    assert read_jobs(path) == [KeptJob(_JOB, JobState.DONE)]
+
+
+def test_the_list_cannot_be_saved(tmp_path: Path) -> None:
+    from engine.errors import UserFixable
+
+    (tmp_path / "own").write_text("", encoding="utf-8")
+    with pytest.raises(UserFixable, match="could not be saved"):
+        write_jobs(tmp_path / "own" / "downloads.json", [])
+
+
+def test_pauses_grow_and_a_server_s_word_counts_more(tmp_path: Path) -> None:
+    from engine.hub.download.transfer import Transfer
+
+    rules = Rules(pauses_s=(1.0, 4.0))
+    transfer = Transfer(Fetch(Access(), _JOB), Place.of(_JOB, str(tmp_path)), rules, lambda: None)
+    dropped = HubError(Trouble(Fault.DROPPED))
+    assert [transfer._pause(dropped, tries) for tries in (1, 2)] == [1.0, 4.0]
+    with pytest.raises(HubError):
+        transfer._pause(dropped, 3)
+    assert transfer._pause(HubError(Trouble(Fault.BUSY, retry_s=7.0)), 1) == 7.0
+    for hopeless in (Trouble(Fault.GATED), Trouble(Fault.BUSY, retry_s=900.0)):
+        with pytest.raises(HubError):
+            transfer._pause(HubError(hopeless), 1)
