@@ -20,6 +20,7 @@ from app.chat.session import ChatSession
 from app.housekeeping import Housekeeping
 from app.instance import SingleInstance
 from app.library.choice import ModelChoice
+from app.library.library import Library
 from app.logs import start_logging
 from app.main_window import MainWindow, Services
 from app.measuring import measure_once
@@ -32,6 +33,7 @@ from app.replays import Replays
 from app.restart import start_again
 from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
 from app.settings import Settings, SettingsStore
+from app.settings.hub_access import access_of
 from app.settings.language import speak
 from app.theme.theme import Theme
 from app.tuning.measured import MeasuredSpeeds
@@ -44,6 +46,7 @@ from engine.events import Failed, PlanReady, Unloaded
 from engine.language import tr
 
 if TYPE_CHECKING:
+    from app.library.hub import Hub, HubMaker, Listener
     from app.pages.frame import PageFrame
     from app.pages.stack import PageMakers
     from app.performance.feed import Feed
@@ -79,6 +82,7 @@ class Assembly:
     """Window and services of one run. `close` saves and frees everything, in the right order.
 
     `simulate_gpu`: bytes of a simulated accelerator that takes the place of real ones.
+    `hub`: makes what the Models page works with; None: the real one.
     """
 
     def __init__(
@@ -88,8 +92,9 @@ class Assembly:
         factory: EngineFactory = real_engine,
         settings: SettingsStore | None = None,
         simulate_gpu: int | None = None,
+        hub: HubMaker | None = None,
     ) -> None:
-        self.paths = paths
+        self.paths, self._simulate_gpu = paths, simulate_gpu
         self.settings = settings or SettingsStore(paths.settings)
         self._theme = theme
         self._look(self.settings.value)
@@ -104,7 +109,13 @@ class Assembly:
         kept = MeasuredFile(paths.measured)
         self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
         self.models = ModelChoice(running, self.settings)
-        pages = page_makers(running, feed, self.session, self.measured, paths)
+        self.library = Library(
+            hub or self._real_hub,
+            self.models,
+            self.settings,
+            lambda: self.window.chat.banners,
+        )
+        pages = page_makers(self.library, running, feed, self.session, self.measured, paths)
         services = Services(
             self.bridge, self.session, self.settings, theme, self.models, panel, pages
         )
@@ -142,16 +153,45 @@ class Assembly:
         warm_up(self.window)
         self.bridge.start(lambda: self.models.first_load(bundled))
         self.models.refresh()
+        if self.paths.downloads.exists():
+            self.library.go_on()
 
     def close(self) -> None:
         """Stop the engine, save what it still had to say, close the files."""
         self.session.stop()
+        self.library.close()
         self.bridge.close()
         self.session.shut_down()
         self.settings.flush()
         self.measured.flush()
         self.history.close()
         _hand_over_clipboard()
+
+    def _real_hub(self, listener: Listener) -> Hub:
+        from app.library.real.hub import real_hub
+        from app.library.real.surroundings import Surroundings
+
+        around = Surroundings(
+            self.paths.data,
+            self._simulate_gpu,
+            self._in_use,
+            lambda: tuple(Path(path) for path in self.settings.value.recent_models),
+            self._cache,
+            lambda: self.settings.value.hub_other_login,
+        )
+        return real_hub(around, listener)
+
+    def _cache(self) -> Path | None:
+        """The cache of the hub, where the settings name another one than the usual."""
+        named = access_of(self.settings.value).cache
+        return None if named is None else Path(named)
+
+    def _in_use(self) -> tuple[Path, ...]:
+        """What is loaded, or about to be."""
+        last = self.bridge.last_load
+        if last is None:
+            return ()
+        return (last.model, *([last.draft] if isinstance(last.draft, Path) else []))
 
     def _look(self, settings: Settings) -> None:
         self._theme.apply(
@@ -179,6 +219,7 @@ def performance_panel(feed: Feed) -> PerformancePanel:
 
 
 def page_makers(
+    library: Library,
     running: Running,
     feed: Feed,
     session: ChatSession,
@@ -210,6 +251,7 @@ def page_makers(
         return BenchmarkPage(Benchmark(running, kept, parent=running.bridge))
 
     return {
+        PageName.MODELS: library.page,
         PageName.TUNING: tuning,
         PageName.PERFORMANCE: performance,
         PageName.BENCHMARK: benchmark,

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _SIDEBAR_WIDTH = 256
 _PERFORMANCE_WIDTH = 320
+_WIDE = (PageName.PERFORMANCE, PageName.MODELS)
+"""Pages that leave no room for the performance panel, or need none."""
 _ROOM_FOR_THREE = 980
 _ROOM_FOR_TWO = 680
 _BESIDE_BANNERS, _BELOW_BANNERS = 24, 12
@@ -195,7 +197,7 @@ class MainWindow(QMainWindow):
             self.pages.open(PageName.TUNING)
 
     def _page_changed(self, name: PageName | None) -> None:
-        """A page is on show, or the chat (None). The performance page needs no panel beside it."""
+        """A page is on show, or the chat (None)."""
         self.sidebar.navigation.show_page(name)
         self._show_performance()
         if name is None:
@@ -216,7 +218,7 @@ class MainWindow(QMainWindow):
 
     def _replaces(self, area: QWidget) -> bool:
         """Whether the page on show makes a side area needless."""
-        return area is self.performance and self.pages.shown is PageName.PERFORMANCE
+        return area is self.performance and self.pages.shown in _WIDE
 
     def _show_performance(self) -> None:
         wanted = self._services.settings.value.performance_visible

@@ -58,6 +58,16 @@ class Paths:
         return self.data / "benchmarks"
 
     @property
+    def downloads(self) -> Path:
+        """Which models are being downloaded, and how far they are."""
+        return self.data / "downloads.json"
+
+    @property
+    def models(self) -> Path:
+        """Models that were copied into Duotail's own folder."""
+        return self.data / "models"
+
+    @property
     def load_mark(self) -> Path:
         """There while a model loads; left behind by a crash."""
         return self.data / "loading"

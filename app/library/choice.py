@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from app.background import in_background
 from app.library.installed import Installed, inspect, installed
 from app.settings import SettingsStore
+from app.settings.drafts import DraftOf, DraftSource
 from app.tuning.running import Running
 from engine.commands import Load, Unload
 from engine.errors import UserFixable
@@ -56,6 +57,21 @@ class ModelChoice(QObject):
         recent = [str(model), *(path for path in value.recent_models if path != str(model))]
         self._settings.change(model=str(model), recent_models=tuple(recent[:_MOST_RECENT]))
         in_background(self, lambda: self.running.command(model), self.bridge.submit, self._refused)
+        self.refresh()
+
+    def load_with_draft(self, model: Path, draft: Path | None) -> None:
+        """Load a model with the draft that was chosen for it; None: as it was run before."""
+        if draft is not None:
+            chosen = DraftOf(str(model), str(draft))
+            others = (each for each in self._settings.value.drafts if each != chosen)
+            self._settings.change(draft=DraftSource.CHOSEN, drafts=(chosen, *others))
+        self.load(model)
+
+    def forget(self, model: Path) -> None:
+        """Offer it no more; its files are somebody else's business."""
+        value = self._settings.value
+        recent = tuple(path for path in value.recent_models if path != str(model))
+        self._settings.change(recent_models=recent)
         self.refresh()
 
     def load_bundled(self) -> None:

@@ -68,6 +68,15 @@ class PageFrame(QWidget):
         sidebar.clicked.connect(self.sidebar_asked)
         self.back.clicked.connect(self.closed)
 
+    def keep_whole(self) -> None:
+        """The column fills the page and does not scroll: its parts do so themselves."""
+        self.scroller.takeWidget()
+        self.scroller.hide()
+        layout = self.layout()
+        assert isinstance(layout, QVBoxLayout)  # noqa: S101 - made in the beginning
+        layout.insertWidget(1, self._inside, 1)
+        self._inside.show()
+
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line with the title, left of the last button."""
         self.header.insertWidget(self.header.count() - 1, widget)

@@ -9,12 +9,15 @@ from pathlib import Path
 from time import perf_counter
 
 from PySide6.QtCore import QTimer
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.application import Assembly
+from app.library.hub import Hub, Listener
 from app.paths import Paths
 from app.screenshots import lanes
 from app.screenshots.budgets import previewed
+from app.screenshots.hub import HubScript, ScriptedHub
 from app.screenshots.script import (
     MACHINE,
     MODEL_NAME,
@@ -45,6 +48,7 @@ _SAMPLE_EVERY = 4
 """Rounds between two samples of the machine."""
 _FIRST_TOKEN_S = 0.118
 _FRAMES = 4
+_PATIENCE_S = 10.0
 _PUT_OFF_MS = 1000
 """What is put off for longer waits for the user: notices that go, questions that come."""
 
@@ -59,12 +63,18 @@ class Stage:
         self.tokens = 0
         self.mode = Mode.CPU
         self.preview: Callable[[Load], Previewed] = previewed
-        self.assembly = Assembly(Paths(folder, folder), theme, self._make)
+        self.hub_script = HubScript()
+        self.scripted_hub = ScriptedHub(self.hub_script, lambda _message: None)
+        self.assembly = Assembly(Paths(folder, folder), theme, self._make, hub=self._make_hub)
         self.window = self.assembly.window
 
     def _make(self, emit: Callable[[Event], None]) -> Stage:
         self._emit = emit
         return self
+
+    def _make_hub(self, listener: Listener) -> Hub:
+        self.scripted_hub = ScriptedHub(self.hub_script, listener)
+        return self.scripted_hub.hub
 
     def submit(self, command: Command) -> None:
         """What the window asks for; only counting and planning are answered at once."""
@@ -142,6 +152,14 @@ def settle() -> None:
     for _ in range(4):
         QApplication.processEvents()
     QApplication.sendPostedEvents()
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Let threads beside the window do what they do, until something holds or takes too long."""
+    end = perf_counter() + _PATIENCE_S
+    while not holds() and perf_counter() < end:
+        QTest.qWait(2)
+        settle()
 
 
 def catch_up() -> None:

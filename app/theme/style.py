@@ -36,6 +36,7 @@ QMainWindow, QDialog { background: $window; }
 QWidget[look="sidebar"] { background: $sidebar; }
 QWidget[look="page"] { background: $window; }
 QSplitter::handle { background: $border; }
+QSplitter[look="open"]::handle { background: transparent; }
 QFrame[look="card"] { background: $surface; border: 1px solid $border_strong;
     border-radius: 14px; }
 QFrame[look="card"][focused="true"] { border-color: $accent; }

@@ -74,6 +74,7 @@ def open_desk(
             Paths(tmp_path / "data", tmp_path / "config"),
             theme,
             lambda emit: FakeEngine(emit, script),
+            hub=script.make_hub,
         )
         open_now.append(assembly)
         assembly.window.show()

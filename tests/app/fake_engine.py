@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from app.library.hub import Hub, Listener
 from app.screenshots.budgets import previewed
+from app.screenshots.hub import HubScript, ScriptedHub
 from app.screenshots.script import FIRST_ID, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
 from engine.commands import (
     Calibrate,
@@ -65,6 +67,16 @@ class Script:
     """What `Calibrate` ends in; it waits for `gate`, or to be stopped, and then has none."""
     compare: list[Event] = field(default_factory=list)
     """What is said of a comparison; its last event comes when `gate` is set, or at a stop."""
+
+    hub: HubScript = field(default_factory=HubScript)
+    """What the Models page finds."""
+    scripted_hub: ScriptedHub | None = None
+    """Speaks for it, once it is made."""
+
+    def make_hub(self, listener: Listener) -> Hub:
+        """The hub of a window."""
+        self.scripted_hub = ScriptedHub(self.hub, listener)
+        return self.scripted_hub.hub
 
     def count(self, request: ChatRequest) -> int:
         """What `Count` is answered with: a token for each word."""

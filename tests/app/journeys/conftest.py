@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[3] / "packaging"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "engine" / "hub"))
 
 from traveller import Traveller
 

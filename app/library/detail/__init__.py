@@ -1,0 +1,1 @@
+"""All that there is to say of one model, and what can be done with it."""

@@ -1,0 +1,1 @@
+"""The downloads at the foot of the page."""

@@ -1,0 +1,158 @@
+"""What the Models page is given to work with: one protocol for each kind of thing.
+
+All but `Questions.ask` may take their time and are called beside the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from engine.hub.download.job import Job, JobReport
+from engine.hub.fit import Fit
+from engine.hub.messages import Describe, Search
+from engine.hub.pairing.candidate import Candidate
+from engine.hub.recommendation import Recommendation
+from engine.hub.remote.listing import Access, Repository, Variant
+from engine.hub.shelf.kept_model import KeptModel
+
+Listener = Callable[[object], None]
+"""Takes `Results`, `Described`, `Refused`, or a tuple of `JobReport`; called in any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What a long work is given; it raises `Cancelled` once `stopped` says so.
+
+    Attributes:
+        tell: takes how far it is, from 0 to 1.
+        stopped: whether the user wants no more of it.
+    """
+
+    tell: Callable[[float], None]
+    stopped: Callable[[], bool]
+
+
+class Questions(Protocol):
+    """Asks the hub; the answers go to the listener."""
+
+    def ask(self, question: Search | Describe) -> None:
+        """Returns at once."""
+
+    def forget(self) -> None:
+        """What was told before may be otherwise now: somebody has signed in."""
+
+    def close(self) -> None:
+        """No more questions."""
+
+
+class Queue(Protocol):
+    """Fetches models; how far they are goes to the listener."""
+
+    def reports(self) -> Sequence[JobReport]:
+        """All jobs, in their order."""
+
+    def go_on(self, access: Access, /) -> None:
+        """Resume what the end of the program has stopped, and not the user."""
+
+    def add(self, jobs: Sequence[Job], access: Access) -> None:
+        """Fetch these too.
+
+        Raises:
+            UserFixable: there is no room for them.
+        """
+
+    def pause(self, key: str) -> None:
+        """Stop one for now."""
+
+    def resume(self, key: str, access: Access, /) -> None:
+        """Go on with one, or try again what has failed."""
+
+    def cancel(self, key: str) -> None:
+        """Give one up, or take one that is over off the list."""
+
+    def close(self) -> None:
+        """The program ends; what is not done goes on at another time."""
+
+
+class Shelf(Protocol):
+    """The models on this computer."""
+
+    def kept(self) -> Sequence[KeptModel]:
+        """Those that can be chosen."""
+
+    def keep(self, report: JobReport) -> None:
+        """Remember what a download has brought."""
+
+    def elsewhere(self) -> Sequence[KeptModel]:
+        """Those that other programs have."""
+
+    def adopt(self, model: KeptModel | Path, *, copy: bool, doing: Doing) -> KeptModel:
+        """Have one listed, where it lies or as a copy in our own folder."""
+
+    def check(self, model: KeptModel, doing: Doing) -> str:
+        """Read all of it again; what is to say of it, in a sentence.
+
+        Raises:
+            UserFixable: it is damaged.
+        """
+
+    def move(self, model: KeptModel, folder: Path, doing: Doing) -> KeptModel:
+        """Put its files somewhere else."""
+
+    def removable(self, model: KeptModel) -> int:
+        """Bytes that deleting it sets free.
+
+        Raises:
+            UserFixable: it is not ours to delete.
+        """
+
+    def delete(self, model: KeptModel) -> None:
+        """Its files are gone for good."""
+
+    def forget(self, model: KeptModel) -> None:
+        """Not listed any more; the files stay."""
+
+
+class Advice(Protocol):
+    """What would run here, how fast, and what drafts for what."""
+
+    def suggestions(self) -> Sequence[Recommendation]:
+        """The best first; asks nobody."""
+
+    def fit(self, repository: Repository, variant: Variant) -> Fit:
+        """Of a model that is not here."""
+
+    def drafts_of_kept(self, model: KeptModel, kept: Sequence[KeptModel], /) -> Sequence[Candidate]:
+        """Every candidate for a model that is here."""
+
+    def drafts_of_remote(
+        self, repository: Repository, variant: Variant, kept: Sequence[KeptModel], /
+    ) -> Sequence[Candidate]:
+        """Every candidate for one that is not; those on the hub from what is known of families."""
+
+
+class Tokens(Protocol):
+    """The user's token, in the keyring of the system."""
+
+    def read(self) -> str | None:
+        """None: there is none."""
+
+    def keep(self, token: str) -> str:
+        """Keep another one, or none where it is empty; what to say of it, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """All of it."""
+
+    questions: Questions
+    queue: Queue
+    shelf: Shelf
+    advice: Advice
+    tokens: Tokens
+
+
+HubMaker = Callable[[Listener], Hub]

@@ -1,0 +1,1 @@
+"""The hub as it is: worker processes, disks, the planner, the keyring."""

@@ -1,0 +1,105 @@
+"""What runs on this computer and what drafts for what, from planner, files and the dated list."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from app.library.real.surroundings import Surroundings
+from app.warm_up import numpy_whole
+from engine.errors import UserFixable
+from engine.hub.fit import Fit
+from engine.hub.fitting import Fitting
+from engine.hub.pairing.candidate import Candidate, Verdict
+from engine.hub.pairing.candidates import candidates, published
+from engine.hub.pairing.curated import CuratedModel, curated
+from engine.hub.pairing.gains import Gains
+from engine.hub.pairing.vocabularies import Vocabularies
+from engine.hub.recommendation import Recommendation
+from engine.hub.recommending import recommendations
+from engine.hub.remote.listing import Repository, Variant
+from engine.hub.shelf.kept_model import KeptModel
+from engine.hub.sketch import of_variant
+from engine.language import tr
+from engine.loading.machinery import Machinery
+from engine.plan.machine import Machine
+from engine.plan.speeds import Speeds
+
+_FRESH_S = 20.0
+"""How long memory is taken to be as free as it was."""
+
+
+class RealAdvice:
+    """Looks at the machine and reads files; each call in a thread beside the window."""
+
+    def __init__(self, around: Surroundings) -> None:
+        numpy_whole()
+        self._around = around
+        self._gate = threading.Lock()
+        self._machinery = Machinery()
+        self._vocabularies = Vocabularies()
+        self._seen: tuple[float, Machine, Speeds] | None = None
+
+    def suggestions(self) -> Sequence[Recommendation]:
+        """The best first; asks nobody."""
+        with self._gate:
+            return recommendations(*self._machine())
+
+    def fit(self, repository: Repository, variant: Variant) -> Fit:
+        """Of a model that is not here."""
+        with self._gate:
+            return Fitting(*self._machine()).variant(repository, variant)
+
+    def drafts_of_kept(self, model: KeptModel, kept: Sequence[KeptModel], /) -> Sequence[Candidate]:
+        """Compares vocabularies: every token with its id."""
+        with self._gate:
+            try:
+                gains = Gains(*self._machine())
+                return candidates(model.path, kept, self._vocabularies, gains)
+            except UserFixable:
+                return ()  # the list says what is wrong with it
+
+    def drafts_of_remote(
+        self, repository: Repository, variant: Variant, kept: Sequence[KeptModel], /
+    ) -> Sequence[Candidate]:
+        """From the dated list, and what is here of it; files cannot be compared yet."""
+        known = curated()
+        try:
+            target = of_variant(repository, variant, known).listed
+        except UserFixable:
+            target = None
+        repos = {each.repo.lower() for each in kept if each.repo}
+        here = [_judged(each, repository, target) for each in kept if not each.head]
+        more = list(published(target, known, repos)) if target is not None else []
+        usable = [each for each in here if each.verdict is not Verdict.NO]
+        return [*usable, *more, *(each for each in here if each.verdict is Verdict.NO)]
+
+    def _machine(self) -> tuple[Machine, Speeds]:
+        now = time.monotonic()
+        if self._seen is None or now - self._seen[0] > _FRESH_S:
+            machine = self._machinery.look(self._around.simulate_gpu)
+            self._seen = (now, machine, self._machinery.speeds(machine))
+        return self._seen[1:]
+
+
+def _judged(model: KeptModel, repository: Repository, target: CuratedModel | None) -> Candidate:
+    """A model that is here, for one that is not: its tokens cannot be compared yet."""
+    verdict, reason = Verdict.NO, model.problem
+    if not reason:
+        own = curated().of_repo(model.repo)
+        drafts = curated().drafts_for(target) if target is not None else ()
+        if own is not None and any(own is draft for draft, _ in drafts):
+            verdict, reason = Verdict.LIKELY, tr("A smaller model that speaks the same tokens.")
+        elif _not_smaller(model, repository):
+            reason = tr("It is not smaller than the model that would answer.")
+        else:
+            reason = tr("Whether its tokens are the same can be told when the model is here.")
+    return Candidate(
+        model.name, verdict, reason, path=model.path, repo=model.repo, nbytes=model.weight_bytes
+    )
+
+
+def _not_smaller(model: KeptModel, repository: Repository) -> bool:
+    parameters = repository.found.parameters
+    return bool(model.parameters and parameters and model.parameters >= parameters)
