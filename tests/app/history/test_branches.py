@@ -269,7 +269,7 @@ class BranchMachine(RuleBasedStateMachine):
 
 TestBranches = BranchMachine.TestCase
 TestBranches.settings = settings(
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),

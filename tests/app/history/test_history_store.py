@@ -186,7 +186,10 @@ def test_deletion_can_be_undone_until_closing(path: Path) -> None:
     assert b"precious" in path.read_bytes()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     texts=st.lists(
         st.text(alphabet=st.characters() | st.sampled_from("\0\ud83d\ude00")), max_size=4

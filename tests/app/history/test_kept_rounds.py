@@ -199,7 +199,7 @@ def test_times_count_from_the_beginning() -> None:
         lambda packed: packed + b"more",
         lambda _: MAGIC + zlib.compress(b"\x01\xff\xff\xff\xff"),
         lambda packed: MAGIC + zlib.compress(zlib.decompress(packed[4:]) + b"\0"),
-        lambda _: MAGIC + zlib.compress(bytes(1 << 27)),
+        lambda _: MAGIC + zlib.compress(bytes((1 << 26) + 1)),
         lambda _: b"\x80\x04K\x01.",
     ],
     ids=["empty", "newer", "cut", "longer", "no column", "a rest", "huge", "a pickle"],

@@ -174,7 +174,7 @@ def test_what_cannot_be_indexed_is_read(tmp_path: Path, monkeypatch: pytest.Monk
         assert places(store.search("needle")) == [usual, odd, long]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     texts=st.lists(st.text("abkKsAB ßẞİıſ\u212aµμσςΣéÉ你好世🦊\0\n", max_size=12), max_size=5),
     query=st.text("absSkAB ßẞİıſ\u212aµμσςΣéÉ你世🦊", max_size=5),

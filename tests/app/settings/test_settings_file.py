@@ -144,7 +144,9 @@ def test_what_a_newer_version_wrote_is_kept(tmp_path: Path, qtbot: QtBot) -> Non
 
 
 @hypothesis_settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.binary(max_size=200))
 def test_any_file_gives_settings(tmp_path: Path, content: bytes) -> None:
