@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     if arguments and arguments[0] in COMMANDS:
         from engine.cli import main as command_line
 
-        return command_line(arguments)
+        return command_line(arguments, find_paths().data)
     language.use(language.of_environment(os.environ))
     options = _parser().parse_args(arguments)
     paths = find_paths(options.data_dir)

@@ -10,9 +10,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from engine import language
-from engine.cli import bench, chat, hardware, models, plan, train_draft, train_model
+from engine.cli import bench, chat, hardware, hub, models, plan, train_draft, train_model
 from engine.cli.exit_code import ExitCode
 from engine.cli.refusal import report
 from engine.errors import Absent, UserFixable
@@ -22,8 +23,13 @@ COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft", "train
 """Sub-commands of `duotail` that need no window."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run a sub-command, in the language of the environment, and return the exit code."""
+def main(argv: Sequence[str], data: Path | None = None) -> int:
+    """Run a sub-command, in the language of the environment, and return the exit code.
+
+    Args:
+        argv: the sub-command and its arguments.
+        data: the folder of the user's data; None: the usual one.
+    """
     language.use(language.of_environment(os.environ))
     parser = argparse.ArgumentParser(
         prog="duotail",
@@ -34,9 +40,9 @@ def main(argv: Sequence[str]) -> int:
         ),
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for module in (chat, bench, plan, hardware, models, train_draft, train_model):
+    for module in (chat, bench, plan, hardware, models, hub, train_draft, train_model):
         module.add_parser(commands)
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args(hub.joined(list(argv)), argparse.Namespace(data=data))
     try:
         code: ExitCode = arguments.run(arguments)
     except UserFixable as error:

@@ -13,6 +13,7 @@ from PySide6.QtCore import QLockFile
 from PySide6.QtGui import QImage
 
 import app.launch
+from app.paths import find_paths
 from app.theme import icons
 
 _ROOT = Path(__file__).parents[2]
@@ -67,11 +68,17 @@ def test_the_window_gets_a_simulated_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
-    monkeypatch.setattr("engine.cli.main", lambda argv: seen.append(list(argv)) or 3, raising=False)
+    seen: list[str] = []
+
+    def run(argv: list[str], data: Path) -> int:
+        assert data == find_paths().data
+        seen.append(argv[0])
+        return 3
+
+    monkeypatch.setattr("engine.cli.main", run, raising=False)
     for command in app.launch.COMMANDS:
         assert app.launch.main([command, "--json"]) == 3
-    assert [argv[0] for argv in seen] == list(app.launch.COMMANDS)
+    assert seen == list(app.launch.COMMANDS)
 
 
 _NOT_AT_THE_START = """

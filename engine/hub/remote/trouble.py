@@ -10,7 +10,6 @@ import errno
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from time import time
 
 from engine.hub.remote.faults import Fault
@@ -173,6 +172,8 @@ def _wait(headers: Mapping[str, str], now: float) -> float:
     if said.isascii() and said.isdigit() and len(said) < 10:
         wait = float(said)
     elif said:
+        from email.utils import parsedate_to_datetime  # rare, and it brings much
+
         try:
             wait = parsedate_to_datetime(said).timestamp() - now
         except (ValueError, TypeError, OverflowError):

@@ -1,0 +1,197 @@
+"""`duotail models search`, `show`, `list` and `download`: the model hub, and what was fetched."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from platformdirs import user_data_path
+
+from engine.cli import hub_report
+from engine.cli.exit_code import ExitCode
+from engine.cli.options import one_or_more
+from engine.errors import UserFixable
+from engine.hub.messages import Describe, Search
+from engine.hub.remote.addresses import Address, address_in
+from engine.hub.remote.endpoint import endpoint_of, is_endpoint
+from engine.hub.remote.environment import prepare
+from engine.hub.remote.listing import Access, Order, Packaging, Repository, Variant
+from engine.hub.remote.trouble import trouble_of
+from engine.hub.remote.words import about, explained
+from engine.hub.token import Tokens
+from engine.language import listed, tr
+
+if TYPE_CHECKING:
+    from engine.hub.remote.connection import Connection
+
+ACTIONS = ("search", "show", "list", "download")
+"""Words after `duotail models` that are no path."""
+_LISTED = 12
+
+Told = TypeVar("Told")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-commands."""
+    search = commands.add_parser("models search", help=tr("find models on the hub"))
+    search.add_argument("words", nargs="*", metavar="WORDS", help=tr("none: what many use"))
+    search.add_argument(
+        "--packaging", choices=[str(each) for each in Packaging], help=tr("how weights are stored")
+    )
+    search.add_argument("--sort", default=Order.DOWNLOADS, choices=[str(each) for each in Order])
+    search.add_argument("--limit", type=one_or_more, default=20, metavar="N")
+    _add_options(search, _search)
+    show = commands.add_parser("models show", help=tr("tell what a model on the hub has to offer"))
+    _add_repository(show)
+    _add_options(show, _show)
+    shelf = commands.add_parser("models list", help=tr("list all models on this computer"))
+    shelf.add_argument("--cache", metavar="DIR", help=tr("folder of fetched models"))
+    shelf.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    shelf.set_defaults(run=_list)
+    download = commands.add_parser("models download", help=tr("fetch a model from the hub"))
+    _add_repository(download)
+    download.add_argument("--variant", metavar="NAME", help=tr("as in Q4_K_M; see: models show"))
+    _add_options(download, _download)
+
+
+def joined(argv: list[str]) -> list[str]:
+    """`models search` is one command; a folder of that name is written `./search`."""
+    if argv[:1] == ["models"] and argv[1:2] and argv[1] in ACTIONS:
+        return [f"models {argv[1]}", *argv[2:]]
+    return argv
+
+
+def data_folder(arguments: argparse.Namespace) -> Path:
+    """Where the user's data are: as whoever calls knows, or the usual place."""
+    told = arguments.data or os.environ.get("DUOTAIL_DATA_DIR")
+    return Path(told) if told else user_data_path("Duotail", appauthor=False)
+
+
+def _add_repository(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("repo", metavar="OWNER/NAME", help=tr("or an address of the hub"))
+    parser.add_argument("--revision", metavar="REV", help=tr("a commit, a branch or a tag"))
+
+
+def _add_options(
+    parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], ExitCode]
+) -> None:
+    parser.add_argument(
+        "--endpoint", type=_endpoint, metavar="URL", help=tr("another hub (also: HF_ENDPOINT)")
+    )
+    parser.add_argument("--cache", metavar="DIR", help=tr("folder of fetched models"))
+    parser.add_argument(
+        "--hf-login", action="store_true", help=tr("use the token that “hf auth login” keeps")
+    )
+    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.set_defaults(run=run)
+
+
+def _endpoint(text: str) -> str:
+    if not is_endpoint(text):
+        raise ValueError(text)
+    return text
+
+
+def _access(arguments: argparse.Namespace) -> Access:
+    token = Tokens(of_other_program=arguments.hf_login).get().token
+    cache = str(Path(arguments.cache).expanduser().absolute()) if arguments.cache else None
+    return Access(arguments.endpoint, token, cache=cache)
+
+
+def _search(arguments: argparse.Namespace) -> ExitCode:
+    packaging = None if arguments.packaging is None else Packaging(arguments.packaging)
+    words, order = " ".join(arguments.words), Order(arguments.sort)
+    asked = Search(_access(arguments), words, packaging, order, arguments.limit)
+
+    def answer(connection: Connection) -> hub_report.Models:
+        from engine.hub.remote.search import search
+
+        return search(connection, asked).found
+
+    found = _answered(asked, answer)
+    hub_report.write_found(found, as_json=arguments.json)
+    return ExitCode.DONE
+
+
+def _show(arguments: argparse.Namespace) -> ExitCode:
+    repository, address = _described(arguments, _access(arguments))
+    page = f"{endpoint_of(Access(arguments.endpoint))}/{address.repo}"
+    hub_report.write_repository(repository, page, as_json=arguments.json)
+    return ExitCode.DONE
+
+
+def _list(arguments: argparse.Namespace) -> ExitCode:
+    from engine.hub.shelf.shelf import Shelf
+
+    cache = Path(arguments.cache).expanduser() if arguments.cache else None
+    models = Shelf(data_folder(arguments), cache).models()
+    hub_report.write_kept(models, as_json=arguments.json)
+    return ExitCode.DONE
+
+
+def _download(arguments: argparse.Namespace) -> ExitCode:
+    from engine.cli.hub_download import download
+
+    access = _access(arguments)
+    repository, address = _described(arguments, access)
+    variant = chosen(repository, address, arguments.variant)
+    path = download(repository, variant, access, data_folder(arguments))
+    hub_report.write_fetched(repository, variant, path, as_json=arguments.json)
+    return ExitCode.DONE
+
+
+def _described(arguments: argparse.Namespace, access: Access) -> tuple[Repository, Address]:
+    address = address_in(arguments.repo, endpoint_of(access)) or Address(arguments.repo)
+    asked = Describe(access, address.repo, arguments.revision or address.revision)
+
+    def answer(connection: Connection) -> Repository:
+        from engine.hub.remote.describe import describe
+
+        return describe(connection, asked)
+
+    return _answered(asked, answer), address
+
+
+def _answered(asked: Search | Describe, answer: Callable[[Connection], Told]) -> Told:
+    """What the hub says; `UserFixable` in words where it says nothing of use."""
+    prepare(asked.access)
+    from engine.hub.remote.connection import Connection  # reads the environment just now set
+
+    try:
+        return answer(Connection(asked.access))
+    except Exception as error:
+        raise explained(trouble_of(error), about(asked)) from error
+
+
+def chosen(repository: Repository, address: Address, wanted: str | None) -> Variant:
+    """The variant that is meant: by name, by a file of it, or the only one."""
+    name = wanted or address.variant
+    variants = repository.variants
+    if name is not None:
+        found = [each for each in variants if each.name.lower() == name.lower()]
+    elif address.file is not None:
+        found = [each for each in variants if address.file in {file.path for file in each.files}]
+    else:
+        found = list(variants)
+    if len(found) == 1:
+        return found[0]
+    repo = repository.found.repo
+    if not variants:
+        raise UserFixable(
+            tr("{repo} has nothing that Duotail can use.").format(repo=repo),
+            tr("Choose another model."),
+            "\n".join(repository.unusable),
+        )
+    names = [each.name for each in variants]
+    more = ["..."] * (len(names) > _LISTED)
+    if name is not None and not found:
+        cause = tr("{repo} has no variant “{name}”.").format(repo=repo, name=name[:60])
+    else:
+        cause = tr("{repo} has several variants.").format(repo=repo)
+    raise UserFixable(
+        cause,
+        tr("Name one with --variant: {names}.").format(names=listed(names[:_LISTED] + more)),
+    )
