@@ -126,6 +126,7 @@ class Assembly:
             paths, self.settings, theme, self.session, self.window.chat.banners
         )
         self.window.settings_asked.connect(self.house.show_settings)
+        self.house.forget_measured_asked.connect(self.measured.clear)
         self._pointing = Pointing(self.session, self.window.chat.transcript, panel)
         self.replays = Replays(self.store, self.session, self.window.pages, self.window)
         self.replays.said.connect(self.window.chat.banners.show_notice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, Qt, Signal
 
 from app.banner import BannerArea
 from app.chat.session import ChatSession
@@ -17,6 +17,9 @@ from engine.language import tr
 
 class Housekeeping(QObject):
     """Opens the settings, tells of errors and crashes, and notes a wish to start anew."""
+
+    forget_measured_asked = Signal()
+    """The speeds of answers are to be forgotten."""
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class Housekeeping(QObject):
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.page.restart_asked.connect(self.start_anew)
         dialog.page.delete_conversations_asked.connect(self._delete_conversations)
+        dialog.page.forget_measured_asked.connect(self.forget_measured_asked)
         dialog.open()
 
     def show_reports(self) -> None:

@@ -39,6 +39,7 @@ class SettingsPage(QWidget):
     delete_conversations_asked = Signal()
     """The user has confirmed that all conversations shall go."""
     restart_asked = Signal(bool)
+    forget_measured_asked = Signal()
     """Start anew; True: in safe mode."""
 
     def __init__(
@@ -52,7 +53,7 @@ class SettingsPage(QWidget):
         self.search.setClearButtonEnabled(True)
         self.sections = QListWidget(self)
         self.sections.setAccessibleName(tr("Sections"))
-        self.privacy = PrivacyPage(paths, self)
+        self.privacy = PrivacyPage(paths, self, hub_cache=settings.value.hub_cache)
         self._blocks = {section: _Block(section, settings, self) for section in Section}
         for block in self._blocks.values():
             for row in block.rows:
@@ -67,6 +68,7 @@ class SettingsPage(QWidget):
         QShortcut(QKeySequence(QKeySequence.StandardKey.Find), self, self.search.setFocus)
         self.privacy.delete_conversations_asked.connect(self.delete_conversations_asked)
         self.privacy.restart_asked.connect(self.restart_asked)
+        self.privacy.forget_measured_asked.connect(self.forget_measured_asked)
         self.privacy.reset_settings_asked.connect(settings.reset_all)
         theme.changed.connect(self._recolour)
         self._recolour()

@@ -1,4 +1,4 @@
-"""Data and privacy: what is kept where, what is sent (nothing), and how each of it is deleted."""
+"""Data and privacy: what is kept where, what is sent and when, and how each of it is deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from PySide6.QtGui import QDesktopServices, QShowEvent
 from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
-    QHBoxLayout,
     QLabel,
     QMessageBox,
     QPushButton,
@@ -76,10 +75,12 @@ class PrivacyPage(QWidget):
     delete_conversations_asked = Signal()
     reset_settings_asked = Signal()
     restart_asked = Signal(bool)
+    forget_measured_asked = Signal()
+    """The speeds of answers that are known in this run, too."""
 
-    def __init__(self, paths: Paths, parent: QWidget | None = None) -> None:
+    def __init__(self, paths: Paths, parent: QWidget | None = None, *, hub_cache: str = "") -> None:
         super().__init__(parent)
-        self._paths = paths
+        self._paths, self._hub_cache = paths, hub_cache
         self._reports = ReportFolder(paths)
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
@@ -89,7 +90,7 @@ class PrivacyPage(QWidget):
         self.rows: list[Row] = []
         self.data_folder = self._data_folder()
         self.old_folder = self._old_folder()
-        self.places = {stored.place: self._place(stored) for stored in everything(paths)}
+        self.places = {each.place: self._place(each) for each in self._everything()}
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Sizes are those of the moment."""
@@ -99,8 +100,11 @@ class PrivacyPage(QWidget):
     def refresh(self) -> None:
         """Find out all sizes anew."""
         self.data_folder.measure(lambda: folder_size(self._paths.data))
-        for stored in everything(self._paths):
+        for stored in self._everything():
             self.places[stored.place].measure(stored.size)
+
+    def _everything(self) -> list[Stored]:
+        return everything(self._paths, self._hub_cache)
 
     def _add(self, row: PlaceRow) -> PlaceRow:
         self.rows.append(row)
@@ -143,12 +147,16 @@ class PrivacyPage(QWidget):
                 row.add_button(tr("Reset all…"), self._confirm_settings, danger=True)
             case Place.REPORTS:
                 row.add_button(tr("Look at them…"), self.show_reports)
+            case Place.MODELS | Place.CACHE:
+                row.add_button(tr("Open the folder"), lambda: _show_folder(stored.path))
             case _:
                 row.add_button(tr("Delete"), lambda: self._empty(stored))
         return row
 
     def _empty(self, stored: Stored) -> None:
         row = self.places[stored.place]
+        if stored.place is Place.MEASURED:
+            self.forget_measured_asked.emit()
         in_background(
             self,
             lambda: empty(stored, self._paths),
@@ -257,19 +265,31 @@ class PrivacyPage(QWidget):
 
 
 def _promise(parent: QWidget) -> QFrame:
-    """What is sent: nothing."""
+    """What is sent: nothing, but where models are searched for and downloaded."""
     card = QFrame(parent)
     card.setProperty("look", "notice")
     text = plain_label(
         tr(
-            "Everything stays on this computer. Duotail sends nothing: no messages, no statistics,"
+            "Everything you write stays on this computer. Duotail sends no messages, no statistics,"
             " no crash reports, and it does not look for updates. Answers are computed here."
         ),
         card,
     )
-    layout = QHBoxLayout(card)
+    hub = plain_label(
+        tr(
+            "Only when you search for models or download one on the Models page, the model hub"
+            " (huggingface.co, or the address in the settings) is asked. It learns the words you"
+            " search for, which models you choose and download, the address of your computer in"
+            " the network and, where you have entered one, your access token; nothing else. The"
+            " token is in the keyring of your system."
+        ),
+        card,
+    )
+    layout = QVBoxLayout(card)
     layout.setContentsMargins(14, 12, 14, 12)
+    layout.setSpacing(8)
     layout.addWidget(text)
+    layout.addWidget(hub)
     return card
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from app.paths import Paths
 from app.reports import ReportFolder
+from engine.hardware.kept_estimates import estimates_folder
+from engine.hardware.kept_speeds import speeds_folder
+from engine.hub.download.cache import cache_folder
 from engine.language import later
 
 
@@ -21,7 +24,12 @@ class Place(StrEnum):
     LOG = "log"
     REPORTS = "reports"
     BENCHMARKS = "benchmarks"
+    MEASURED = "measured"
+    SPEEDS = "speeds"
+    ESTIMATES = "estimates"
     PREPARED = "prepared"
+    MODELS = "models"
+    CACHE = "cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +47,13 @@ class Stored:
         return size_of(self.files())
 
 
-def everything(paths: Paths) -> list[Stored]:
-    """Every place there is."""
-    cache = _prepared_folder()
+def everything(paths: Paths, hub_cache: str = "") -> list[Stored]:
+    """Every place there is; `hub_cache`: that of the settings, "" for the usual one."""
+    return [*_own(paths), *_of_speed(paths), *_of_models(paths, hub_cache)]
+
+
+def _own(paths: Paths) -> list[Stored]:
+    """What the user has made, and what tells of errors."""
     return [
         Stored(
             Place.CONVERSATIONS,
@@ -77,6 +89,13 @@ def everything(paths: Paths) -> list[Stored]:
             paths.reports,
             lambda: paths.reports.glob("*.txt"),
         ),
+    ]
+
+
+def _of_speed(paths: Paths) -> list[Stored]:
+    """What was measured here, or is made anew when it is needed."""
+    prepared, speeds, estimates = _prepared_folder(), speeds_folder(), estimates_folder()
+    return [
         Stored(
             Place.BENCHMARKS,
             later("Benchmarks"),
@@ -85,11 +104,63 @@ def everything(paths: Paths) -> list[Stored]:
             lambda: paths.benchmarks.glob("*.json"),
         ),
         Stored(
+            Place.MEASURED,
+            later("Measured speeds"),
+            later(
+                "How fast your last answers came: the model, its draft and the numbers. No text of"
+                " an answer."
+            ),
+            paths.measured,
+            lambda: [paths.measured],
+        ),
+        Stored(
+            Place.SPEEDS,
+            later("Speed of this computer"),
+            later("How fast its memory and its devices are; measured anew when needed."),
+            speeds,
+            lambda: speeds.glob("*"),
+        ),
+        Stored(
+            Place.ESTIMATES,
+            later("Memory that models took"),
+            later("What was foreseen and what it came to, so that the next plan is closer."),
+            estimates,
+            lambda: estimates.glob("*"),
+        ),
+        Stored(
             Place.PREPARED,
             later("Prepared models"),
             later("Models in the form that your processor reads fastest; made anew when needed."),
+            prepared,
+            lambda: prepared.glob("*"),
+        ),
+    ]
+
+
+def _of_models(paths: Paths, hub_cache: str) -> list[Stored]:
+    """Models and what is known of them; they are deleted on the Models page."""
+    cache = cache_folder(hub_cache or None)
+    notes = ("models.json", paths.downloads.name, "checked.json")
+    return [
+        Stored(
+            Place.MODELS,
+            later("Copied models"),
+            later(
+                "Models that you had copied, the list of your models, and which downloads are"
+                " under way. Single models are deleted on the Models page."
+            ),
+            paths.models,
+            lambda: [*_below(paths.models), *(paths.data / name for name in notes)],
+        ),
+        Stored(
+            Place.CACHE,
+            later("Downloaded models"),
+            later(
+                "The folder that programs share for models of Hugging Face; others may use what is"
+                " in it. Single models are deleted on the Models page."
+            ),
             cache,
-            lambda: cache.glob("*"),
+            lambda: (file for file in _below(cache) if not file.is_symlink()),
         ),
     ]
 
@@ -107,13 +178,16 @@ def size_of(files: Iterable[Path]) -> int:
 
 def folder_size(folder: Path) -> int:
     """Bytes of everything below a folder."""
-    return size_of(
-        Path(place) / name for place, _folders, names in os.walk(folder) for name in names
-    )
+    return size_of(_below(folder))
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for place, _folders, names in os.walk(folder):
+        yield from (Path(place) / name for name in names)
 
 
 def empty(stored: Stored, paths: Paths) -> None:
-    """Delete what is in a place, all but conversations and settings, which others hold open.
+    """Delete what is in a place that is emptied as a whole and that nobody else holds open.
 
     Raises:
         OSError: something cannot be deleted.
@@ -128,6 +202,11 @@ def empty(stored: Stored, paths: Paths) -> None:
         case Place.BENCHMARKS:
             for kept in paths.benchmarks.glob("*.json"):
                 kept.unlink()
+        case Place.MEASURED:
+            paths.measured.unlink(missing_ok=True)
+        case Place.SPEEDS | Place.ESTIMATES:
+            for kept in stored.files():
+                kept.unlink(missing_ok=True)
         case Place.PREPARED:
             from engine.backend.native.packed_cache import PackedCache
 

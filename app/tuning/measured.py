@@ -128,6 +128,14 @@ class MeasuredSpeeds(QObject):
             self._timer.start()
             self.changed.emit()
 
+    def clear(self) -> None:
+        """Forget all of them, and have none kept."""
+        self._timer.stop()
+        self._known = []
+        self._revision += 1
+        self._save()
+        self.changed.emit()
+
     def flush(self) -> None:
         """Keep now what is not kept yet."""
         self._timer.stop()

@@ -50,13 +50,16 @@ class MeasuredFile:
         return content.measured if content.version == VERSION else ()
 
     def keep(self, revision: int, measured: Sequence[Measured]) -> None:
-        """Write them, unless a later revision has been written already."""
+        """Write them, unless a later revision has been written already; of none, no file stays."""
         with self._gate:
             if revision <= self._newest:
                 return
             self._newest = revision
             part = self.path.with_suffix(".part")
             try:
+                if not measured:
+                    self.path.unlink(missing_ok=True)
+                    return
                 text = json.dumps(encoded(_Content(VERSION, tuple(measured))), allow_nan=False)
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 part.write_text(text, encoding="utf-8")

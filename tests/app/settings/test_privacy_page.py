@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.data_folder import Pointer, read_pointer, write_pointer
@@ -125,3 +125,43 @@ def test_a_folder_from_outside_is_not_moved(paths: Paths, qtbot: QtBot) -> None:
     move = next(b for b in page.data_folder.findChildren(QPushButton) if b.text() == "Move…")
     assert not move.isEnabled()
     assert "command line" in page.data_folder.about.text()
+
+
+@pytest.mark.parametrize("place", [Place.SPEEDS, Place.ESTIMATES])
+def test_what_was_measured_of_the_machine_is_deleted(
+    paths: Paths, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setenv("DUOTAIL_CACHE_DIR", str(tmp_path / "cache"))
+    page = shown(paths, qtbot)
+    row = page.places[place]
+    (stored,) = [each for each in everything(paths) if each.place is place]
+    stored.path.mkdir(parents=True)
+    (stored.path / "kept.json").write_bytes(b"x" * 100)
+    page.refresh()
+    qtbot.waitUntil(lambda: row.size_label.text() == "100 bytes")
+    press(row, "Delete")
+    qtbot.waitUntil(lambda: row.size_label.text() == "Empty")
+    assert not list(stored.path.iterdir())
+
+
+def test_models_and_what_is_known_of_them_are_told_with_their_size(
+    paths: Paths, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    (paths.models / "mine").mkdir(parents=True)
+    (paths.models / "mine" / "mine.gguf").write_bytes(b"x" * 90)
+    paths.downloads.write_bytes(b"x" * 10)
+    blob = tmp_path / "hub" / "models--a--b" / "blobs" / "0"
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(b"x" * 50)
+    (blob.parent.parent / "link").symlink_to(blob)
+    page = shown(paths, qtbot)
+    qtbot.waitUntil(lambda: page.places[Place.MODELS].size_label.text() == "100 bytes")
+    qtbot.waitUntil(lambda: page.places[Place.CACHE].size_label.text() == "50 bytes")
+
+
+def test_the_page_tells_what_a_search_sends(paths: Paths, qtbot: QtBot) -> None:
+    page = shown(paths, qtbot)
+    (said,) = [each.text() for each in page.findChildren(QLabel) if "model hub" in each.text()]
+    for told in ("words you search for", "which models", "address", "token", "keyring"):
+        assert told in said

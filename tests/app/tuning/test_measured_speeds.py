@@ -14,10 +14,13 @@ from desk import Desk
 from fake_engine import Script
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.bridge import EngineBridge
 from app.screenshots.script import MODEL_NAME, PLAN, stats
+from app.settings.privacy import PrivacyPage
+from app.settings.stored import Place
 from app.tuning.measured import (
     FEWEST_TOKENS,
     MOST,
@@ -169,7 +172,7 @@ def test_there_are_never_too_many() -> None:
     assert bounded(many) == many[20:]
 
 
-@given(st.lists(POINTS, max_size=8))
+@given(st.lists(POINTS, min_size=1, max_size=8))
 def test_what_is_kept_is_read(
     tmp_path_factory: pytest.TempPathFactory, points: list[Measured]
 ) -> None:
@@ -177,6 +180,15 @@ def test_what_is_kept_is_read(
     MeasuredFile(path).keep(1, points)
     assert MeasuredFile(path).read() == tuple(points)
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_of_none_no_file_stays(tmp_path: Path) -> None:
+    file = MeasuredFile(tmp_path / "measured.json")
+    file.keep(1, [POINT])
+    file.keep(2, [])
+    assert not file.path.exists()
+    file.keep(1, [POINT])  # of before
+    assert file.read() == ()
 
 
 def _without_a_member(text: str) -> str:
@@ -242,3 +254,20 @@ def test_points_are_kept_while_the_window_is_open(desk: Desk) -> None:
     path = desk.assembly.paths.measured
     desk.bot.waitUntil(path.exists)
     assert json.loads(path.read_text())["measured"][0]["tokens_per_s"] == POINT.tokens_per_s
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_deleting_them_in_the_settings_forgets_them_in_this_run_too(desk: Desk) -> None:
+    measured, path = desk.assembly.measured, desk.assembly.paths.measured
+    measured.add(POINT)
+    measured.flush()
+    assert path.exists()
+    desk.assembly.house.show_settings()
+    (page,) = desk.assembly.window.findChildren(PrivacyPage)
+    row = page.places[Place.MEASURED]
+    (button,) = row.buttons.findChildren(QPushButton)
+    button.click()
+    assert measured.all == ()
+    desk.bot.waitUntil(lambda: not path.exists() and row.size_label.text() == "Empty")
+    measured.flush()
+    assert not path.exists()
