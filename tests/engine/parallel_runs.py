@@ -154,11 +154,12 @@ def _assert_merit(rounds: Sequence[Round]) -> None:
 
 def assert_kept_keys(lane: DraftLane, tokens: Sequence[int] | None = None) -> None:
     """What the draft keeps for the next answer is committed tokens, with the keys of these."""
-    draft, pool = lane._draft, lane._pool
+    draft, pool, last = lane._draft, lane._pool, lane._last
+    own = None if last is None else last._model._state  # None: it had no time to begin
     for state in pool._states:
         kept = list(state.tokens)
         assert not state.staged
-        if tokens is not None and state is pool._states[-1]:
+        if tokens is not None and state is own:
             assert kept == list(tokens[: len(kept)]), "the draft keeps what was not committed"
         probe = [7, 8, 9]
         if not kept or len(kept) + len(probe) > state.slots:

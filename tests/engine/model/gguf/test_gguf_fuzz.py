@@ -108,13 +108,13 @@ def test_ten_thousand_broken_headers(tmp_path: Path) -> None:
             cut = rng.random() < 0.1
             with changed(file, whole, head, rng.randrange(len(whole)) if cut else len(whole)):
                 tracemalloc.reset_peak()
-                before, start = tracemalloc.get_traced_memory()[0], time.process_time()
+                before, start = tracemalloc.get_traced_memory()[0], time.thread_time()
                 try:
                     read += bool(model_config(open_gguf(file)))
                 except UserFixable as error:
                     check_sentence(error)
                     refused.add(error.cause)
-                slowest = max(slowest, time.process_time() - start)
+                slowest = max(slowest, time.thread_time() - start)
                 most = max(most, tracemalloc.get_traced_memory()[1] - before)
     finally:
         tracemalloc.stop()
