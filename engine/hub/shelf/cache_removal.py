@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from time import time
 
 from engine.hub.gguf_files import chosen_file
 from engine.hub.shelf.hub_cache import repository_of, snapshot_of
 from engine.hub.shelf.own_files import own_files
 
 _WEIGHTS = (".gguf", ".safetensors")
+_DAY = 24 * 60 * 60
 
 Removal = tuple[tuple[Path, ...], tuple[Path, ...], int]
 """Files in the order of deletion, folders that may be empty then, bytes."""
@@ -31,8 +33,9 @@ def removal(path: Path) -> Removal:
     inside = list(_files(snapshot))
     if chosen_file(path) is not None:
         own = [file for file in own_files(path) if snapshot in file.parents]
-        others = [file for file in inside if file.name.lower().endswith(_WEIGHTS)]
-        if not set(others) <= set(own):  # another quantisation needs what lies beside it
+        if not set(filter(_answers, inside)) <= set(
+            own
+        ):  # another quantisation needs what lies beside it
             return _counted(own, repository, snapshot, whole=False)
     return _counted(inside, repository, snapshot, whole=True)
 
@@ -59,7 +62,7 @@ def _counted(links: list[Path], repository: Path, snapshot: Path, *, whole: bool
         )
         folders += [snapshot]
         if last:
-            unfinished = [each for each in blobs_folder.glob("*.incomplete") if each.is_file()]
+            unfinished = [each for each in blobs_folder.glob("*.incomplete") if _abandoned(each)]
             nbytes += sum(each.stat().st_size for each in unfinished)
             blobs |= set(unfinished)
             missing = list(_files(repository / ".no_exist"))
@@ -67,6 +70,17 @@ def _counted(links: list[Path], repository: Path, snapshot: Path, *, whole: bool
             folders += [*_folders(repository), repository]
     files = (*refs, *links, *sorted(blobs))
     return files, tuple(dict.fromkeys(folders)), nbytes
+
+
+def _answers(file: Path) -> bool:
+    """Whether this is weights of a model; what only sees pictures goes with the last one."""
+    name = file.name.lower()
+    return name.endswith(_WEIGHTS) and not name.startswith("mmproj")
+
+
+def _abandoned(unfinished: Path) -> bool:
+    """Whether nobody has gone on with a download for a day."""
+    return unfinished.is_file() and time() - unfinished.stat().st_mtime > _DAY
 
 
 def _blob(link: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -130,7 +131,9 @@ def test_the_last_model_of_a_repository_takes_it_along(
     snapshot = into_cache(tmp_path, "a/b", own_files(chat_model))
     into_cache(tmp_path, "c/d", own_files(chat_model))
     repository = tmp_path / "models--a--b"
-    (repository / "blobs" / "half.incomplete").write_bytes(b"x" * 77)
+    abandoned = repository / "blobs" / "half.incomplete"
+    abandoned.write_bytes(b"x" * 77)
+    os.utime(abandoned, (0, 0))
     (repository / ".no_exist" / COMMIT).mkdir(parents=True)
     (repository / ".no_exist" / COMMIT / "adapter_config.json").touch()
     told = deletion(cached(snapshot), shelf)
@@ -139,6 +142,18 @@ def test_the_last_model_of_a_repository_takes_it_along(
     assert below(tmp_path / "models--a--b") == set()
     assert not repository.exists()
     assert LocalModel.inspect(tmp_path / "models--c--d" / "snapshots" / COMMIT)
+
+
+@needs_links
+def test_a_download_that_goes_on_keeps_what_it_has(
+    shelf: Shelf, chat_model: Path, tmp_path: Path
+) -> None:
+    snapshot = into_cache(tmp_path, "a/b", own_files(chat_model))
+    half = snapshot.parent.parent / "blobs" / "half.incomplete"
+    half.write_bytes(b"x" * 77)
+    delete(deletion(cached(snapshot), shelf), shelf)
+    assert half.read_bytes() == b"x" * 77
+    assert below(half.parent) == {half.name}
 
 
 @needs_links
@@ -164,12 +179,14 @@ def test_another_quantisation_keeps_what_lies_beside_it(
 ) -> None:
     other = tmp_path / "babbler-other.gguf"
     other.write_bytes(small_gguf.read_bytes() + b"\0" * 64)
-    files = [small_gguf, other, chat_model / "config.json"]
+    pictures = tmp_path / "mmproj-babbler.gguf"
+    pictures.write_bytes(b"GGUF")
+    files = [small_gguf, other, pictures, chat_model / "config.json"]
     snapshot = into_cache(tmp_path / "hub", "a/b", files)
     told = deletion(cached(snapshot / small_gguf.name), shelf)
     assert told.nbytes == small_gguf.stat().st_size
     assert delete(told, shelf) == told.nbytes
-    assert below(snapshot) == {other.name, "config.json"}
+    assert below(snapshot) == {other.name, pictures.name, "config.json"}
     last = deletion(cached(snapshot / other.name), shelf)
     delete(last, shelf)
     assert not (tmp_path / "hub" / "models--a--b").exists()
