@@ -10,10 +10,15 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 import pytest
+from download_bugs import (
+    notes_of_a_file_that_was_changed,
+    room_for_the_largest_download_only,
+    sizes_taken_for_hashes,
+)
 from drafting_bugs import (
     draft_keeps_rejected_keys,
     drafted_keys_below_the_wrong_node,
@@ -30,6 +35,11 @@ from folder_bugs import (
     borrowed_matrices_packed_again,
     offsets_taken_for_tokens,
     taps_one_block_late,
+)
+from hardware_bugs import (
+    calibration_deaf_to_a_stop,
+    limits_of_outer_groups_ignored,
+    speeds_of_other_cards_kept,
 )
 from hypothesis import Phase, settings
 from parallel_bugs import (
@@ -426,38 +436,6 @@ def cards_matched_by_their_order() -> None:
     accelerators._by_identity = next_one
 
 
-def limits_of_outer_groups_ignored() -> None:
-    """A container's own group has no limit; the one around it has."""
-    from engine.hardware.host import cgroup
-
-    honest = cgroup._groups
-    cgroup._groups = lambda files, controller: islice(honest(files, controller), 1)
-
-
-def speeds_of_other_cards_kept() -> None:
-    """Speeds on disk by the processor alone: with another card in the machine they are wrong."""
-    from engine.hardware import kept_speeds
-
-    honest = kept_speeds.identity
-
-    def identity(machine: Any, threads: int) -> str:
-        return honest(replace(machine, accelerators=()), threads)
-
-    kept_speeds.identity = identity
-
-
-def calibration_deaf_to_a_stop() -> None:
-    """A stop is noticed between stages, not between forwards."""
-    from engine.hardware.calibration.timing import Course
-
-    def seconds(self: Any, work: Callable[[], None]) -> float:
-        start = self.clock()
-        work()
-        return float(self.clock() - start)
-
-    Course.seconds = seconds  # type: ignore[method-assign]
-
-
 _DECODE = "tests/engine/decode/"
 _MODEL = "tests/engine/model/"
 _PARITY = (_MODEL + "test_parity.py",)
@@ -572,6 +550,9 @@ BUGS: dict[str, Bug] = {
         Bug(limits_of_outer_groups_ignored, ("tests/engine/hardware/host/test_host.py",)),
         Bug(speeds_of_other_cards_kept, ("tests/engine/hardware/test_kept_speeds.py",)),
         Bug(calibration_deaf_to_a_stop, ("tests/engine/hardware/test_calibration.py",)),
+        Bug(sizes_taken_for_hashes, ("tests/engine/hub/test_download_parts.py",)),
+        Bug(notes_of_a_file_that_was_changed, ("tests/engine/hub/test_download_parts.py",)),
+        Bug(room_for_the_largest_download_only, ("tests/engine/hub/test_download_parts.py",)),
     )
 }
 

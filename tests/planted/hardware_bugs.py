@@ -1,0 +1,40 @@
+"""Planted bugs of finding out what a machine is and how fast; see `bugs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+
+def limits_of_outer_groups_ignored() -> None:
+    """A container's own group has no limit; the one around it has."""
+    from engine.hardware.host import cgroup
+
+    honest = cgroup._groups
+    cgroup._groups = lambda files, controller: islice(honest(files, controller), 1)
+
+
+def speeds_of_other_cards_kept() -> None:
+    """Speeds on disk by the processor alone: with another card in the machine they are wrong."""
+    from engine.hardware import kept_speeds
+
+    honest = kept_speeds.identity
+
+    def identity(machine: Any, threads: int) -> str:
+        return honest(replace(machine, accelerators=()), threads)
+
+    kept_speeds.identity = identity
+
+
+def calibration_deaf_to_a_stop() -> None:
+    """A stop is noticed between stages, not between forwards."""
+    from engine.hardware.calibration.timing import Course
+
+    def seconds(self: Any, work: Callable[[], None]) -> float:
+        start = self.clock()
+        work()
+        return float(self.clock() - start)
+
+    Course.seconds = seconds  # type: ignore[method-assign]
