@@ -7,19 +7,28 @@ test_on_screen.py, scripting in tests/engine/cli.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QTextCursor
 from PySide6.QtWidgets import QLabel
-from traveller import Traveller
+from pytestqt.qtbot import QtBot
+from traveller import Brake, Traveller
 
 from app.history import AnswerState, ChatSetup
+from app.theme.theme import Theme
 from engine.commands import DraftChoice
 from engine.request import Role
 
 # What a window without a screen cannot do, Qt says for every dialog.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+
+LONG_STORIES = (0, 3)
+"""Seeds with which the bundled model tells more than 300 letters of a dog and a cat."""
+WHOLE = 10_000
 
 
 def texts(traveller: Traveller) -> list[str]:
@@ -40,46 +49,70 @@ def test_first_start(traveller: Traveller) -> None:
     assert traveller.session.current.title
 
 
-def test_a_long_answer(traveller: Traveller) -> None:
+@pytest.fixture
+def brake() -> Iterator[Brake]:
+    made = Brake()
+    yield made
+    made.let(WHOLE)
+
+
+@pytest.fixture
+def reader(
+    tmp_path: Path, theme: Theme, qtbot: QtBot, brake: Brake, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Traveller]:
+    """Somebody whose answers have a middle: they wait there, and are long enough."""
+    seeds = iter(LONG_STORIES)
+    monkeypatch.setattr("app.chat.session.secrets.randbits", lambda _bits: next(seeds))
+    result = Traveller(tmp_path, theme, qtbot, engine=brake.engine)
+    yield result
+    brake.let(WHOLE)
+    result.leave()
+
+
+def test_a_long_answer(reader: Traveller, brake: Brake) -> None:
     """Read up while it streams, copy, stop, write it anew, compare both with the arrows."""
-    traveller.start_slowly()
-    traveller.window.resize(700, 420)  # the small model's stories are not that long
-    traveller.session.set_setup(ChatSetup(temperature=0.9))
-    traveller.say("Tell me a long story about a dog and a cat.")
-    traveller.writing(150)
-    bar = traveller.chat.transcript.verticalScrollBar()
-    traveller.until(lambda: bar.maximum() > 0)
-    traveller.chat.transcript.setFocus()
-    traveller.bot.keyClick(traveller.chat.transcript, Qt.Key.Key_Home)
+    reader.start_slowly()
+    brake.let(160)
+    reader.window.resize(700, 420)  # the small model's stories are not that long
+    reader.session.set_setup(ChatSetup(temperature=0.9))
+    reader.say("Tell me a long story about a dog and a cat.")
+    reader.writing(150)
+    bar = reader.chat.transcript.verticalScrollBar()
+    reader.until(lambda: bar.maximum() > 0)
+    reader.chat.transcript.setFocus()
+    reader.bot.keyClick(reader.chat.transcript, Qt.Key.Key_Home)
     place = bar.value()
-    cursor = traveller.answer.text.textCursor()
+    cursor = reader.answer.text.textCursor()
     cursor.setPosition(0)
     cursor.movePosition(QTextCursor.MoveOperation.Right, QTextCursor.MoveMode.KeepAnchor, 40)
-    traveller.answer.text.setTextCursor(cursor)
-    before = len(traveller.answer.text.raw_text)
-    traveller.writing(before + 30)
+    reader.answer.text.setTextCursor(cursor)
+    before = len(reader.answer.text.raw_text)
+    brake.let(40)
+    reader.writing(before + 30)
     assert bar.value() == place, "the view stays where the reader is"
-    selected = traveller.answer.text.textCursor().selectedText()
+    selected = reader.answer.text.textCursor().selectedText()
     assert len(selected) == 40, "a selection survives the text that follows"
-    traveller.answer.text.copy()
+    reader.answer.text.copy()
     assert QGuiApplication.clipboard().text() == selected.replace("\u2029", "\n")
-    traveller.keys("Esc")
-    traveller.answered()
-    first = traveller.answer.text.raw_text
-    assert traveller.session.messages[-1].state is AnswerState.STOPPED
-    traveller.keys("Ctrl+R")
-    traveller.until(lambda: traveller.session.live is not None)
-    traveller.writing(40)
-    traveller.session.stop()
-    traveller.answered()
-    second = traveller.session.messages[-1]
+    reader.keys("Esc")
+    brake.let(60)
+    reader.answered()
+    first = reader.answer.text.raw_text
+    assert reader.session.messages[-1].state is AnswerState.STOPPED
+    reader.keys("Ctrl+R")
+    reader.until(lambda: reader.session.live is not None)
+    reader.writing(40)
+    reader.session.stop()
+    brake.let(WHOLE)
+    reader.answered()
+    second = reader.session.messages[-1]
     assert (second.version, second.versions) == (2, 2)
     assert second.text != first
-    traveller.session.show_version(second.id, -1)
-    assert texts(traveller)[-1] == first
-    assert traveller.answer.text.raw_text == first
-    traveller.session.show_version(traveller.session.messages[-1].id, +1)
-    assert texts(traveller)[-1] == second.text
+    reader.session.show_version(second.id, -1)
+    assert texts(reader)[-1] == first
+    assert reader.answer.text.raw_text == first
+    reader.session.show_version(reader.session.messages[-1].id, +1)
+    assert texts(reader)[-1] == second.text
 
 
 def test_second_thoughts(traveller: Traveller) -> None:

@@ -24,7 +24,7 @@ from app.paths import find_paths
 
 CHILD = Path(__file__).parent / "screen_child.py"
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def lacking() -> list[str]:

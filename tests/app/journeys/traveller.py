@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
+from app.bridge import EngineFactory, EngineLike, real_engine
 from app.chat.messages.message_view import AnswerMessage
 from app.chat.page import ChatPage
 from app.chat.session import ChatSession
@@ -18,20 +20,51 @@ from app.paths import Paths
 from app.status import Phase
 from app.theme.theme import Theme
 from engine.commands import Load, Mode, WeightFormat
+from engine.events import Event, TextDelta
 from engine.hub.local import bundled_target
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 100_000
+
+
+class Brake:
+    """Holds the real engine in the middle of an answer, however late the window looks at it."""
+
+    def __init__(self) -> None:
+        self._most, self._told, self._moved = 0, 0, threading.Condition()
+
+    def engine(self, emit: Callable[[Event], None]) -> EngineLike:
+        """The real one, with this brake."""
+
+        def hear(event: Event) -> None:
+            emit(event)
+            if isinstance(event, TextDelta):
+                with self._moved:
+                    self._told += len(event.text)
+                    self._moved.wait_for(lambda: self._told < self._most, PATIENCE_MS / 1000)
+
+        return real_engine(hear)
+
+    def let(self, characters: int) -> None:
+        """Let so many more be written."""
+        with self._moved:
+            self._most = self._told + characters
+            self._moved.notify_all()
 
 
 class Traveller:
     """Does what people do, and waits for what they would wait for."""
 
     def __init__(
-        self, folder: Path, theme: Theme, bot: QtBot, simulate_gpu: int | None = None
+        self,
+        folder: Path,
+        theme: Theme,
+        bot: QtBot,
+        simulate_gpu: int | None = None,
+        engine: EngineFactory = real_engine,
     ) -> None:
         self.bot = bot
         paths = Paths(folder / "data", folder / "config")
-        self.assembly = Assembly(paths, theme, simulate_gpu=simulate_gpu)
+        self.assembly = Assembly(paths, theme, engine, simulate_gpu=simulate_gpu)
         self.window = self.assembly.window
         self.window.resize(1280, 800)
         self.window.show()
