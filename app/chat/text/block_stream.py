@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.chat.text.dialect import MAX_NESTING, blocks_only
-from app.chat.text.markdown import FENCE, Block, BlockKind, Chain, clean, closes, plain
+from app.chat.text.markdown import (
+    FENCE,
+    Block,
+    BlockKind,
+    Chain,
+    clean,
+    closes,
+    only_adds_words,
+    plain,
+)
 
 _MAX_TAIL = 16_000
 """Characters that an unfinished block may have before it is given up as plain text."""
@@ -75,15 +84,22 @@ class BlockStream:
         self._fence = ""
         self._scanned = 0
         self._plain = False
+        self._paragraph: _Piece | None = None
+        """All of the source, where that is one paragraph."""
 
     def feed(self, text: str) -> None:
         """Take in the next piece of text."""
         text = clean(text)
         for start in range(0, len(text), _SLICE):
             piece = text[start : start + _SLICE]
+            paragraph = self._paragraph
+            longer = paragraph is not None and only_adds_words(self._source, piece)
             self._source += piece
             self._fed += len(piece)
-            self._advance()
+            if paragraph is not None and longer and len(self._source) < _MAX_TAIL:
+                self._show_tail(paragraph)
+            else:
+                self._advance()
 
     def finish(self) -> None:
         """Commit what is left: no more text comes."""
@@ -101,6 +117,7 @@ class BlockStream:
         self.committed.append(block)
 
     def _advance(self) -> None:
+        self._paragraph = None
         if self._plain:
             self._advance_plain()
             if self._plain:
@@ -119,6 +136,8 @@ class BlockStream:
             pieces = _parse(rest)
         if len(pieces) == 1 and pieces[0].splits:
             self._show_tail(pieces[0])
+            if pieces[0].token == "paragraph_open" and not self._continues:
+                self._paragraph = pieces[0]
         else:
             self.tail = tuple(self._blocks(self._source, pieces, ended=False))
         if len(self._source) > _MAX_TAIL:

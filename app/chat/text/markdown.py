@@ -33,6 +33,8 @@ _UNSAFE = str.maketrans(
     }
 )
 FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})[ \t]*([^\n]*)")
+_WORDS = re.compile(r"(?:[^\W_]|[ ,.?!'-])+")
+_IN_WORDS = re.compile(r"[^\W\d_][,.]? ?\Z")
 _SENTENCE_END = re.compile(r"[.!?\u2026]['\")\]]* (?=[^\W\d_])|[\u3002\uff01\uff1f]")
 
 
@@ -216,6 +218,14 @@ def safe_cut(text: str, at: int) -> int:
     while at > lowest and _joined(text[at - 1], text[at]):
         at -= 1
     return at
+
+
+def only_adds_words(before: str, more: str) -> bool:
+    """Whether `more` only makes the last line of `before` longer: it begins and ends nothing.
+
+    The line ends with a letter, so that no mark looks at what comes next.
+    """
+    return _WORDS.fullmatch(more) is not None and _IN_WORDS.search(before[-3:]) is not None
 
 
 def closes(line: str, mark: str) -> bool:

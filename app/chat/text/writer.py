@@ -20,7 +20,7 @@ from shiboken6 import Shiboken
 
 from app.chat.text.inline_writer import InlineWriter, Note
 from app.chat.text.lines import Lines, Placed
-from app.chat.text.markdown import FENCE, Block, BlockKind, safe_cut
+from app.chat.text.markdown import FENCE, Block, BlockKind, only_adds_words, safe_cut
 from app.chat.text.regions import INVISIBLE, Property, Region, RegionKind, joined
 from app.chat.text.source_map import Offsets, SourceMap, utf16_length
 from app.chat.text.styles import CODE_HEADER, INDENT, Look, gap, is_rtl
@@ -160,6 +160,8 @@ class DocumentWriter:
             return False
         if block.kind is BlockKind.TABLE:
             return self._extend_table(written, block)
+        if block.kind is BlockKind.PROSE:
+            return self._extend_words(written, block, cursor)
         if block.kind is not BlockKind.CODE or old.closed or old.language != block.language:
             return False
         before, after = old.code, block.code
@@ -170,6 +172,24 @@ class DocumentWriter:
         (region,) = written.regions
         self._note_code(block, self.document.findBlockByNumber(region.first).position())
         written.regions = [self._code_region(block, region.first, cursor)]
+        return True
+
+    def _extend_words(self, written: _Written, block: Block, cursor: QTextCursor) -> bool:
+        """Append words to the last line of a live paragraph, item or quote."""
+        old, before, after = written.block, written.block.source, block.source
+        same = (old.start, old.head, old.in_line) == (block.start, block.head, block.in_line)
+        in_code = any(region.kind is RegionKind.CODE for region in written.regions)
+        if not same or not after.startswith(before) or in_code:
+            return False
+        words = after[len(before) :]
+        if not only_adds_words(before, words):
+            return False
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        if cursor.block().text()[-2:] != before[-2:]:
+            return False  # below a table within an item
+        position = cursor.position()
+        cursor.insertText(words, cursor.charFormat())
+        self.noting(block.start)(position, utf16_length(words), len(before), len(after))
         return True
 
     def _extend_table(self, written: _Written, block: Block) -> bool:

@@ -109,6 +109,44 @@ def test_streamed_looks_like_shown_at_once(view: TextView, host: QWidget) -> Non
     assert view.writer.regions == other.writer.regions
 
 
+_GROWING = [
+    "A paragraph of **bold** and `code words` and *a few* words, which goes on. And on!",
+    "1. An item with words, and more of them\n2. another\n\n       code in an item goes on",
+    "- a\n\n  ```python\n  some words of code\n  ```\n- | a | b |\n  |---|---|\n  | c | d e f |",
+    "> A quote with words\nand a lazy line of it\n\n# A heading of some words\n\nTitle words\n---",
+    "It costs $5 and a bit more, or $x + y$ and \\(a b\\) and [a link of words](http://a.b/c d)",
+    "a | b of\n--- | ---\nc and d | e and f\n\n- [ ] to be done\n\n***\n\nlast _words_ of it",
+]
+
+
+@pytest.mark.parametrize("text", _GROWING)
+def test_every_word_more_looks_as_if_all_were_written_anew(
+    view: TextView, host: QWidget, text: str
+) -> None:
+    other = _text_view(host)
+    view.reopen("")
+    edges = [0, *(at for at in range(1, len(text)) if text[at] == " " or at % 7 == 0), len(text)]
+    for start, end in pairwise(edges):
+        view.append(text[start:end])
+        other.reopen(text[:end])
+        assert _looks(view) == _looks(other), text[:end]
+        assert view.writer.regions == other.writer.regions
+        places = range(view.document().characterCount())
+        here, there = view.writer.map, other.writer.map
+        assert [here.source_at(at) for at in places] == [there.source_at(at) for at in places]
+
+
+def test_words_are_added_to_an_open_paragraph_without_parsing_it_again(
+    view: TextView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view.append("It begins with **bold** words")
+    for name in ("app.chat.text.block_stream._parse", "app.chat.text.prose.ProseWriter.write"):
+        monkeypatch.setattr(name, None)
+    view.append(" and goes on")
+    view.append(", and on.")
+    assert _looks(view)[0][0] == "It begins with bold words and goes on, and on."
+
+
 def test_finished_blocks_are_never_touched_again(view: TextView) -> None:
     touched: list[tuple[int, int]] = []
     document = view.document()
