@@ -230,6 +230,8 @@ class Column(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Rows that are still missing."""
+        if not self._has_to_paint():
+            return
         painter = QPainter(self.viewport())
         self._paint_ring(painter)
         for index in self.visible_range():

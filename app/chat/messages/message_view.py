@@ -43,7 +43,6 @@ class AnswerMessage(MessageRow):
         self._rendered_at = -inf
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._flush)
-        self.text.cover()
         self.text.prepare(message.text)
         self.update_parts()
 

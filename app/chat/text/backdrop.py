@@ -12,7 +12,7 @@ from app.theme.theme import current
 from app.theme.tokens import RADIUS
 from engine.language import tr
 
-_BEYOND = 4 * RADIUS
+_BEYOND = RADIUS + 4
 _LOWER = 4
 """Text stands in the lower part of its line; the bar beside it is moved down by so much."""
 

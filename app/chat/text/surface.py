@@ -61,7 +61,7 @@ class TextSurface(QTextBrowser):
         if more > 0:
             self.growing.emit(more)
         if more:
-            self.setFixedHeight(height)
+            self.resize(self.width(), height)  # whoever holds it places its parts by hand
             self.resized.emit()
 
     def sizeHint(self) -> QSize:  # noqa: N802

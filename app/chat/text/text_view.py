@@ -96,10 +96,6 @@ class TextView(TextSurface):
         self._wear_look()
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
 
-    def cover(self) -> None:
-        """Paint the page's colour below the text: what lies there need not be painted for it."""
-        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-
     @property
     def writer(self) -> DocumentWriter:
         """What writes the blocks, for those who paint over them."""
@@ -427,9 +423,12 @@ class TextView(TextSurface):
 
     def _regions_in(self, visible: QRectF) -> Iterator[tuple[Region, QRectF]]:
         """The regions in sight, and where they are: asking that of all of them would take long."""
+        regions = self._writer.regions
+        if not regions:
+            return
         first = self._block_at(visible.top() - _AROUND)
         last = self._block_at(visible.bottom() + _AROUND)
-        for region in self._writer.regions:
+        for region in regions:
             if region.first <= last and first <= region.last:
                 box = self._box(region)
                 if box.intersects(visible):
@@ -471,13 +470,11 @@ class TextView(TextSurface):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Backgrounds, the text, and what is marked in it."""
         visible = QRectF(event.rect())
-        covers = self.viewport().testAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        if covers or self._writer.regions:
+        regions = list(self._regions_in(visible))
+        if regions:
             painter = QPainter(self.viewport())
-            if covers:
-                painter.fillRect(event.rect(), QColor(current().window))
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            for region, box in self._regions_in(visible):
+            for region, box in regions:
                 paint_region(painter, self.document(), region, box, visible)
             painter.end()
         super().paintEvent(event)

@@ -136,14 +136,18 @@ def test_a_line_more_paints_no_other_message_and_little_of_its_own(
     assert 0 < painted.area[text] < 0.4 * view.width() * view.height()
 
 
-def test_words_within_a_line_paint_the_text_alone(reader: Reader, painted: Painted) -> None:
+def test_words_within_a_line_paint_the_text_and_what_is_below_it(
+    reader: Reader, painted: Painted
+) -> None:
     _answering(reader)
     _write(reader, "A line.\n\n" * 40 + "It goes")
     painted.times.clear()
+    painted.area.clear()
     _write(reader, " on")
-    text = reader.last_answer().text.viewport()
+    answer, view = reader.last_answer(), reader.transcript.viewport()
     shown = {each for each in painted.times if isinstance(each, QWidget)}
-    assert shown == {text}
+    assert shown == {view, answer, answer.text, answer.text.viewport()}
+    assert painted.area[view] < 0.15 * view.width() * view.height()
 
 
 def _all_of(bubble: QWidget) -> list[QWidget]:
