@@ -12,6 +12,7 @@ from engine.hub.shelf.cache_removal import removal
 from engine.hub.shelf.hub_cache import repository_of
 from engine.hub.shelf.in_use import protect
 from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.ollama import is_blob
 from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.shelf import Shelf
 from engine.language import tr
@@ -50,7 +51,8 @@ def deletion(model: KeptModel, shelf: Shelf, *, files: bool = False) -> Deletion
         UserFixable: it is not ours to delete.
     """
     path = model.path
-    if model.origin in (Origin.BUNDLED, Origin.OLLAMA, Origin.LM_STUDIO):
+    foreign = model.origin in (Origin.BUNDLED, Origin.OLLAMA, Origin.LM_STUDIO)
+    if foreign or (files and is_blob(path)):
         raise _not_ours(model)
     ours = model.origin is Origin.COPIED
     if not path.exists() or not (ours or files or model.origin is not Origin.IN_PLACE):
@@ -132,10 +134,10 @@ def _not_ours(model: KeptModel) -> UserFixable:
             tr("{model} comes with Duotail and cannot be deleted.").format(model=model.name),
             tr("It takes only a few megabytes."),
         )
-    if model.origin is Origin.OLLAMA:
+    if model.origin is Origin.OLLAMA or is_blob(model.path):
         return NotPossible(
             tr("{model} belongs to Ollama.").format(model=model.name),
-            tr("Delete it there: ollama rm {name}").format(name=model.name),
+            tr("Delete it there, with “ollama rm” and its name."),
         )
     return NotPossible(
         tr("{model} belongs to LM Studio.").format(model=model.name),

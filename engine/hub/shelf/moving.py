@@ -12,6 +12,7 @@ from engine.hub.shelf.deleting import Deletion, delete
 from engine.hub.shelf.hub_cache import repository_of
 from engine.hub.shelf.in_use import protect
 from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.ollama import is_blob
 from engine.hub.shelf.own_files import own_files, size_of
 from engine.hub.shelf.shelf import Shelf
 from engine.language import tr
@@ -33,7 +34,8 @@ def move(
         Cancelled: `stopped` said so; the model is where it was.
         UserFixable: it is in use, it is not ours to move, or there is no room.
     """
-    if model.origin not in (Origin.COPIED, Origin.IN_PLACE) or repository_of(model.path):
+    fixed = repository_of(model.path) is not None or is_blob(model.path)
+    if fixed or model.origin not in (Origin.COPIED, Origin.IN_PLACE):
         raise NotPossible(
             tr("{model} cannot be moved: other programs look for it where it is.").format(
                 model=model.name

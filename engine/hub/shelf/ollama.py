@@ -33,6 +33,11 @@ def ollama_models(
                 yield found
 
 
+def is_blob(path: Path) -> bool:
+    """Whether this is one of Ollama's own files, which its manifests name by their hash."""
+    return path.parent.name == "blobs" and _DIGEST.fullmatch(path.name) is not None
+
+
 def _roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
     chosen = environment.get("OLLAMA_MODELS", "")
     if chosen and "\0" not in chosen and Path(chosen).is_absolute():

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from disk import COMMIT, OTHER_COMMIT, below, into_cache, needs_links
+from disk import COMMIT, OTHER_COMMIT, below, into_cache, into_ollama, needs_links
 
 from engine.errors import Cancelled, NotPossible, UserFixable
 from engine.hub.local import LocalModel, bundled_target
@@ -119,6 +119,19 @@ def test_models_of_others_are_theirs(shelf: Shelf, small_gguf: Path) -> None:
     ):
         with pytest.raises(NotPossible, match=word):
             deletion(KeptModel(small_gguf, "x", origin, 1), shelf)
+
+
+def test_ollamas_own_file_stays_ollamas(shelf: Shelf, small_gguf: Path, tmp_path: Path) -> None:
+    blob = into_ollama(tmp_path, "registry.ollama.ai/library/x", "1", small_gguf)
+    model = import_in_place(blob, shelf)
+    assert model.origin is Origin.IN_PLACE
+    with pytest.raises(NotPossible, match="belongs to Ollama"):
+        deletion(model, shelf, files=True)
+    with pytest.raises(NotPossible, match="cannot be moved"):
+        move(model, tmp_path / "there", shelf, nobody, never)
+    delete(deletion(model, shelf), shelf)
+    assert blob.is_file()
+    assert shelf.memory.all() == ()
 
 
 # ---- the hub's cache -------------------------------------------------------------------------
