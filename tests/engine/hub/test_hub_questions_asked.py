@@ -204,9 +204,9 @@ def test_five_hundred_models_are_read_at_once() -> None:
     def once() -> float:
         gc.disable()
         try:
-            start = time.perf_counter()
+            start = time.thread_time()  # of this thread only: other programs are no matter
             found = found_in(json.loads(body), asked)
-            return time.perf_counter() - start if len(found) == 500 else 1.0
+            return time.thread_time() - start if len(found) == 500 else 1.0
         finally:
             gc.enable()
 
