@@ -172,6 +172,8 @@ class Downloads:
                     self._hear(running, running.receive())
         if self._running is not None:
             self._running.close()
+            self._running = None
+        self._take_away()
 
     def _take_away(self) -> None:
         """What given up jobs have left, once nobody writes it any more."""

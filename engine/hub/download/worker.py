@@ -6,6 +6,7 @@ that has no model's name, and only a file with the right hash is given one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -55,7 +56,8 @@ def run(pipe: Connection[Any, Any], rules: Rules, notes: Path | None = None) -> 
     try:
         pipe.send(_answer(asked, rules, notes, pipe.send))
     except Exception as error:  # noqa: BLE001 - told to the user, whatever it is
-        pipe.send(_refusal(asked, error, rules))
+        with contextlib.suppress(OSError):  # nobody is there to hear it
+            pipe.send(_refusal(asked, error, rules))
 
 
 def _end_with(pipe: Connection[Any, Any]) -> None:

@@ -96,11 +96,11 @@ def test_no_two_faults_share_their_words() -> None:
 
 
 def test_a_server_that_is_not_there(at: Desk) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    access = replace(at.access(), endpoint=f"http://127.0.0.1:{port}")
-
-    refused = at.fetch(access=access)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and does not listen
+        port = deaf.getsockname()[1]
+        access = replace(at.access(), endpoint=f"http://127.0.0.1:{port}")
+        refused = at.fetch(access=access)
 
     assert isinstance(refused, Refused)
     assert (refused.kind, refused.cause) == ("offline", f"127.0.0.1:{port} cannot be reached.")

@@ -52,6 +52,18 @@ def test_a_model_comes_whole_and_other_programs_find_it(
     assert Path(found[0]).parent == at.place().snapshot
 
 
+def test_whoever_lists_downloads_imports_no_network() -> None:
+    """A window pays for none of it."""
+    look = (
+        "import sys, engine.hub.download.queue as _;"
+        "print([m for m in ('huggingface_hub', 'httpx', 'httpx2', 'requests') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    assert done.stdout.strip() == "[]"
+
+
 def test_what_another_program_has_fetched_is_not_fetched_again(at: Desk) -> None:
     _hub_library(at, offline=False)
     before = at.hub.served.copy()

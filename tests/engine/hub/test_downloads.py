@@ -152,6 +152,18 @@ def test_cancelling_takes_what_nobody_else_needs(at: Desk, open_downloads: Open)
     assert at.is_whole()
 
 
+def test_a_program_that_ends_takes_away_what_was_cancelled(at: Desk, open_downloads: Open) -> None:
+    downloads, _ = open_downloads()
+    trap = _hang(at, 100_000)
+    downloads.add([at.job()], at.access())
+    _wait_for(trap, at)
+
+    downloads.cancel("ann/tiny")
+    downloads.close()
+
+    assert not at.weights().exists()
+
+
 def test_cancelling_leaves_what_another_job_needs(at: Desk, open_downloads: Open) -> None:
     downloads, heard = open_downloads()
     trap = _hang(at, 100_000)
@@ -234,16 +246,28 @@ def test_what_a_user_must_mend_is_said_and_tried_again_on_demand(
 
 
 def test_what_passes_is_tried_again_by_itself(at: Desk, open_downloads: Open) -> None:
-    downloads, heard = open_downloads(replace(HASTY, pauses_s=(), longest_s=0.0))
-    at.hub.answer("config.json", 404, headers={"X-Repo-Commit": at.model.revision}, times=0)
-    trap = at.hub.trap("model.safetensors", 100_000, Act.DROP)
+    downloads, heard = open_downloads(replace(HASTY, pauses_s=()))
+    at.hub.answer("model.safetensors", 407, times=2)  # a proxy that lets nobody through
     downloads.add([at.job()], at.access())
 
-    _wait_for(trap, at, on_disk=False)
-    heard.until(lambda reports: reports[0].fault == "dropped")
-    downloads.resume("ann/tiny", at.access())  # at once, without waiting
     heard.until(_all(JobState.DONE))
-    assert at.served() == len(WEIGHTS)
+
+    waited = {each.cause for (each,) in heard.all if each.fault == "offline"}
+    assert waited == {f"{at.hub.url.removeprefix('http://')} cannot be reached."}
+    assert at.is_whole()
+
+
+def test_a_user_need_not_wait_for_that(at: Desk, open_downloads: Open) -> None:
+    downloads, heard = open_downloads(replace(HASTY, pauses_s=()))
+    at.hub.answer("model.safetensors", 503, headers={"Retry-After": "3600"})
+    downloads.add([at.job()], at.access())
+    heard.until(lambda reports: reports[0].fault == "server")
+    assert downloads.reports()[0].state is JobState.WAITING
+
+    downloads.resume("ann/tiny", at.access())
+
+    heard.until(_all(JobState.DONE))
+    assert at.is_whole()
 
 
 def test_a_process_that_dies_is_started_again(at: Desk, open_downloads: Open) -> None:
