@@ -25,7 +25,7 @@ from engine.language import tr
 _log = logging.getLogger(__name__)
 
 _FRAME_MS = 33
-_STREAM_ON_FEW_CORES_MS = 100
+_STREAM_ON_FEW_CORES_MS = 125
 """Between two frames of a text that keeps coming, where every core writes it: each frame takes some
 milliseconds from that."""
 _FEW_CORES = 4

@@ -84,6 +84,7 @@ def _wishes(options: argparse.Namespace) -> Wishes:
     numpy_whole()  # the engine is being imported in another thread
     from app.measure.random_model import shape_path
     from app.measure.window import Wishes
+    from app.pages.names import PageName
     from engine.hub.local import bundled_target
 
     parts = options.only or PARTS
@@ -98,6 +99,7 @@ def _wishes(options: argparse.Namespace) -> Wishes:
         megabytes=options.large or 0 if "search" in parts else 0,
         pairs=options.pairs if "cost" in parts else 0,
         panel=not options.no_panel,
+        page=PageName[options.page.upper()] if options.page else None,
     )
 
 
@@ -129,6 +131,9 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=_count, default=6, metavar="N", help=tr("to watch each way of streaming")
     )
     parser.add_argument("--no-panel", action="store_true", help=tr("the performance panel closed"))
+    parser.add_argument(
+        "--page", choices=("performance", "tuning"), help=tr("shown in the place of the chat")
+    )
     parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     return parser
 

@@ -27,6 +27,8 @@ class Setting:
     scale: float
     panel: bool
     """Whether the performance panel is open."""
+    page: str = ""
+    """The page in the place of the chat, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,7 @@ def table(report: UiReport) -> str:
         threads = tr_count("{n} engine thread", "{n} engine threads", setting.threads)
     cores = tr_count("{n} core", "{n} cores", setting.cores)
     where = f"{setting.platform}, {setting.theme}, {setting.width}x{setting.height}"
+    where += f", {setting.page}" if setting.page else ""
     lines = [
         f"{setting.model}, {threads}, {cores}, {where}",
         "",

@@ -17,6 +17,7 @@ from app.measure.archive import fill, queries, write_conversation
 from app.measure.engine import QUESTION, Tap
 from app.measure.probe import Clocks, Probe, Spent, Waits, process_age
 from app.measure.report import Cost, Opening, Searching, Setting, Start, Streaming, UiReport
+from app.pages.names import PageName
 from app.status import Phase
 from engine.commands import DraftChoice, Load, Mode
 from engine.events import Finished, TextDelta
@@ -44,6 +45,8 @@ class Wishes:
     megabytes: int = 0
     pairs: int = 7
     panel: bool = True
+    page: PageName | None = None
+    """What is shown in the place of the chat while answers are written."""
 
 
 class Measurement:
@@ -53,6 +56,7 @@ class Measurement:
         self._assembly, self._tap = assembly, tap
         self._window_s = process_age()
         self._probe = Probe(assembly.window)
+        self._page: PageName | None = None
         self._clocks = Clocks()
         self._answering = QEventLoop()
         assembly.bridge.subscribe(TextDelta, lambda _: self._text_comes(comes=True))
@@ -75,6 +79,7 @@ class Measurement:
         cost = None
         if wishes.paces or wishes.pairs:
             self._load_plain(wishes.model)
+            self._page = wishes.page
             self._shown()  # fonts and caches are cold
             streaming = tuple(self._stream(pace, wishes.seconds) for pace in wishes.paces)
             cost = self._cost(wishes.pairs) if wishes.pairs else None
@@ -94,7 +99,8 @@ class Measurement:
             window.width(),
             window.height(),
             window.devicePixelRatioF(),
-            window.performance.isVisible(),
+            window.performance.isVisible() and wishes.page is None,
+            "" if wishes.page is None else wishes.page.name.lower(),
         )
 
     def _start(self) -> Start:
@@ -163,6 +169,8 @@ class Measurement:
         session = self._assembly.session
         session.open(None)
         session.send(QUESTION)
+        if self._page is not None:
+            self._assembly.window.pages.open(self._page)
         # No timer looks whether it is over: it would be part of what is measured.
         self._patience.start()
         if self._answering.exec():

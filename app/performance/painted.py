@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QBrush,
@@ -219,6 +221,7 @@ class Painted(QWidget):
         painter.drawText(line, _RIGHT, value)
 
 
+@lru_cache(maxsize=64)  # of every bar of every picture
 def blend(colour: str, background: str, share: float) -> QColor:
     """`share` of `colour` over `background`, opaque."""
     over, under = QColor(colour), QColor(background)

@@ -191,6 +191,8 @@ class TimelineView(PaintedView):
         """What a lane waits for, where the words have room."""
         lane = self._lane_rect(gap.lane)
         left, right = max(view.x(gap.start), 0.0), min(view.x(gap.end), view.width)
+        if right - left < self.small_metrics.averageCharWidth() + 6:
+            return  # hundreds of them
         wordings = (gap.cause.words, gap.cause.short)
         for words in (gap.cause.full, *wordings) if self._roomy else wordings:
             if self.small_metrics.horizontalAdvance(words) + 6 <= right - left:
