@@ -172,6 +172,7 @@ class MainWindow(QMainWindow):
         self.pages.changed.connect(self._page_changed)
         sidebar.page_asked.connect(self.pages.toggle)
         session.opened.connect(self.pages.show_chat)
+        self.chat.more_models_asked.connect(lambda: self.pages.open(PageName.MODELS))
         self.chat.model_asked.connect(self._services.models.load_bundled)
         self.chat.model_given.connect(self._services.models.load_path)
         self._services.models.problem.connect(self.chat.show_trouble)

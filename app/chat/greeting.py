@@ -35,6 +35,8 @@ class Greeting(QWidget):
 
     example_chosen = Signal(str)
     model_asked = Signal()
+    more_asked = Signal()
+    """Models that suit this computer shall be shown."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -62,6 +64,11 @@ class Greeting(QWidget):
         self.load_button.setProperty("look", "primary")
         self.load_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.load_button.clicked.connect(self.model_asked)
+        self.more_button = QPushButton(tr("Find a model that suits this computer"), self)
+        self.more_button.setProperty("look", "choice")
+        self.more_button.setAutoDefault(False)
+        self.more_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.more_button.clicked.connect(lambda _=False: self.more_asked.emit())
         self._arrange()
         self.set_status(self._status)
 
@@ -95,6 +102,8 @@ class Greeting(QWidget):
         inner.addSpacing(26)
         inner.addLayout(self._grid)
         inner.addWidget(self.load_button, 0, Qt.AlignmentFlag.AlignHCenter)
+        inner.addSpacing(16)
+        inner.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignHCenter)
         centre = QHBoxLayout()
         centre.addStretch(1)
         centre.addWidget(column, 1000)
@@ -130,6 +139,7 @@ class Greeting(QWidget):
         for button in self.examples:
             button.setVisible(possible)
         self.load_button.setVisible(status.phase is Phase.NO_MODEL)
+        self.more_button.setVisible(status.phase is not Phase.BROKEN and not loading)
         self._mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
         self._title.setText(self._headline())
         self._line.setText(self._hardware())

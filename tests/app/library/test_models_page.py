@@ -17,6 +17,7 @@ from scripted_hub import Visitor, told
 from app.banner import Banner
 from app.library.search_bar import Part
 from app.library.token_dialog import TokenDialog
+from app.pages.names import PageName
 from app.screenshots import hub_story as story
 from engine.commands import Load
 from engine.hub.download.job import Job, JobReport, JobState
@@ -461,3 +462,10 @@ def test_a_narrow_window_has_the_detail_below_the_list(visitor: Visitor) -> None
     visitor.until(lambda: page._splitter.orientation() is Qt.Orientation.Vertical)
     window.resize(1280, 800)
     visitor.until(lambda: page._splitter.orientation() is Qt.Orientation.Horizontal)
+
+
+def test_an_empty_chat_leads_to_the_page(desk: Desk) -> None:
+    desk.ready()
+    desk.bot.waitUntil(desk.chat.greeting.more_button.isVisible)
+    desk.bot.mouseClick(desk.chat.greeting.more_button, Qt.MouseButton.LeftButton)
+    assert desk.assembly.window.pages.shown is PageName.MODELS
