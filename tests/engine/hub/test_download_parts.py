@@ -17,6 +17,7 @@ from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
 from engine.hub.download.rules import Rules
 from engine.hub.download.space import NoRoom, bytes_here, bytes_to_come, make_sure_of_room
 from engine.hub.download.speed import Speed
+from engine.hub.download.worker import _link
 from engine.hub.messages import Fetch
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access, Packaging, RemoteFile
@@ -55,6 +56,30 @@ def test_bytes_on_the_disk_are_counted(tmp_path: Path) -> None:
     assert (bytes_here(_JOB, place), bytes_to_come(_JOB, place)) == (400, 602)
     place.blob(_LARGE).write_bytes(bytes(1000))
     assert (bytes_here(_JOB, place), bytes_to_come(_JOB, place)) == (1000, 2)
+
+
+def test_without_links_the_names_have_the_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows, where links need a right of their own."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(Path, "symlink_to", refused)
+    twin = replace(_SMALL, path="more/other.json")
+    place = Place.of(_JOB, str(tmp_path))
+    place.blob(_SMALL).parent.mkdir(parents=True)
+    place.blob(_SMALL).write_bytes(b"{}")
+
+    _link(_SMALL, place, last=False)
+    _link(twin, place, last=True)
+
+    assert [place.link(file).read_bytes() for file in (_SMALL, twin)] == [b"{}", b"{}"]
+    assert not place.blob(_SMALL).exists()
+    assert place.whole(twin) == place.link(twin)
+    _link(twin, place, last=True)  # once more changes nothing
+    assert place.link(twin).read_bytes() == b"{}"
 
 
 def test_room_is_counted_for_all_jobs_together(

@@ -177,6 +177,14 @@ def test_equal_files_come_once(at: Desk) -> None:
     assert sum(at.hub.served[f"ann/twins/{name}"] for name in names) == len(WEIGHTS)
 
 
+def test_an_empty_file_is_a_file(at: Desk) -> None:
+    model = at.hub.publish("ann/empty", {"empty.json": b"", "config.json": CONFIG})
+    job = at.job(model)
+
+    assert isinstance(at.fetch(job), Fetched)
+    assert at.is_whole(job)
+
+
 def test_the_token_is_told_to_the_hub_alone(at: Desk) -> None:
     model = at.publish("ann/gated", gated=True)
     at.hub.tokens = {"hf_secret": {"ann/gated"}}
