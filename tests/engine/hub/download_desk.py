@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 
@@ -102,6 +104,8 @@ def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     for name in ("DISABLE_XET", "DISABLE_IMPLICIT_TOKEN", "DISABLE_TELEMETRY"):
         monkeypatch.setenv(f"HF_HUB_{name}", "1")  # as a process of its own would begin
     monkeypatch.setenv("SSL_CERT_DIR", str(folder))  # nobody needs the certificates of the world
+    # The script that runs the tests is nothing to them: by this name it is not read again.
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("tests.__main__", None))
     if "forkserver" in get_all_start_methods():
         context = get_context("forkserver")
         context.set_forkserver_preload(_PRELOADED)
