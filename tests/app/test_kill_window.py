@@ -25,7 +25,10 @@ KILLS = int(os.environ.get("DUOTAIL_KILLS", "4"))
 LATE = 0.05
 """Seconds by which saving may be late among what else the window has to do."""
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL"),
+    pytest.mark.timeout(1200),  # how many kills it takes is a matter of luck
+]
 
 
 def test_nothing_is_lost_however_often_the_window_is_killed(
