@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -168,7 +169,12 @@ def _lines(lines: Iterable[str]) -> None:
 
 def _printable(line: str) -> str:
     """Nothing that a stranger wrote commands the terminal."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in line)
+    return "".join(
+        sign
+        if sign.isprintable() or unicodedata.category(sign) == "Zs"
+        else "\N{REPLACEMENT CHARACTER}"
+        for sign in line
+    )
 
 
 def _write(answer: dict[str, object]) -> None:

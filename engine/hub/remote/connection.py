@@ -8,14 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from huggingface_hub import get_session
+from huggingface_hub import constants, get_session
 
 from engine.hub.remote.answer import parsed
 from engine.hub.remote.endpoint import endpoint_of
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access
 from engine.hub.remote.resolving import make_sure_of
-from engine.hub.remote.trouble import HubError, of_status, refuse, trouble_of
+from engine.hub.remote.trouble import BY_CHOICE, HubError, of_status, refuse, trouble_of
 
 Parameters = Mapping[str, str | Sequence[str]]
 
@@ -68,6 +68,8 @@ class Connection:
             raise HubError(trouble_of(error)) from error
 
     def _content(self, path: str, parameters: Parameters | None, largest: int) -> bytes:
+        if constants.HF_HUB_OFFLINE:  # which forbids to ask for the server's name, too
+            raise refuse(Fault.OFFLINE, BY_CHOICE)
         make_sure_of(self.endpoint, _CONNECT_S)
         end = time.monotonic() + _WHOLE_S
         request = get_session().stream(

@@ -28,7 +28,7 @@ def make_sure_of(endpoint: str, within_s: float) -> None:
         host = urlsplit(endpoint).hostname
     except ValueError:
         return  # whoever connects says what is wrong with it
-    if host is None or host in _reached or getproxies():
+    if host is None or host in _reached or getproxies().keys() - {"no"}:
         return
     errors = list[OSError | UnicodeError]()
 

@@ -45,6 +45,8 @@ _NAMES = {
     "HFValidationError": Fault.NOT_FOUND,
 }
 """Classes by name, nearest first in an error's own order of classes."""
+BY_CHOICE = "OfflineModeIsEnabled"
+"""The library's name for a user who wants no program to ask, in the details of `OFFLINE`."""
 _LONGEST_WAIT_S = 3600.0
 _USUAL_WAIT_S = 60.0
 _LONGEST_DETAILS = 600

@@ -10,7 +10,7 @@ from engine.hub.messages import Describe, Fetch, Question, Refused, Search
 from engine.hub.remote.endpoint import USUAL_ENDPOINT, endpoint_of
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access
-from engine.hub.remote.trouble import Trouble
+from engine.hub.remote.trouble import BY_CHOICE, Trouble
 from engine.language import later, sentences, tr, tr_count
 
 _TRY_AGAIN_S = {
@@ -111,7 +111,7 @@ def _words(trouble: Trouble, what: About) -> tuple[str, str]:
 def _network(trouble: Trouble, what: About) -> tuple[str, str]:
     server = what.server
     match trouble.fault:
-        case Fault.OFFLINE if "OfflineModeIsEnabled" in trouble.details:
+        case Fault.OFFLINE if BY_CHOICE in trouble.details:
             return (
                 tr("The environment variable HF_HUB_OFFLINE forbids to ask {server}.").format(
                     server=server

@@ -164,8 +164,16 @@ def test_lists_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     )
     told = capsys.readouterr().out
     assert "600M" in told
+    assert "\ufffd[2J" in told
     assert "(terms)" in told
     assert "\x1b" not in told, "a stranger's text commands no terminal"
+
+
+def test_sizes_keep_the_blank_before_their_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    file = RemoteFile("m.gguf", 1_500_000, "0" * 64)
+    large = Variant("Q8_0", Packaging.GGUF, (file,), file.nbytes)
+    write_repository(Repository(Found(GGUF), "0" * 40, (large,)), "", as_json=False)
+    assert "1.5\N{NO-BREAK SPACE}MB" in capsys.readouterr().out
 
 
 def test_actions_are_told_from_paths() -> None:

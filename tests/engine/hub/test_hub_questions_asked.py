@@ -20,7 +20,7 @@ from engine.hub.remote.environment import use_proxy
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access, Found, Order, Packaging, Repository
 from engine.hub.remote.search import found_in, search
-from engine.hub.remote.trouble import HubError, trouble_of
+from engine.hub.remote.trouble import BY_CHOICE, HubError, trouble_of
 
 REPO = "someone/some-model"
 TOKEN = "hf_abcdefghijklmnop"
@@ -398,7 +398,13 @@ def test_offline_by_choice_asks_nobody(hub: LocalHub, monkeypatch: pytest.Monkey
     with pytest.raises(HubError) as error:
         told(hub)
     assert fault(error) is Fault.OFFLINE
+    assert BY_CHOICE in error.value.trouble.details
     assert hub.asked == []
+    names = list[object]()
+    monkeypatch.setattr("socket.getaddrinfo", lambda *asked: names.append(asked))
+    with pytest.raises(HubError):
+        Connection(Access(endpoint="https://hub.example")).json("/api/models")
+    assert names == [], "not even for an address"
 
 
 def test_a_proxy_carries_everything(hub: LocalHub) -> None:
