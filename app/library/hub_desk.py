@@ -17,6 +17,7 @@ from engine.hub.remote.listing import Access, Order, Packaging, Repository
 from engine.language import tr
 
 MOST_FOUND = 500
+_OVER = (JobState.DONE, JobState.FAILED)
 
 
 class HubDesk(QObject):
@@ -119,7 +120,13 @@ class HubDesk(QObject):
 
     def go_on(self) -> None:
         """Resume what the end of the last run has stopped."""
-        self._do(lambda: self._hub().queue.go_on(self._with_token()))
+        self._do(self._go_on)
+
+    def _go_on(self) -> None:
+        """The keyring is left alone where nothing is to be resumed."""
+        queue = self._hub().queue
+        if any(each.state not in _OVER for each in queue.reports()):
+            queue.go_on(self._with_token())
 
     def pause(self, key: str) -> None:
         """Stop a job for now."""

@@ -469,3 +469,18 @@ def test_an_empty_chat_leads_to_the_page(desk: Desk) -> None:
     desk.bot.waitUntil(desk.chat.greeting.more_button.isVisible)
     desk.bot.mouseClick(desk.chat.greeting.more_button, Qt.MouseButton.LeftButton)
     assert desk.assembly.window.pages.shown is PageName.MODELS
+
+
+@pytest.mark.parametrize("state", [JobState.PAUSED, JobState.DONE])
+def test_downloads_of_the_last_run_go_on(
+    open_desk: Callable[[Script | None], Desk], tmp_path: Path, state: JobState
+) -> None:
+    script = Script()
+    script.hub.reports = (JobReport(TARGET, state, model="/models/a.gguf"),)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "downloads.json").write_text("{}")
+    desk = open_desk(script)
+    hub = desk.assembly.library.desks.hub
+    desk.bot.waitUntil(lambda: hub.reports == script.hub.reports)
+    assert (("go on",) in script.hub.done) is (state is JobState.PAUSED)
+    assert script.hub.asked == []
