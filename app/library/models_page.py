@@ -150,25 +150,25 @@ class ModelsPage(PageFrame):
     # -- building --------------------------------------------------------------------------
 
     def _build(self) -> None:
+        self.keep_whole()  # while it is empty: whatever moves to another place is styled anew
+        self.add_to_header(self.token_button)
+        self.column.addWidget(self.search)
+        self.column.addWidget(self._splitter, 1)
+        self.foot.addWidget(self.downloads)
+        for stack, margin in ((self._lists, 5), (self._details, 1)):
+            box = QFrame(self._splitter)
+            box.setProperty("look", "section")
+            inside = QVBoxLayout(box)
+            inside.setContentsMargins(margin, margin, margin, margin)
+            inside.addWidget(stack)
+            self._splitter.addWidget(box)
         for part in self.parts.values():
             self._lists.addWidget(part.side)
             self._details.addWidget(part.detail_side)
-        for stack, margin in ((self._lists, 4), (self._details, 0)):
-            box = QFrame(self)
-            box.setProperty("look", "section")
-            inside = QVBoxLayout(box)
-            inside.setContentsMargins(margin + 1, margin + 1, margin + 1, margin + 1)
-            inside.addWidget(stack)
-            self._splitter.addWidget(box)
         self._splitter.setChildrenCollapsible(False)
         self._splitter.setHandleWidth(12)
         self._splitter.setProperty("look", "open")
         self._share_out()
-        self.add_to_header(self.token_button)
-        self.column.addWidget(self.search)
-        self.column.addWidget(self._splitter, 1)
-        self.keep_whole()
-        self.foot.addWidget(self.downloads)
 
     def _share_out(self) -> None:
         across = self._splitter.orientation() is Qt.Orientation.Horizontal
