@@ -19,7 +19,7 @@ from app.library.rows.view import RowsView
 from app.library.words import kept_row
 from engine.hub.pairing.candidate import Candidate
 from engine.hub.shelf.kept_model import KeptModel, Origin
-from engine.language import sentences, tr
+from engine.language import number, sentences, tr
 from engine.units import file_size
 
 _Entry = KeptModel | Offered | Heading
@@ -163,9 +163,9 @@ class OnDiskPart(ListPart):
         self._desks.shelf.removable(model, lambda nbytes: self._confirm_delete(model, nbytes))
 
     def _confirm_delete(self, model: KeptModel, nbytes: int) -> None:
-        exact = tr("{n:,} bytes ({size}) are deleted from this disk.")
+        exact = tr("{n} bytes ({size}) are deleted from this disk.")
         remark = sentences(
-            exact.format(n=nbytes, size=file_size(nbytes)),
+            exact.format(n=number(nbytes), size=file_size(nbytes)),
             tr("This cannot be undone.")
             if model.origin is not Origin.DOWNLOADED
             else tr("It can be downloaded again."),

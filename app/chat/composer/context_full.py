@@ -15,7 +15,7 @@ from app.chat.request import counted_request, seen
 from app.chat.session import ChatSession
 from app.history import ChatSetup, StoredMessage
 from engine.events import PlanSummary
-from engine.language import tr
+from engine.language import number, tr
 from engine.request import Role
 
 _GOAL = 0.75
@@ -166,8 +166,12 @@ def _words(needed: int | None, context: int, *, answered: bool) -> tuple[str, st
     if needed is None:
         return (
             title,
-            tr("Its context holds {context} tokens.").format(context=f"{context:,}"),
+            tr("Its context holds {context} tokens.").format(context=number(context)),
             (tr("Leave it as it is")),
         )
     text = tr("The conversation would be {needed} tokens long, the context holds {context}.")
-    return title, text.format(needed=f"{needed:,}", context=f"{context:,}"), tr("Shorten it myself")
+    return (
+        title,
+        text.format(needed=number(needed), context=number(context)),
+        tr("Shorten it myself"),
+    )
