@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from engine import language
 from engine.hub.download.rules import Rules
 from engine.hub.download.worker import run
 from engine.hub.messages import Answer, Fetch
@@ -32,7 +33,10 @@ class Fetching:
         self.pipe: Connection[Any, Any]
         self.pipe, theirs = _PROCESSES.Pipe()
         self._process = _PROCESSES.Process(
-            target=run, args=(theirs, rules, notes), name="duotail-download", daemon=True
+            target=run,
+            args=(theirs, rules, notes, language.in_use()),
+            name="duotail-download",
+            daemon=True,
         )
         self._process.start()
         theirs.close()  # else nobody would notice that the process has ended

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import threading
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from engine import language
 from engine.errors import UserFixable
 from engine.hub.download.cache import Place, blob_name, distinct, model_path
 from engine.hub.download.checking import Checked, is_right
@@ -41,14 +43,22 @@ _LONG_TO_READ = 1 << 18
 """Bytes of a file whose check is worth a word."""
 
 
-def run(pipe: Connection[Any, Any], rules: Rules, notes: Path | None = None) -> None:
+def run(
+    pipe: Connection[Any, Any],
+    rules: Rules,
+    notes: Path | None = None,
+    code: str = language.ENGLISH,
+) -> None:
     """The process: takes one `Fetch`, tells `Progress`, ends with `Fetched` or `Refused`.
 
     Args:
         pipe: to whoever wants the model; when it closes, the process ends.
         rules: how patient to be.
         notes: where files that were right are noted.
+        code: the language of what is said.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us
+    language.use(code)
     if hasattr(os, "nice"):
         os.nice(rules.behind)
     asked = pipe.recv()

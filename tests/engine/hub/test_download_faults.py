@@ -12,6 +12,7 @@ import pytest
 from download_desk import HASTY, WEIGHTS, Desk, desk
 from local_hub import Act
 
+from engine import language
 from engine.hub.messages import Fetch, Fetched, Refused
 from engine.hub.remote.listing import RemoteFile
 
@@ -93,6 +94,17 @@ def test_each_fault_has_its_own_words(at: Desk, fault: str) -> None:
 
 def test_no_two_faults_share_their_words() -> None:
     assert len({words for _, words in _FAULTS.values()}) == len(_FAULTS)
+
+
+def test_they_are_said_in_the_language_in_use(at: Desk) -> None:
+    at.hub.answer(_FILE, 503, times=99)
+    language.use(language.PSEUDO)
+    try:
+        refused = at.fetch(rules=replace(HASTY, pauses_s=()))
+    finally:
+        language.use(language.ENGLISH)
+    assert isinstance(refused, Refused)
+    assert not refused.cause.isascii(), "pseudo has accents everywhere"
 
 
 def test_a_server_that_is_not_there(at: Desk) -> None:
