@@ -22,9 +22,8 @@ from engine.events import (
 )
 from engine.request import ChatRequest
 
-_STORE_EVERY_MS = 250
-"""Each time takes the window's thread a third of a millisecond. What a kill takes away is written
-anew, word by word the same, when the answer is continued."""
+_STORE_EVERY_MS = 100
+"""What a kill may take away. Each time takes the window's thread a third of a millisecond."""
 _STATES = {
     FinishReason.STOPPED: AnswerState.STOPPED,
     FinishReason.ERROR: AnswerState.FAILED,

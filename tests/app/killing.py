@@ -87,8 +87,9 @@ def killed(data: Path, dice: random.Random, mode: Mode, moments: Sequence[str]) 
     count = dice.randint(1, 120) if kind == "text" else count
     count = dice.randint(2, 3) if kind == HALF else count
     pause = dice.uniform(0, 1.0 if kind == "open" else 0.12)
+    pace = ["0.03"] if kind == HALF else []  # so that the answer is not over before the kill
     with subprocess.Popen(
-        [sys.executable, str(CHILD), str(data), str(dice.getrandbits(32)), mode.value],
+        [sys.executable, str(CHILD), str(data), str(dice.getrandbits(32)), mode.value, *pace],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

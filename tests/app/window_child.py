@@ -123,11 +123,12 @@ def load(mode: Mode) -> Load:
     return Load(bundled_target(), mode=mode, simulate_gpu=GIB if mode is Mode.DUO else None)
 
 
-def main(data: str, seed: int, mode: Mode) -> None:
+def main(data: str, seed: int, mode: Mode, pause: float | None) -> None:
     dice = random.Random(seed)
     application = make_application()
     paths = find_paths(data)
-    assembly = Assembly(paths, Theme(application), unhurried(dice.choice((0.0, 0.002, 0.01))))
+    pause = dice.choice((0.0, 0.002, 0.01)) if pause is None else pause
+    assembly = Assembly(paths, Theme(application), unhurried(pause))
     user = User(assembly, dice)
     timer = QTimer()
     timer.timeout.connect(user.look)
@@ -143,4 +144,5 @@ def main(data: str, seed: int, mode: Mode) -> None:
 
 if __name__ == "__main__":
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    main(sys.argv[1], int(sys.argv[2]), Mode(sys.argv[3]))
+    pauses = [float(word) for word in sys.argv[4:]]
+    main(sys.argv[1], int(sys.argv[2]), Mode(sys.argv[3]), pauses[0] if pauses else None)
