@@ -63,25 +63,25 @@ def _missed(report: dict[str, Any]) -> list[str]:
     """The bounds that a run did not keep: a busy machine misses one now and then."""
     start, cost, opening = report["start"], report["cost"], report["opening"]
     bounds = [
-        ("start, window", start["window_s"], 30),
-        ("start, ready", start["ready_s"], 60),
-        ("start, stall", start["stall_ms"], 1000),
-        ("opening", opening["painted_ms"], 8000),
-        ("searching", report["searching"]["slowest_ms"], 4000),
-        ("cost", cost["cost"], 0.9),
-        ("slowness alone", 1 / cost["alone_tokens_per_s"], 1 / 5),
-        ("slowness at full speed", 1 / report["streaming"][1]["tokens_per_s"], 1 / 5),
+        ("start, window", start["window_s"], 6),
+        ("start, ready", start["ready_s"], 12),
+        ("start, stall", start["stall_ms"], 250),
+        ("opening", opening["painted_ms"], 2000),
+        ("searching", report["searching"]["slowest_ms"], 1000),
+        ("cost", cost["cost"], 0.7),
+        ("slowness alone", 1 / cost["alone_tokens_per_s"], 1 / 20),
+        ("slowness at full speed", 1 / report["streaming"][1]["tokens_per_s"], 1 / 20),
     ]
     for each in report["streaming"]:
-        bounds.append((f"frames, {each['pace']}", each["waits"]["frame_p99_ms"], 600))
-        bounds.append((f"stall, {each['pace']}", each["waits"]["stall_ms"], 1000))
+        bounds.append((f"frames, {each['pace']}", each["waits"]["frame_p99_ms"], 150))
+        bounds.append((f"stall, {each['pace']}", each["waits"]["stall_ms"], 250))
     return [f"{name}: {found}" for name, found, most in bounds if found >= most]
 
 
 def test_the_window_keeps_its_budgets() -> None:
-    """Each bound in one of two runs at least: a window that is slow by itself is so in both."""
+    """Each bound in one of four runs at least: a window that is slow by itself is so in all."""
     missed: set[str] = set()
-    for attempt in range(2):
+    for attempt in range(4):
         report = _measured()
         start, (paced, full) = report["start"], report["streaming"]
         assert not start["torch_imported"]
