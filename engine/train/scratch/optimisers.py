@@ -32,7 +32,7 @@ class Optimisers:
             list(matrices.values()),
             lr=rates.matrices,
             weight_decay=rates.weight_decay,
-            adjust_lr_fn="match_rms_adamw" if rates.matrices < 0.01 else "original",
+            adjust_lr_fn="original",
         )
         self._adam = torch.optim.AdamW(
             list(others.values()), lr=rates.others, betas=_BETAS, weight_decay=0.0

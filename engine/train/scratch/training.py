@@ -187,7 +187,7 @@ def _vocabulary(recipe: Recipe, settings: Settings) -> Tokenizer:
 
 
 def _some_texts(recipe: Recipe, settings: Settings) -> Iterator[str]:
-    """Of every source its share, in characters, of what is read of it in all."""
+    """Of every source as many examples as of any other; of long texts the beginning."""
     sources = {source.name: source for phase in recipe.phases for source in phase.sources}
     each = _VOCABULARY_EXAMPLES // len(sources)
     for source in sources.values():

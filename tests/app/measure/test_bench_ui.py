@@ -73,6 +73,7 @@ def _missed(report: dict[str, Any]) -> list[str]:
         ("slowness at full speed", 1 / report["streaming"][1]["tokens_per_s"], 1 / 20),
     ]
     for each in report["streaming"]:
+        bounds.append((f"few frames, {each['pace']}", 1 / each["waits"]["frames"], 1 / 3))
         bounds.append((f"frames, {each['pace']}", each["waits"]["frame_p99_ms"], 150))
         bounds.append((f"stall, {each['pace']}", each["waits"]["stall_ms"], 250))
     return [f"{name}: {found}" for name, found, most in bounds if found >= most]
