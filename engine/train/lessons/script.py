@@ -4,6 +4,9 @@ A file of `resources/lessons` looks like this::
 
     # A comment.
     @animal = a cat | a dog | a small grey mouse
+    @country / capital:
+      France / Paris
+      Italy / Rome
 
     U: Tell me a story about {animal}.
     U: {I'd like|I want} a story with {animal} in it.
@@ -15,7 +18,8 @@ A file of `resources/lessons` looks like this::
 Lines of the same speaker below each other are ways to say the same; an empty line ends the
 conversation. `{a|b}` is a choice, and may hold others; `{animal}` is a slot, the same wherever it
 comes again in a conversation, `{animal.2}` another value of the same list, `{Animal}` the same with
-a capital letter. What follows from a way of asking is tied to it by a mark: `U[x]: ...` is answered
+a capital letter. Columns of a table are drawn together: where `{country}` is Italy, `{capital}` is
+Rome. What follows from a way of asking is tied to it by a mark: `U[x]: ...` is answered
 by one of `A[x]: ...` or of the `A:` without marks. `\\n` is a line break.
 """
 
@@ -31,10 +35,14 @@ from engine.request import Message, Role
 from engine.train.conversations import Example
 
 _LINE = re.compile(r"(?P<who>[UA])(?:\[(?P<mark>\w+)\])?: (?P<words>.+)")
-_LIST = re.compile(r"@(?P<name>[a-z_]+) = (?P<values>.+)")
+_LIST = re.compile(r"@(?P<names>[a-z_]+(?: / [a-z_]+)*)(?: = (?P<values>.+)|:)")
 _INNERMOST = re.compile(r"\{([^{}]*)\}")
 _SLOT = re.compile(r"(?P<name>[A-Za-z][a-z_]*)(?:\.(?P<number>\d))?")
+_SLOT_IN_TEXT = re.compile(r"\{([A-Za-z][a-z_]*)(?:\.\d)?\}")
 _ROLES = {"U": Role.USER, "A": Role.ASSISTANT}
+
+_Slots = dict[tuple[tuple[str, ...], str | None], tuple[str, ...]]
+"""The rows that a conversation has drawn so far, by table and number."""
 
 
 class ScriptError(Exception):
@@ -63,30 +71,42 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """A list, or several whose values belong together row by row."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Script:
     """A conversation with its choices.
 
     Attributes:
         source: the file's name without its ending.
         turns: the user's first, the assistant's last.
-        lists: the values of each slot.
+        tables: where the values of each slot stand.
     """
 
     source: str
     turns: tuple[Turn, ...]
-    lists: Mapping[str, tuple[str, ...]] = field(repr=False)
+    tables: Mapping[str, Table] = field(repr=False)
 
     @property
-    def variety(self) -> int:
-        """How many ways there are to go through it, slots not counted, as a weight for drawing."""
-        count = 1
-        for turn in self.turns:
-            count *= sum(_choices(way.words) for way in turn.ways)
-        return count
+    def rows(self) -> int:
+        """Of the longest table whose columns it brings together, each of which is to be learned."""
+        words = [way.words for turn in self.turns for way in turn.ways]
+        names = {slot[1].lower() for each in words for slot in _SLOT_IN_TEXT.finditer(each)}
+        joined = [
+            len(table.rows)
+            for table in set(self.tables.values())
+            if len(names.intersection(table.names)) > 1
+        ]
+        return max(joined, default=0)
 
     def drawn(self, rng: random.Random) -> Example:
         """One of the conversations."""
-        slots: dict[str, str] = {}
+        slots: _Slots = {}
         mark, messages = "", []
         for turn in self.turns:
             way = rng.choice(turn.answering(mark) if mark else turn.ways)
@@ -95,7 +115,7 @@ class Script:
             messages.append(Message(turn.role, text.replace("\\n", "\n")))
         return Example(tuple(messages))
 
-    def _filled(self, words: str, slots: dict[str, str], rng: random.Random) -> str:
+    def _filled(self, words: str, slots: _Slots, rng: random.Random) -> str:
         while (found := _INNERMOST.search(words)) is not None:
             inside = found[1]
             if "|" in inside:
@@ -105,17 +125,18 @@ class Script:
             words = words[: found.start()] + value + words[found.end() :]
         return words
 
-    def _slot(self, key: str, slots: dict[str, str], rng: random.Random) -> str:
+    def _slot(self, key: str, slots: _Slots, rng: random.Random) -> str:
         parts = _SLOT.fullmatch(key)
-        if parts is None or (values := self.lists.get(parts["name"].lower())) is None:
+        table = None if parts is None else self.tables.get(parts["name"].lower())
+        if parts is None or table is None:
             raise ScriptError(f"{self.source}: there is no list for {{{key}}}")
-        name, lower = parts["name"], key.lower()
-        if lower not in slots:
-            prefix = name.lower()
-            taken = {value for slot, value in slots.items() if slot.split(".")[0] == prefix}
-            free = [value for value in values if value not in taken]
-            slots[lower] = rng.choice(free or list(values))
-        value = slots[lower]
+        name = parts["name"]
+        place = table.names, parts["number"]
+        if place not in slots:
+            taken = {row for (names, _), row in slots.items() if names == table.names}
+            free = [row for row in table.rows if row not in taken]
+            slots[place] = rng.choice(free or table.rows)
+        value = slots[place][table.names.index(name.lower())]
         return value[:1].upper() + value[1:] if name[0].isupper() else value
 
 
@@ -125,33 +146,77 @@ def read_scripts(file: Path) -> list[Script]:
     Raises:
         ScriptError: a line that is none of the format's, or turns out of order.
     """
-    scripts: list[Script] = []
-    lists: dict[str, tuple[str, ...]] = {}
-    turns: list[Turn] = []
-    lines = file.read_text("utf-8").splitlines()
-    for number, line in enumerate([*lines, ""], start=1):
-        place = f"{file.name}:{number}"
-        if not line.strip():
-            if turns:
-                scripts.append(_checked(Script(file.stem, tuple(turns), lists), place))
-            turns = []
+    reader = _Reader(file.name)
+    for number, line in enumerate([*file.read_text("utf-8").splitlines(), ""], start=1):
+        reader.take(line.rstrip(), number)
+    return reader.scripts
+
+
+class _Reader:
+    """Takes a file line by line."""
+
+    def __init__(self, name: str) -> None:
+        self.scripts: list[Script] = []
+        self._name = name
+        self._place = ""
+        self._tables: dict[str, Table] = {}
+        self._turns: list[Turn] = []
+        self._open: Table | None = None
+
+    def take(self, line: str, number: int) -> None:
+        """The next line."""
+        self._place = f"{self._name}:{number}"
+        if self._open is not None and line.startswith("  "):
+            self._open = self._keep(self._open.names, (*self._open.rows, self._row(line)))
+            return
+        if self._open is not None and not self._open.rows:
+            raise ScriptError(f"{self._place}: a table without rows before it")
+        self._open = None
+        if not line:
+            self._end()
         elif line.startswith("@"):
-            found = _LIST.fullmatch(line.rstrip())
-            if found is None:
-                raise ScriptError(f"{place}: not a list: {line[:60]}")
-            lists[found["name"]] = tuple(value.strip() for value in found["values"].split(" | "))
+            self._begin_table(line)
         elif not line.startswith("#"):
-            _add(turns, line.rstrip(), place)
-    return scripts
+            _add(self._turns, line, self._place)
+
+    def _end(self) -> None:
+        if self._turns:
+            script = Script(self._name.split(".")[0], tuple(self._turns), self._tables)
+            self.scripts.append(_checked(script, self._place))
+        self._turns = []
+
+    def _begin_table(self, line: str) -> None:
+        found = _LIST.fullmatch(line)
+        if found is None:
+            raise ScriptError(f"{self._place}: not a list: {line[:60]}")
+        names = tuple(found["names"].split(" / "))
+        if found["values"] is None:
+            self._open = Table(names, ())
+        else:
+            self._keep(names, tuple(map(self._row, found["values"].split(" | "))))
+
+    def _row(self, text: str) -> tuple[str, ...]:
+        return tuple(value.strip() for value in text.split(" / "))
+
+    def _keep(self, names: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
+        if any(len(row) != len(names) for row in rows):
+            raise ScriptError(f"{self._place}: as many values as columns, with / between them")
+        table = Table(names, rows)
+        self._tables |= dict.fromkeys(names, table)
+        return table
 
 
-def draw(scripts: list[Script], rng: random.Random, count: int) -> Iterator[Example]:
-    """So many conversations, all scripts in turn, each as often as any other give or take one."""
-    order: list[Script] = []
-    for _ in range(count):
-        if not order:
-            order = rng.sample(scripts, len(scripts))
-        yield order.pop().drawn(rng)
+def draw(scripts: list[Script], rng: random.Random, each: int, each_row: int) -> Iterator[Example]:
+    """All scripts, in an order that is drawn.
+
+    Args:
+        each: how often a script is drawn at least.
+        each_row: how often a row of a table is, on the average.
+    """
+    order = [one for one in scripts for _ in range(max(each, each_row * one.rows))]
+    rng.shuffle(order)
+    for script in order:
+        yield script.drawn(rng)
 
 
 def _add(turns: list[Turn], line: str, place: str) -> None:
@@ -173,7 +238,7 @@ def _checked(script: Script, place: str) -> Script:
         raise ScriptError(f"{place}: a conversation begins with U: and ends with A:")
     rng = random.Random(0)  # noqa: S311 - finds slots without a list
     for turn in script.turns:
-        slots: dict[str, str] = {}
+        slots: _Slots = {}
         for way in turn.ways:
             for _ in range(_choices(way.words)):
                 script._filled(way.words, slots, rng)  # noqa: SLF001 - its own reader

@@ -19,7 +19,7 @@ from engine.language import tr
 from engine.request import Role
 from engine.train.checkpoint import write_whole
 from engine.train.conversations import Example, find_sources
-from engine.train.lessons.all import lessons
+from engine.train.lessons.all import lessons, lessons_digest
 from engine.train.scratch.recipe import LESSONS, Recipe, Source
 from engine.train.scratch.screening import Screen, is_held_out
 from engine.train.scratch.vocabulary import ASSISTANT, BOS, END, SPECIAL, USER
@@ -59,7 +59,7 @@ class Corpus:
 
     Attributes:
         learned: by name of the source.
-        held_out: of all sources together, as many as are needed to measure.
+        held_out: of the sources of the last phase, mixed, so that any part stands for all.
     """
 
     learned: dict[str, Documents]
@@ -101,21 +101,23 @@ def make_corpus(
     for name, source in sources.items():
         tell(name)
         key = hashlib.sha256(
-            f"{tokenizer.to_str()}\n{source}\n{recipe.seed}\n{recipe.shape.context}".encode()
+            f"{tokenizer.to_str()}\n{name}\n{source.only}\n{_edition(source, data)}\n"
+            f"{recipe.seed}\n{recipe.shape.context}".encode()
         ).hexdigest()[:16]
         file = kept / f"{key}.safetensors"
         if not file.exists():
             examples = filter(screen.passes, examples_of(source, data, recipe.seed))
             _write(file, _split(examples, tokenizer, recipe.shape.context))
         learned[name], out = _read(file)
-        held.append(out)
+        if source in recipe.phases[-1].sources:
+            held.append(out)
     if not any(map(len, learned.values())):
         raise UserFixable(
             tr("The data hold nothing to learn from."),
             tr("Name the folder with the files that the recipe names."),
             str(data),
         )
-    return Corpus(learned, _joined(held))
+    return Corpus(learned, _mixed(held, recipe.seed))
 
 
 def encoded(examples: Iterable[Example], tokenizer: Tokenizer, longest: int) -> Documents:
@@ -200,11 +202,20 @@ def _read(file: Path) -> tuple[Documents, Documents]:
     return next(both), next(both)
 
 
-def _joined(parts: list[Documents]) -> Documents:
-    starts = np.cumsum([0, *(len(one.tokens) for one in parts)])
-    ends = [one.ends + start for one, start in zip(parts, starts, strict=False)]
+def _edition(source: Source, data: Path) -> str:
+    """Another one when what the source has to say has changed."""
+    if source.name.startswith(LESSONS):
+        return lessons_digest()
+    return str(sum(file.size for file in find_sources([data / source.name])))
+
+
+def _mixed(parts: list[Documents], seed: int) -> Documents:
+    """All of them behind each other, in an order that is drawn."""
+    found = [part.one(index) for part in parts for index in range(len(part))]
+    random.Random(seed).shuffle(found)  # noqa: S311 - an order
+    empty = np.zeros(0, np.uint16), np.zeros(0, np.bool_)
     return Documents(
-        np.concatenate([one.tokens for one in parts]),
-        np.concatenate([one.answers for one in parts]),
-        np.concatenate(ends),
+        np.concatenate([tokens for tokens, _ in (empty, *found)]),
+        np.concatenate([answers for _, answers in (empty, *found)]),
+        np.cumsum([len(tokens) for tokens, _ in found], dtype=np.int64),
     )

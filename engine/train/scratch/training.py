@@ -310,13 +310,14 @@ class _Run:
 
     # -- checkpoints ---------------------------------------------------------------------------
 
-    def _identity(self) -> str:
-        return repr((self._recipe.shape, self._recipe.phases, self._recipe.seed))
+    def _identity(self, phase: int) -> str:
+        """Of what was learned up to this phase: those to come may be changed before it goes on."""
+        return repr((self._recipe.shape, self._recipe.phases[: phase + 1], self._recipe.seed))
 
     def _write(self) -> None:
         state = self.state
         kept = {name: getattr(state, name) for name in State.__slots__}
-        header = {"identity": self._identity(), "state": json.dumps(kept)}
+        header = {"identity": self._identity(state.phase), "state": json.dumps(kept)}
         write_whole(self._settings.out / STATE, save(self._optimisers.tensors(), header))
 
     def _restore(self) -> None:
@@ -326,8 +327,8 @@ class _Run:
         try:
             with safe_open(file, "pt") as stream:
                 header = stream.metadata() or {}
-                same = header["identity"] == self._identity()
                 state = State(**json.loads(header["state"]))
+                same = header["identity"] == self._identity(state.phase)
                 tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
             if same:
                 self._optimisers.restore(tensors)

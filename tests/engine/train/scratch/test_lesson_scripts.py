@@ -53,11 +53,32 @@ def test_slots_keep_their_value_and_marks_tie_answers_to_questions(tmp_path: Pat
     assert len(seen) == 2 * 2 * 2
 
 
-def test_scripts_take_turns(tmp_path: Path) -> None:
-    both = "U: One?\nA: One.\n\nU: Two?\nA: Two.\n"
-    scripts = read_scripts(written(tmp_path, both))
-    drawn = [example.messages[0].text for example in draw(scripts, random.Random(0), 10)]
-    assert drawn.count("One?") == drawn.count("Two?") == 5
+def test_every_script_is_drawn_as_often_as_its_table_needs(tmp_path: Path) -> None:
+    table = "@a / b:\n  C / D\n  E / F\n  G / H\n"
+    text = f"U: One?\nA: One.\n\n{table}\nU: {{a}}?\nA: {{b}}.\n\nU: {{a}}\nA: Two."
+    scripts = read_scripts(written(tmp_path, text))
+    drawn = [example.messages for example in draw(scripts, random.Random(0), 5, 4)]
+    asked = [messages[0].text for messages in drawn]
+    assert asked.count("One?") == 5
+    assert len([text for text in asked if text in {"C?", "E?", "G?"}]) == 12
+    assert len([text for text in asked if text in {"C", "E", "G"}]) == 5
+    assert asked != sorted(asked)
+
+
+def test_columns_of_a_table_are_drawn_together(tmp_path: Path) -> None:
+    table = "@country / capital:\n  France / Paris\n  Italy / Rome\n  Spain / Madrid\n"
+    (script,) = read_scripts(
+        written(tmp_path, table + "U: {country} and {country.2}?\nA: {capital}, {capital.2}.")
+    )
+    rows = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid"}
+    rng, seen = random.Random(3), set()
+    for _ in range(60):
+        ask, answer = (message.text for message in script.drawn(rng).messages)
+        first, second = ask.rstrip("?").split(" and ")
+        assert first != second
+        assert answer == f"{rows[first]}, {rows[second]}."
+        seen.add(ask)
+    assert len(seen) == 6
 
 
 @pytest.mark.parametrize(
@@ -69,6 +90,9 @@ def test_scripts_take_turns(tmp_path: Path) -> None:
         ("U: {Hello\nA: Hi\n", "a brace is open"),
         ("U: {nobody} is here\nA: Hi\n", "there is no list for {nobody}"),
         ("@a: b\n", "not a list"),
+        ("@a / b = C / D | E\n", "as many values as columns"),
+        ("@a / b:\n  C / D\n  E / F / G\n", "as many values as columns"),
+        ("@a / b:\nU: {a}\nA: {b}\n", "a table without rows"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path, text: str, words: str) -> None:
