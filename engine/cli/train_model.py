@@ -16,6 +16,7 @@ from engine.language import tr
 from engine.units import duration
 
 if TYPE_CHECKING:
+    from engine.train.scratch.making import Stage
     from engine.train.scratch.training import State
 
 _EVERY_S = 10.0
@@ -59,8 +60,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Train, telling on stderr how it goes."""
+    from engine.train.scratch.making import make  # imports torch
     from engine.train.scratch.recipe import read_recipe
-    from engine.train.scratch.training import Paused, Settings, train  # imports torch
+    from engine.train.scratch.training import Paused, Settings
 
     settings = Settings(
         recipe=read_recipe(arguments.recipe),
@@ -77,7 +79,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     teller = _Teller()
     with interruptible() as stop:
         try:
-            state = train(settings, teller.tell, lambda: bool(stop))
+            state = make(settings, teller.tell, teller.tell_stage, lambda: bool(stop))
         except Paused as paused:
             sys.stderr.write(
                 tr("Stopped after {steps} steps. Go on with --resume.").format(
@@ -138,5 +140,16 @@ class _Teller:
         if done > before:
             left = (now - start) * (1 - done) / (done - before)
             words += tr(", {time} left").format(time=duration(left))
-        sys.stderr.write(words + "\n")
-        sys.stderr.flush()
+        _write(words)
+
+    def tell_stage(self, stage: Stage) -> None:
+        """What comes behind the model."""
+        now = monotonic()
+        if now - self._told >= _EVERY_S or stage.done in {0.0, 1.0}:
+            self._told = now
+            _write(tr("{done:.0%}, {words}").format(done=stage.done, words=stage.words))
+
+
+def _write(words: str) -> None:
+    sys.stderr.write(words + "\n")
+    sys.stderr.flush()

@@ -7,6 +7,7 @@ are padded at their ends: attention is causal, so no row sees another conversati
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -72,6 +73,26 @@ class Attention(nn.Module):
                 scale=self._scale,
                 enable_gqa=self._group > 1,
             )
+        added: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
+        return added, (key, value)
+
+    def go_on(
+        self, x: Tensor, turns: Turns, before: KeysValues | None
+    ) -> tuple[Tensor, KeysValues]:
+        """Behind what was computed before; see `Draft.go_on`."""
+        query = _rotated(self._heads(self.q_proj(x)), turns)
+        key = _rotated(self._heads(self.k_proj(x)), turns)
+        value = self._heads(self.v_proj(x))
+        if before is not None:
+            key, value = torch.cat((before[0], key), 2), torch.cat((before[1], value), 2)
+        mixed = functional.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            is_causal=before is None,
+            scale=self._scale,
+            enable_gqa=self._group > 1,
+        )
         added: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return added, (key, value)
 
@@ -151,6 +172,14 @@ class Block(nn.Module):
         else:
             seen = self.input_layernorm(x) if hasattr(self, "input_layernorm") else x
         added, kept = self.self_attn(seen, turns, earlier, seen_rows)
+        x = x + added
+        return x + self.mlp(self.post_attention_layernorm(x)), kept
+
+    def go_on(
+        self, x: Tensor, turns: Turns, before: KeysValues | None
+    ) -> tuple[Tensor, KeysValues]:
+        """Of a model: x [batch, n, hidden] -> the same, and all keys and values so far."""
+        added, kept = self.self_attn.go_on(self.input_layernorm(x), turns, before)
         x = x + added
         return x + self.mlp(self.post_attention_layernorm(x)), kept
 
@@ -269,6 +298,27 @@ class Draft(nn.Module):
         x, _ = self._blocks(self.model.embed_tokens(tokens), None, [], seen)
         return self.before_output(x)
 
+    def go_on(
+        self, tokens: Tensor, before: list[KeysValues] | None
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """A stand-alone model, some tokens further.
+
+        Args:
+            tokens: [batch, n]; a single one per row unless they are the first.
+            before: keys and values per block, as the last call has given them; None: the start.
+
+        Returns:
+            Hidden states [batch, n, hidden], normed, and the keys and values of everything so far.
+        """
+        x, kept = self.model.embed_tokens(tokens), []
+        begun = 0 if before is None else before[0][0].shape[2]
+        cos, sin = self._rotations(begun + tokens.shape[1], x.device)
+        turns = cos[begun:], sin[begun:]
+        for index, block in enumerate(cast("list[Block]", list(self.model.layers))):
+            x, own = block.go_on(x, turns, None if before is None else before[index])
+            kept.append(own)
+        return self.before_output(x), kept
+
     def before_output(self, x: Tensor) -> Tensor:
         """What the output matrix takes, of the last block's output."""
         norm = getattr(self.model, "norm", None)
@@ -282,18 +332,17 @@ class Draft(nn.Module):
         earlier: list[list[KeysValues]],
         seen: Tensor | None = None,
     ) -> tuple[Tensor, list[KeysValues]]:
-        turns, kept = self._rotations(x), []
+        turns, kept = self._rotations(x.shape[1], x.device), []
         for index, block in enumerate(self.model.layers):
             x, own = block(x, embedded, turns, [step[index] for step in earlier], seen)
             kept.append(own)
         return x, kept
 
-    def _rotations(self, x: Tensor) -> Turns:
+    def _rotations(self, pairs: int, device: torch.device) -> Turns:
         """For so many pairs; made anew only for more than ever before."""
-        pairs = x.shape[1]
-        if self._turns is None or len(self._turns[0]) < pairs or self._turns[0].device != x.device:
+        if self._turns is None or len(self._turns[0]) < pairs or self._turns[0].device != device:
             cos, sin = rotations(self._config.rope, pairs)
-            self._turns = torch.from_numpy(cos).to(x.device), torch.from_numpy(sin).to(x.device)
+            self._turns = torch.from_numpy(cos).to(device), torch.from_numpy(sin).to(device)
         return self._turns[0][:pairs], self._turns[1][:pairs]
 
 

@@ -113,7 +113,7 @@ class Script:
             mark = way.mark or mark
             text = self._filled(way.words, slots, rng)
             messages.append(Message(turn.role, text.replace("\\n", "\n")))
-        return Example(tuple(messages))
+        return Example(tuple(messages), source=self.source)
 
     def _filled(self, words: str, slots: _Slots, rng: random.Random) -> str:
         while (found := _INNERMOST.search(words)) is not None:

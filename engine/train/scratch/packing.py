@@ -71,7 +71,7 @@ class Packer:
         order = [
             (source.name, index)
             for source in self._phase.sources
-            for index in _chosen(source, len(self._learned[source.name]), rng)
+            for index in chosen(source, self._learned, rng)
         ]
         rng.shuffle(order)
         return order
@@ -160,8 +160,9 @@ def in_rows(documents: Documents, rows: int, length: int, most: int) -> list[Row
     ]
 
 
-def _chosen(source: Source, count: int, rng: random.Random) -> list[int]:
+def chosen(source: Source, learned: dict[str, Documents], rng: random.Random) -> list[int]:
     """Which documents a pass reads, and how often."""
+    count = len(learned[source.name])
     whole, part = divmod(source.times, 1)
     indices = list(range(count)) * int(whole)
     return indices + rng.sample(range(count), round(part * count))

@@ -87,6 +87,29 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftRecipe:
+    """What drafts for the model, and learns from its answers.
+
+    Attributes:
+        name: of its folder, behind the model's; `title`: for people.
+        kind: "model", a Llama of its own, or "dgf", a head on the model's features.
+        tokens: to train on.
+        hidden, heads, intermediate: of a model of its own.
+    """
+
+    name: str
+    title: str
+    kind: str
+    tokens: int
+    blocks: int = 1
+    hidden: int | None = None
+    heads: int | None = None
+    intermediate: int | None = None
+    rate: float = 1e-3
+    batch: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """A model to be made.
 
@@ -95,6 +118,8 @@ class Recipe:
         tokens: to train on, in all phases.
         batch: tokens of a step, in rows of `shape.context`.
         seed: of everything that is drawn.
+        samples: asked now and then while it learns, to be looked at.
+        answers: tokens that it writes for its drafts to learn from.
     """
 
     name: str
@@ -105,6 +130,9 @@ class Recipe:
     rates: Rates
     phases: tuple[Phase, ...]
     seed: int = 0
+    samples: tuple[str, ...] = ()
+    answers: int = 0
+    drafts: tuple[DraftRecipe, ...] = ()
 
     def phase_at(self, done: float) -> int:
         """The number of the phase that the training is in, `done` running from 0 to 1."""
@@ -161,12 +189,19 @@ def _recipe(data: dict[str, Any]) -> Recipe:
         rates=Rates(**data.get("rates", {})),
         phases=phases,
         seed=int(data.get("seed", 0)),
+        samples=tuple(map(str, data.get("samples", ()))),
+        answers=int(data.get("answers", 0)),
+        drafts=tuple(DraftRecipe(**draft) for draft in data.get("drafts", ())),
     )
     shape = recipe.shape
     if shape.hidden % shape.heads or shape.hidden // shape.heads % 2:
         raise ValueError("the heads do not divide the hidden size into even parts")
     if recipe.batch < shape.context or recipe.tokens < recipe.batch:
         raise ValueError("a batch holds at least a row, the training at least a batch")
+    if recipe.drafts and not recipe.answers:
+        raise ValueError("drafts learn from answers")
+    if any(draft.kind not in {"model", "dgf"} for draft in recipe.drafts):
+        raise ValueError("a draft is a model or a dgf")
     return recipe
 
 

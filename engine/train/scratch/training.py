@@ -13,7 +13,7 @@ from time import monotonic
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
@@ -29,11 +29,21 @@ from engine.train.scratch.optimisers import Optimisers
 from engine.train.scratch.packing import Packer, Rows, in_rows
 from engine.train.scratch.recipe import Recipe
 from engine.train.scratch.screening import Screen, bench_texts
-from engine.train.scratch.vocabulary import END, SPECIAL, train_vocabulary, write_text_files
+from engine.train.scratch.vocabulary import (
+    END,
+    SPECIAL,
+    as_asked,
+    train_vocabulary,
+    write_text_files,
+)
+from engine.train.scratch.writing import Writer
 
 STATE = "state.safetensors"
 CORPUS = "corpus"
 _VOCABULARY_EXAMPLES = 60_000
+LOG = "log.jsonl"
+_SAMPLE = 120
+"""Tokens of a sample at most."""
 _MEASURED = 200_000
 """Held-out tokens that the loss is measured on."""
 _UNLEARNED = -100
@@ -121,15 +131,19 @@ def train(
         recipe = replace(recipe, tokens=settings.tokens)
     settings.out.mkdir(parents=True, exist_ok=True)
     tokenizer = _vocabulary(recipe, settings)
-    screen = Screen([*bench_texts(settings.data / "bench"), *_kept_out(settings.keep_out)])
     corpus = make_corpus(
-        recipe, settings.data, tokenizer, screen, settings.out / CORPUS,
+        recipe, settings.data, tokenizer, screen_of(settings), settings.out / CORPUS,
         lambda name: tell(name, State(), 0.0),
     )  # fmt: skip
-    run = _Run(recipe, settings, corpus)
+    run = _Run(recipe, settings, corpus, tokenizer)
     state = run.go(tell, stopped)
     write_model(settings.out, recipe, run.draft, tokenizer)
     return state
+
+
+def screen_of(settings: Settings) -> Screen:
+    """What nothing is learned from."""
+    return Screen([*bench_texts(settings.data / "bench"), *_kept_out(settings.keep_out)])
 
 
 def _kept_out(file: Path | None) -> list[str]:
@@ -176,6 +190,23 @@ def write_model(folder: Path, recipe: Recipe, draft: Draft, tokenizer: Tokenizer
     write_whole(folder / "config.json", to_json(described(config)))
 
 
+def write_log(file: Path, state: State, samples: dict[str, str]) -> None:
+    """A line about how it stands, behind those of before."""
+    line = {name: getattr(state, name) for name in State.__slots__}
+    line |= {"tokens_per_s": state.tokens / max(state.seconds, 1e-6), "samples": samples}
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(line) + "\n")
+
+
+def written_model(folder: Path, recipe: Recipe) -> Draft:
+    """What `write_model` has left."""
+    draft, kept = Draft(model_config(recipe)), load_file(folder / "model.safetensors")
+    with torch.no_grad():
+        for name, one in draft.named_parameters():
+            one.copy_(kept[name])
+    return draft
+
+
 def _vocabulary(recipe: Recipe, settings: Settings) -> Tokenizer:
     """Of an earlier start, or trained on some of everything."""
     file = settings.out / "tokenizer.json"
@@ -200,8 +231,11 @@ def _some_texts(recipe: Recipe, settings: Settings) -> Iterator[str]:
 class _Run:
     """The loop."""
 
-    def __init__(self, recipe: Recipe, settings: Settings, corpus: Corpus) -> None:
+    def __init__(
+        self, recipe: Recipe, settings: Settings, corpus: Corpus, tokenizer: Tokenizer
+    ) -> None:
         self._recipe, self._settings, self._corpus = recipe, settings, corpus
+        self._tokenizer = tokenizer
         self._device = torch.device(settings.device)
         torch.manual_seed(recipe.seed)
         self.draft = Draft(model_config(recipe)).to(self._device)
@@ -307,6 +341,16 @@ class _Run:
             count += int((goals != _UNLEARNED).sum())
         if count:
             self.state = replace(self.state, held_out=total / count)
+        write_log(self._settings.out / LOG, self.state, self._samples())
+
+    def _samples(self) -> dict[str, str]:
+        """What it answers by now."""
+        end, longest = SPECIAL.index(END), 2 * self._length
+        writer, found = Writer(self.draft, end, longest), {}
+        for asked in self._recipe.samples:
+            (answer,) = writer.write([as_asked(asked, self._tokenizer)], _SAMPLE)
+            found[asked] = self._tokenizer.decode(answer)
+        return found
 
     # -- checkpoints ---------------------------------------------------------------------------
 

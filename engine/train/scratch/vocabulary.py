@@ -47,6 +47,13 @@ def train_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
     return tokenizer
 
 
+def as_asked(text: str, tokenizer: Tokenizer) -> list[int]:
+    """A first question, as the template renders it, up to where the assistant speaks."""
+    asked = tokenizer.encode(text, add_special_tokens=False).ids
+    bos, user, assistant, end = map(SPECIAL.index, (BOS, USER, ASSISTANT, END))
+    return [bos, user, *asked, end, assistant]
+
+
 def write_text_files(folder: Path, tokenizer: Tokenizer, context: int) -> None:
     """The tokenizer, its chat template and how answers end, as transformers reads them.
 

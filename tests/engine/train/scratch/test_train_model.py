@@ -23,31 +23,7 @@ from engine.train.scratch.packing import filled
 from engine.train.scratch.recipe import Rates, read_recipe, recipe_names
 from engine.train.scratch.training import Paused, Settings, State, model_config, train
 from engine.train.scratch.vocabulary import ASSISTANT, BOS, SPECIAL
-
-RECIPE = """\
-name = "mini"
-title = "Mini"
-tokens = 6_000
-batch = 512
-[shape]
-vocab = 320
-hidden = 32
-blocks = 2
-heads = 2
-kv_heads = 2
-intermediate = 64
-context = 64
-[[phases]]
-name = "language"
-share = 0.5
-sources = [{ name = "colours.jsonl" }]
-[[phases]]
-name = "conversation"
-share = 0.5
-answers_only = true
-sources = [{ name = "colours.jsonl", times = 2 }]
-"""
-COLOURS = ("red", "green", "blue", "white", "black")
+from tests.engine.train.scratch.colours import RECIPE, colours
 
 
 @pytest.fixture(autouse=True)
@@ -61,20 +37,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    rows = [
-        {
-            "messages": [
-                {"role": "user", "content": f"Which colour is number {number}?"},
-                {"role": "assistant", "content": f"It is {COLOURS[number % 5]}."},
-            ]
-        }
-        for number in range(600)
-    ]
-    (folder / "colours.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    (folder / "mini.toml").write_text(RECIPE, "utf-8")
-    return folder
+    return colours(tmp_path / "data")
 
 
 def settings_of(data: Path, out: Path, **wishes: bool) -> Settings:
