@@ -13,6 +13,7 @@ from engine.bench.speculate import Summary, measure, summarise
 from engine.cli import (
     bench_accelerator,
     bench_dovetail,
+    bench_drafters,
     bench_duo,
     bench_formats,
     bench_forward,
@@ -63,6 +64,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bench_round.add_parser(kinds)
     bench_shapes.add_parser(kinds)
     bench_dovetail.add_parser(kinds)
+    bench_drafters.add_parser(kinds)
     bench_duo.add_parser(kinds)
     bench_accelerator.add_parser(kinds)
     bench_lanes.add_parser(kinds)

@@ -43,6 +43,11 @@ class CombinedDrafter:
         """Names of the drafters."""
         return " + ".join(record.drafter.name for record in self._records)
 
+    @property
+    def drafters(self) -> tuple[Drafter, ...]:
+        """Those that it was made of."""
+        return tuple(record.drafter for record in self._records)
+
     def begin_seconds(self, context: DraftContext) -> float:
         """How long all drafters together would take."""
         return sum(record.drafter.begin_seconds(context) for record in self._records)

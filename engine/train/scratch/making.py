@@ -1,4 +1,4 @@
-"""From raw data to models that can be shipped: the model, its answers, its drafts, their packing.
+"""From raw data to models that can be shipped: model, answers, drafts, their packing.
 
 Every stage leaves its result in the folder; one that resumes passes over what is there already.
 """
@@ -18,6 +18,7 @@ from engine.train import training as drafting
 from engine.train.checkpoint import FILE as CHECKPOINT
 from engine.train.scratch.answers import asked_in, write_answers
 from engine.train.scratch.corpus import make_corpus
+from engine.train.scratch.held_out import write_held_out
 from engine.train.scratch.packaging import pack
 from engine.train.scratch.recipe import DraftRecipe, Recipe
 from engine.train.scratch.training import (
@@ -33,7 +34,7 @@ from engine.train.scratch.training import (
 from engine.train.shapes import DraftKind
 from engine.train.trainer import Schedule
 
-MODEL, ANSWERS, PACKED = "model", "answers.jsonl", "packed"
+MODEL, ANSWERS, HELD_OUT, PACKED = "model", "answers.jsonl", "held_out.jsonl", "packed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ def make(
             tr("Go on with it by --resume, or choose another folder."),
         )
     state = train(own, tell, stopped)
+    write_held_out(out / HELD_OUT, recipe, settings.data, screen_of(own))
     if recipe.drafts and not (settings.resume and (out / ANSWERS).exists()):
         _answer(own, out / ANSWERS, tell_stage, stopped, state)
     for draft in recipe.drafts:

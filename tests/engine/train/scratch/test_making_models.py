@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from engine.bench.forward import decoder_for
+from engine.bench.prompts import read_prompts
 from engine.commands import Load, WeightFormat
 from engine.errors import UserFixable
 from engine.hub.local import LocalModel
@@ -20,7 +21,7 @@ from engine.loading.load import load
 from engine.loading.machinery import Machinery
 from engine.request import Message, Role
 from engine.train.modules import Draft
-from engine.train.scratch.making import ANSWERS, MODEL, PACKED, Stage, make
+from engine.train.scratch.making import ANSWERS, HELD_OUT, MODEL, PACKED, Stage, make
 from engine.train.scratch.recipe import read_recipe
 from engine.train.scratch.training import LOG, Paused, Settings, model_config
 from engine.train.scratch.writing import Writer
@@ -118,6 +119,15 @@ def test_the_log_tells_losses_and_samples(made: Made) -> None:
     assert lines[-1]["held_out"] > 0
     assert lines[-1]["tokens_per_s"] > 0
     assert "It is" in lines[-1]["samples"]["Which colour is number 3?"]
+
+
+def test_what_is_held_out_was_not_learned(made: Made) -> None:
+    prompts = read_prompts(made.out / HELD_OUT)
+    assert prompts
+    assert {prompt.category for prompt in prompts} == {"colours"}
+    asked = {prompt.text for prompt in prompts}
+    answered = [json.loads(line) for line in (made.out / ANSWERS).read_text("utf-8").splitlines()]
+    assert asked.isdisjoint(line["messages"][0]["content"] for line in answered)
 
 
 def test_going_on_passes_over_what_is_there(made: Made) -> None:

@@ -1,0 +1,51 @@
+"""Questions that nothing was learned from, to measure the finished model and its drafts with."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+from engine.request import Role
+from engine.train.checkpoint import write_whole
+from engine.train.conversations import Example
+from engine.train.scratch.corpus import examples_of
+from engine.train.scratch.recipe import LESSONS, Recipe, Source
+from engine.train.scratch.screening import Screen, is_held_out
+
+EACH = 24
+"""Questions of a category at most."""
+_LONGEST = 400
+"""Characters of a question."""
+
+
+def write_held_out(file: Path, recipe: Recipe, data: Path, screen: Screen) -> None:
+    """The first questions of what the last phase holds out, as `duotail bench` reads prompts.
+
+    Raises:
+        UserFixable: data are missing, or the disk is full.
+    """
+    asked: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for source in recipe.phases[-1].sources:
+        for example in examples_of(source, data, recipe.seed):
+            if not is_held_out(example) or not screen.passes(example):
+                continue
+            questions = asked[_category(source, example)]
+            first = example.messages[0] if example.messages else None
+            if first is None or first.role is not Role.USER or len(first.text) > _LONGEST:
+                continue
+            if len(questions) < EACH:
+                questions[first.text] = None
+    rows = [
+        json.dumps({"prompt": text, "category": category})
+        for category, questions in asked.items()
+        for text in questions
+    ]
+    write_whole(file, ("\n".join(rows) + "\n").encode())
+
+
+def _category(source: Source, example: Example) -> str:
+    """The theme of a lesson, which its file's name begins with; otherwise the file."""
+    if source.name.startswith(LESSONS):
+        return example.source.split("_")[0]
+    return Path(source.name).name.split(".")[0]

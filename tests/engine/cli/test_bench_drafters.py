@@ -1,0 +1,65 @@
+"""`duotail bench drafters`: all ways write the same, and each is told apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.bench.drafters import depth
+from engine.cli import main
+from engine.cli.exit_code import ExitCode
+from engine.decode.tree import TokenTree
+
+PROMPTS = (
+    {"prompt": "Hello! How are you?", "category": "greeting"},
+    {"prompt": "Tell me a short story about a dog.", "category": "story"},
+    {"prompt": "Tell me a short story about a fox.", "category": "story"},
+)
+DRAFT = "duotail-1m-draft"
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("\n".join(map(json.dumps, PROMPTS)), "utf-8")
+    return file
+
+
+@pytest.mark.parametrize("temperature", ["0", "0.8"])
+def test_every_way_writes_what_the_target_would(
+    prompts: Path, temperature: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--draft", DRAFT, "--prompts", str(prompts), "--repeat", "2", "--max-tokens", "40"]
+    code = main(["bench", "drafters", *words, "--temperature", temperature, "--json"])
+    assert code == ExitCode.DONE
+    told = json.loads(capsys.readouterr().out)
+    assert [*told["figures"]] == ["greeting", "story", "all"]
+    everything = told["figures"]["all"]
+    assert [*everything] == ["plain", "lookup", DRAFT, f"{DRAFT} + lookup"]
+    assert all(row["exact"] for row in everything.values())
+    assert all(row["prompts"] == 3 for row in everything.values())
+    assert everything["plain"]["speedup"] == 1
+    assert everything["plain"]["acceptance_length"] is None
+    assert everything[DRAFT]["acceptance_length"] > 1
+    assert told["draft_costs"]["plain"] is None
+    assert 0 < told["draft_costs"][DRAFT] < 3
+    assert 0 <= told["ended"] <= 1
+
+
+def test_the_table_has_a_row_a_way(prompts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--draft", DRAFT, "--prompts", str(prompts), "--limit", "1", "--repeat", "1"]
+    assert main(["bench", "drafters", *words, "--max-tokens", "24"]) == ExitCode.DONE
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines[1:4]] == ["greeting", "story", "all"]
+    assert [line.split("  ")[0] for line in lines[6:]] == [
+        "plain", "lookup", DRAFT, f"{DRAFT} + lookup"
+    ]  # fmt: skip
+    assert all("yes" in line for line in lines[6:])
+
+
+def test_the_depth_of_a_tree() -> None:
+    assert depth(TokenTree.root(5)) == 0
+    tree = TokenTree.build(5, [(0, 1, -0.1), (0, 2, -0.5), (1, 3, -0.6), (3, 4, -0.9)])
+    assert depth(tree) == 3
