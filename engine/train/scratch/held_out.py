@@ -20,12 +20,12 @@ _LONGEST = 400
 
 
 def write_held_out(file: Path, recipe: Recipe, data: Path, screen: Screen) -> None:
-    """The first questions of what the last phase holds out, as `duotail bench` reads prompts.
+    """The first of what the last phase holds out, as `duotail bench` reads prompts and messages.
 
     Raises:
         UserFixable: data are missing, or the disk is full.
     """
-    asked: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    asked: defaultdict[str, dict[str, Example]] = defaultdict(dict)
     for source in recipe.phases[-1].sources:
         for example in examples_of(source, data, recipe.seed):
             if not is_held_out(example) or not screen.passes(example):
@@ -35,13 +35,17 @@ def write_held_out(file: Path, recipe: Recipe, data: Path, screen: Screen) -> No
             if first is None or first.role is not Role.USER or len(first.text) > _LONGEST:
                 continue
             if len(questions) < EACH:
-                questions[first.text] = None
+                questions.setdefault(first.text, example)
     rows = [
-        json.dumps({"prompt": text, "category": category})
+        json.dumps({"prompt": text, "category": category, "messages": _rows(example)})
         for category, questions in asked.items()
-        for text in questions
+        for text, example in questions.items()
     ]
     write_whole(file, ("\n".join(rows) + "\n").encode())
+
+
+def _rows(example: Example) -> list[dict[str, str]]:
+    return [{"role": str(each.role), "content": each.text} for each in example.messages]
 
 
 def _category(source: Source, example: Example) -> str:
