@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -260,10 +260,6 @@ _KINDS_OF_THINGS: dict[str, tuple[str, ...]] = {
 _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 
 
-def _listed(things: Sequence[str]) -> str:
-    return ", ".join(things[:-1]) + " and " + things[-1]
-
-
 def _list(rng: random.Random) -> Turns:
     kind, things = rng.choice(list(_KINDS_OF_THINGS.items()))
     count = rng.randint(2, min(6, len(things) - 1))
@@ -273,11 +269,9 @@ def _list(rng: random.Random) -> Turns:
         rng, "Name {n} {k}.", "Can you name {n} {k}?", "List {n} {k}.", "Tell me {n} {k}.",
         "Give me a list of {n} {k}.", "I need {n} {k}.",
     )  # fmt: skip
-    if rng.random() < 0.5:
-        lines = "\n".join(f"{at}. {thing}" for at, thing in enumerate(chosen, start=1))
-        answer = f"Here are {_WORDS[count]} {kind}:\n\n{lines}"
-    else:
-        answer = f"{_WORDS[count].capitalize()} {kind} are {_listed(chosen)}."
+    answer = "\n".join(
+        f"{at}. {thing[:1].upper()}{thing[1:]}" for at, thing in enumerate(chosen, start=1)
+    )
     turns = [ask.format(n=number, k=kind), answer]
     rest = [thing for thing in things if thing not in chosen]
     if rest and rng.random() < 0.4:

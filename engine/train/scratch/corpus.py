@@ -205,7 +205,7 @@ def _read(file: Path) -> tuple[Documents, Documents]:
 def _edition(source: Source, data: Path) -> str:
     """Another one when what the source has to say has changed."""
     if source.name.startswith(LESSONS):
-        return lessons_digest()
+        return lessons_digest(source.name.removeprefix(LESSONS))
     return str(sum(file.size for file in find_sources([data / source.name])))
 
 

@@ -355,8 +355,9 @@ class _Run:
     # -- checkpoints ---------------------------------------------------------------------------
 
     def _identity(self, phase: int) -> str:
-        """Of what was learned up to this phase: those to come may be changed before it goes on."""
-        return repr((self._recipe.shape, self._recipe.phases[: phase + 1], self._recipe.seed))
+        """Of what was learned up to this phase: what is to come may change before it goes on."""
+        sources = [each.sources for each in self._recipe.phases[: phase + 1]]
+        return repr((self._recipe.shape, sources, self._recipe.seed))
 
     def _write(self) -> None:
         state = self.state

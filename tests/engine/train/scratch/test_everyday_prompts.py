@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
+from itertools import islice
 from pathlib import Path
 
-from engine.train.lessons.all import lessons
+import pytest
+
+from engine.train.lessons.all import COMPUTED, lessons, themes
 from engine.train.scratch.screening import Screen
 
 FILE = Path(__file__).parents[1] / "everyday_prompts.txt"
@@ -20,17 +24,21 @@ def test_there_are_forty_and_each_is_another() -> None:
     assert len({prompt.lower() for prompt in prompts()}) == 40
 
 
-def test_no_written_lesson_asks_one_of_them() -> None:
-    screen = Screen(prompts())
-    for example in lessons("written", random.Random(1)):
-        assert screen.passes(example), example.messages
-
-
-def test_computed_ones_that_ask_one_are_left_out() -> None:
-    screen, left_out = Screen(prompts()), 0
-    asked = {prompt.lower() for prompt in prompts()}
-    for example in lessons("computed", random.Random(1)):
-        if example.messages[0].text.lower() in asked:
+@pytest.mark.parametrize("theme", [*themes(), COMPUTED])
+def test_lessons_that_ask_one_are_left_out_and_few(theme: str) -> None:
+    screen, asked = Screen(prompts()), {folded(prompt) for prompt in prompts()}
+    examples = list(islice(lessons(theme, random.Random(1)), 20_000))
+    left_out = [example for example in examples if not screen.passes(example)]
+    assert len(left_out) < 0.02 * len(examples)
+    for example in examples:
+        if any(folded(message.text) in asked for message in example.messages):
             assert not screen.passes(example)
-            left_out += 1
-    assert left_out
+
+
+def test_some_are_met_by_chance() -> None:
+    screen = Screen(prompts())
+    assert not all(screen.passes(example) for example in lessons("computed", random.Random(1)))
+
+
+def folded(text: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", text.lower()))

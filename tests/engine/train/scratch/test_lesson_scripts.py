@@ -103,15 +103,17 @@ def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path, text: str, w
 @pytest.mark.parametrize("file", LESSONS, ids=lambda file: file.stem)
 def test_what_ships_can_be_read_and_leaves_no_brace(file: Path) -> None:
     rng = random.Random(0)
+    indented = file.stem.startswith(("app_python", "app_lists"))  # programs
+    wrong = re.compile(r"\{[a-z_]+(\.\d)?\}|[|]" + ("" if indented else "|  "))
     for script in read_scripts(file):
         for _ in range(8):
             for message in script.drawn(rng).messages:
                 assert message.text.strip() == message.text
-                assert not re.search(r"\{[a-z_]+(\.\d)?\}|[|]|  ", message.text), message.text
+                assert not wrong.search(message.text), message.text
 
 
 def test_the_same_seed_gives_the_same_lessons() -> None:
-    one, other = (list(lessons("written", random.Random(5))) for _ in range(2))
+    one, other = (list(lessons("honest", random.Random(5))) for _ in range(2))
     assert one == other
     assert one
 
