@@ -101,7 +101,7 @@ def _answer(
         tokenizer,
         asked_in(recipe.phases[-1], corpus.learned, recipe.seed),
         recipe.answers,
-        recipe.shape.context,
+        recipe.longest,
         lambda done: tell(Stage(tr("Writing answers"), done)),
         stopped,
     )
@@ -126,7 +126,7 @@ def _train_draft(
         ),
         schedule=Schedule(tokens=draft.tokens, rate=draft.rate, warm_up=100),
         device=settings.device,
-        longest=settings.recipe.shape.context,
+        longest=settings.recipe.longest,
         batch=draft.batch,
         seed=settings.recipe.seed,
         resume=settings.resume and (out / draft.name / CHECKPOINT).exists(),

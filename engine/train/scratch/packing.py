@@ -41,17 +41,15 @@ class Packer:
     """Endless batches of a phase, pass after pass; any pass can be begun anew.
 
     Args:
-        phase: its sources.
+        phase: its sources, and how long its rows are.
         learned: documents by source.
-        rows, length: of a batch.
+        rows: of a batch.
         seed: of the order.
     """
 
-    def __init__(
-        self, phase: Phase, learned: dict[str, Documents], rows: int, length: int, seed: int
-    ) -> None:
+    def __init__(self, phase: Phase, learned: dict[str, Documents], rows: int, seed: int) -> None:
         self._phase, self._learned = phase, learned
-        self._rows, self._length, self._seed = rows, length, seed
+        self._rows, self._length, self._seed = rows, phase.context, seed
 
     def batches(self, skip: int = 0) -> Iterator[Rows]:
         """All from the one with the number `skip` on, for ever."""
@@ -114,7 +112,13 @@ class Packer:
             [[self._learned[name].one(index) for name, index in row] for row in rows],
             self._length,
             answers_only=self._phase.answers_only,
+            joined=[self._joined(row) for row in rows],
         )
+
+    def _joined(self, row: list[tuple[str, int]]) -> list[bool]:
+        """Which documents go on with the one before; the same whenever the row comes."""
+        rng = random.Random(f"{self._seed} {row[0]} {row[-1]}")  # noqa: S311 - a mix
+        return [False, *(rng.random() < self._phase.joined for _ in row[1:])]
 
 
 def filled(
@@ -122,18 +126,27 @@ def filled(
     length: int,
     *,
     answers_only: bool,
+    joined: Sequence[Sequence[bool]] = (),
 ) -> Rows:
-    """Documents side by side; the first token of each is never foretold."""
+    """Documents side by side; the first token of each is never foretold.
+
+    Args:
+        joined: of each row's documents, which are one with the document before: they begin without
+            BOS, and see it.
+    """
     shape = len(rows), length
     tokens, document = np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
     learned = np.zeros(shape, np.bool_)
     for row, documents in enumerate(rows):
-        at = 0
-        for number, (ids, answers) in enumerate(documents):
+        at = number = 0
+        for which, (whole, marks) in enumerate(documents):
+            goes_on = bool(joined) and joined[row][which]
+            ids, answers = (whole[1:], marks[1:]) if goes_on else (whole, marks)
+            number += not goes_on
             place = slice(at, at + len(ids))
             tokens[row, place], document[row, place] = ids, number
             learned[row, place] = answers if answers_only else True
-            learned[row, at] = False
+            learned[row, at] = learned[row, at] and goes_on
             at += len(ids)
     return Rows(tokens, learned, document)
 

@@ -21,7 +21,7 @@ class Shape:
 
     Attributes:
         vocab: entries of the tokenizer that is trained for it.
-        context: tokens of a training row; the model is told twice as many.
+        context: tokens of a training row, unless a phase has others, and of a document.
     """
 
     vocab: int
@@ -54,13 +54,18 @@ class Phase:
 
     Attributes:
         share: of all tokens.
+        context: tokens of a row.
         answers_only: only what the assistant says is learned, not what is asked.
+        joined: probability that a conversation goes on with the next one in its row, as people go
+            from one thing to another; otherwise they do not see each other.
     """
 
     name: str
     share: float
     sources: tuple[Source, ...]
+    context: int
     answers_only: bool = False
+    joined: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,11 @@ class Recipe:
     answers: int = 0
     drafts: tuple[DraftRecipe, ...] = ()
 
+    @property
+    def longest(self) -> int:
+        """Tokens of a row in the phase with the longest."""
+        return max(phase.context for phase in self.phases)
+
     def phase_at(self, done: float) -> int:
         """The number of the phase that the training is in, `done` running from 0 to 1."""
         end = 0.0
@@ -169,15 +179,10 @@ def read_recipe(name_or_path: str) -> Recipe:
 
 
 def _recipe(data: dict[str, Any]) -> Recipe:
-    phases = tuple(
-        Phase(
-            name=phase["name"],
-            share=float(phase["share"]),
-            sources=tuple(map(_source, phase["sources"])),
-            answers_only=bool(phase.get("answers_only", False)),
-        )
-        for phase in data["phases"]
-    )
+    shape = Shape(**data["shape"])
+    phases: list[Phase] = []
+    for phase in data["phases"]:
+        phases.append(_phase(phase, phases[-1] if phases else None, shape))
     if not phases or abs(sum(phase.share for phase in phases) - 1) > 1e-6:
         raise ValueError("the shares of the phases are not 1 in all")
     recipe = Recipe(
@@ -185,24 +190,39 @@ def _recipe(data: dict[str, Any]) -> Recipe:
         title=str(data["title"]),
         tokens=int(data["tokens"]),
         batch=int(data["batch"]),
-        shape=Shape(**data["shape"]),
+        shape=shape,
         rates=Rates(**data.get("rates", {})),
-        phases=phases,
+        phases=tuple(phases),
         seed=int(data.get("seed", 0)),
         samples=tuple(map(str, data.get("samples", ()))),
         answers=int(data.get("answers", 0)),
         drafts=tuple(DraftRecipe(**draft) for draft in data.get("drafts", ())),
     )
-    shape = recipe.shape
     if shape.hidden % shape.heads or shape.hidden // shape.heads % 2:
         raise ValueError("the heads do not divide the hidden size into even parts")
-    if recipe.batch < shape.context or recipe.tokens < recipe.batch:
+    if recipe.batch < recipe.longest or recipe.tokens < recipe.batch:
         raise ValueError("a batch holds at least a row, the training at least a batch")
     if recipe.drafts and not recipe.answers:
         raise ValueError("drafts learn from answers")
     if any(draft.kind not in {"model", "dgf"} for draft in recipe.drafts):
         raise ValueError("a draft is a model or a dgf")
     return recipe
+
+
+def _phase(data: dict[str, Any], before: Phase | None, shape: Shape) -> Phase:
+    """Without sources of its own it has those of the phase before."""
+    if "sources" in data or before is None:
+        sources = tuple(map(_source, data["sources"]))
+    else:
+        sources = before.sources
+    return Phase(
+        name=data["name"],
+        share=float(data["share"]),
+        sources=sources,
+        context=int(data.get("context", shape.context)),
+        answers_only=bool(data.get("answers_only", False)),
+        joined=float(data.get("joined", 0.0)),
+    )
 
 
 def _source(data: str | dict[str, Any]) -> Source:

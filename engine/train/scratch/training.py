@@ -152,7 +152,7 @@ def _kept_out(file: Path | None) -> list[str]:
 
 
 def model_config(recipe: Recipe) -> ModelConfig:
-    """As the recipe says, and with room for twice as long conversations."""
+    """As the recipe says, with room for its longest rows."""
     shape = recipe.shape
     return ModelConfig.from_json(
         {
@@ -163,7 +163,7 @@ def model_config(recipe: Recipe) -> ModelConfig:
             "num_attention_heads": shape.heads,
             "num_key_value_heads": shape.kv_heads,
             "vocab_size": shape.vocab,
-            "max_position_embeddings": 2 * shape.context,
+            "max_position_embeddings": recipe.longest,
             "rms_norm_eps": 1e-5,
             "rope_theta": 10_000.0,
             "tie_word_embeddings": True,
@@ -241,21 +241,21 @@ class _Run:
         self.draft = Draft(model_config(recipe)).to(self._device)
         self._optimisers = Optimisers(self.draft, recipe.rates)
         self.state = State()
-        self._length = recipe.shape.context
-        self._all_rows = recipe.batch // self._length
-        self._rows = min(settings.rows or (8 if self._device.type == "cpu" else 64), self._all_rows)
+        rows = settings.rows or (8 if self._device.type == "cpu" else 64)
+        self._at_once = rows * recipe.shape.context
         if settings.resume:
             self._restore()
-        self._forward = torch.compile(self._loss) if settings.compiled else self._loss
+        self._forward = self._loss
+        if settings.compiled:  # every length of rows by itself, which is faster than all as one
+            self._forward = torch.compile(self._loss, dynamic=False)
 
     def go(self, tell: Callable[[str, State, float], None], stopped: Callable[[], bool]) -> State:
         """To the end."""
         written = measured = monotonic()
         while self._done < 1.0:
             phase = self._recipe.phases[self.state.phase]
-            packer = Packer(
-                phase, self._corpus.learned, self._all_rows, self._length, self._recipe.seed
-            )
+            rows = self._recipe.batch // phase.context
+            packer = Packer(phase, self._corpus.learned, rows, self._recipe.seed)
             for batch in packer.batches(self.state.batch):
                 self._step(batch)
                 tell(phase.name, self.state, self._done)
@@ -289,8 +289,10 @@ class _Run:
         self.draft.train()
         learned = max(int(batch.learned[:, 1:].sum()), 1)
         total = 0.0
-        for start in range(0, len(batch.tokens), self._rows):
-            tokens, document, goals = self._tensors(batch, slice(start, start + self._rows))
+        count, length = batch.tokens.shape
+        rows = max(self._at_once // length, 1)
+        for start in range(0, count, rows):
+            tokens, document, goals = self._tensors(batch, slice(start, start + rows))
             with self._halves():
                 loss = self._forward(tokens, document, goals) / learned
             loss.backward()  # type: ignore[no-untyped-call]
@@ -310,7 +312,8 @@ class _Run:
     def _loss(self, tokens: Tensor, document: Tensor, goals: Tensor) -> Tensor:
         """The sum over all tokens to be foretold."""
         same = document[:, None, :, None] == document[:, None, None, :]
-        causal = torch.ones(self._length, self._length, dtype=torch.bool, device=tokens.device)
+        length = tokens.shape[1]
+        causal = torch.ones(length, length, dtype=torch.bool, device=tokens.device)
         hidden = self.draft.run_model(tokens, same & causal.tril())
         output = self.draft.output
         assert output is not None  # noqa: S101 - a model of its own has one
@@ -334,7 +337,8 @@ class _Run:
     def _measure(self) -> None:
         self.draft.eval()
         total, count = 0.0, 0
-        for batch in in_rows(self._corpus.held_out, self._rows, self._length, _MEASURED):
+        length = self._recipe.shape.context
+        for batch in in_rows(self._corpus.held_out, self._at_once // length, length, _MEASURED):
             tokens, document, goals = self._tensors(batch, slice(None))
             with self._halves():
                 total += float(self._loss(tokens, document, goals))
@@ -345,7 +349,7 @@ class _Run:
 
     def _samples(self) -> dict[str, str]:
         """What it answers by now."""
-        end, longest = SPECIAL.index(END), 2 * self._length
+        end, longest = SPECIAL.index(END), self._recipe.longest
         writer, found = Writer(self.draft, end, longest), {}
         for asked in self._recipe.samples:
             (answer,) = writer.write([as_asked(asked, self._tokenizer)], _SAMPLE)

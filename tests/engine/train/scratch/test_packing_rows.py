@@ -6,13 +6,14 @@ from collections import Counter
 from itertools import islice
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.request import Message, Role
 from engine.train.conversations import Example
 from engine.train.scratch.corpus import Documents
-from engine.train.scratch.packing import Packer, in_rows
+from engine.train.scratch.packing import Packer, filled, in_rows
 from engine.train.scratch.recipe import Phase, Source
 from engine.train.scratch.screening import Screen, is_held_out
 
@@ -37,8 +38,8 @@ def documents(sizes: list[int], first: int = 0) -> Documents:
 def test_rows_hold_whole_documents_once_a_pass(
     sizes: list[int], rows: int, answers_only: bool
 ) -> None:
-    phase = Phase("all", 1.0, (Source("one", 2.0),), answers_only=answers_only)
-    packer = Packer(phase, {"one": documents(sizes)}, rows, LENGTH, seed=3)
+    phase = Phase("all", 1.0, (Source("one", 2.0),), LENGTH, answers_only=answers_only)
+    packer = Packer(phase, {"one": documents(sizes)}, rows, seed=3)
     found: Counter[int] = Counter()
     whole = sum(sizes) * 2 // LENGTH // rows // 2  # batches of less than one pass
     for batch in islice(packer.batches(), whole):
@@ -62,12 +63,42 @@ def test_rows_hold_whole_documents_once_a_pass(
 
 def test_any_batch_can_be_gone_on_from() -> None:
     sizes = [2 + number % 29 for number in range(80)]
-    phase = Phase("all", 1.0, (Source("one"), Source("two", 0.5)))
+    phase = Phase("all", 1.0, (Source("one"), Source("two", 0.5)), LENGTH, joined=0.5)
     learned = {"one": documents(sizes), "two": documents(sizes, 100)}
-    whole = list(islice(Packer(phase, learned, 2, LENGTH, seed=1).batches(), 40))
-    later = list(islice(Packer(phase, learned, 2, LENGTH, seed=1).batches(25), 15))
+    whole = list(islice(Packer(phase, learned, 2, seed=1).batches(), 40))
+    later = list(islice(Packer(phase, learned, 2, seed=1).batches(25), 15))
     for one, other in zip(whole[25:], later, strict=True):
         assert np.array_equal(one.tokens, other.tokens)
+        assert np.array_equal(one.document, other.document)
+
+
+def test_joined_documents_are_one_conversation() -> None:
+    ids = [np.array([1, *range(10 * n, 10 * n + 4)], np.uint16) for n in (1, 2, 3)]
+    row = [(one, np.array([False, False, True, True, True])) for one in ids]
+    batch = filled([row], 16, answers_only=True, joined=[[False, True, False]])
+    assert batch.tokens[0].tolist() == [
+        1, 10, 11, 12, 13, 20, 21, 22, 23, 1, 30, 31, 32, 33, 0, 0
+    ]  # fmt: skip
+    assert batch.document[0].tolist() == [1] * 9 + [2] * 5 + [-1] * 2
+    assert np.flatnonzero(batch.learned[0]).tolist() == [2, 3, 4, 6, 7, 8, 11, 12, 13]
+    assert batch.count == 14
+
+
+@pytest.mark.parametrize("joined", [0.0, 0.4, 1.0])
+def test_as_many_are_joined_as_the_phase_says(joined: float) -> None:
+    sizes = [3 + number % 7 for number in range(400)]
+    phase = Phase("all", 1.0, (Source("one"),), LENGTH, joined=joined)
+    batches = list(islice(Packer(phase, {"one": documents(sizes)}, 4, seed=2).batches(), 15))
+    own, both = 0, 0
+    for batch in batches:
+        for tokens, numbers in zip(batch.tokens, batch.document, strict=True):
+            inside = numbers >= 0
+            talks = len(set(numbers[inside]))
+            documents_in_row = len(set(tokens[inside]))
+            own += talks - 1
+            both += documents_in_row - 1
+    assert abs((1 - own / both) - joined) < 0.15
+    assert joined not in {0.0, 1.0} or 1 - own / both == joined
 
 
 def test_what_is_held_out_comes_once() -> None:

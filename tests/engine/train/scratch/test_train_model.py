@@ -152,8 +152,8 @@ def test_the_command_says_what_it_did(
 def test_our_recipes_can_be_read(name: str) -> None:
     recipe = read_recipe(name)
     assert model_config(recipe).num_layers == recipe.shape.blocks
-    assert recipe.batch % recipe.shape.context == 0
-    assert [recipe.phase_at(done) for done in (0.0, 0.34, 0.36, 1.0)] == [0, 0, 1, 1]
+    assert recipe.batch % recipe.longest == 0
+    assert [recipe.phase_at(done) for done in (0.0, 0.34, 0.36, 1.0)] == [0, 0, 1, 2]
 
 
 def test_rates_rise_stay_and_fall() -> None:
