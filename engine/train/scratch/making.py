@@ -126,6 +126,7 @@ def _train_draft(
         ),
         schedule=Schedule(tokens=draft.tokens, rate=draft.rate, warm_up=100),
         device=settings.device,
+        halves=True,
         longest=settings.recipe.longest,
         batch=draft.batch,
         seed=settings.recipe.seed,
