@@ -19,7 +19,8 @@ _EACH = 16
 """How often a written conversation is drawn at least, with other choices each time."""
 _EACH_ROW = 8
 """How often a row of its table is."""
-_SUMS = 24_000
+_COMPUTED = 60_000
+"""How many of the computed ones there are."""
 
 
 def lessons(name: str, rng: random.Random) -> Iterator[Example]:
@@ -30,7 +31,7 @@ def lessons(name: str, rng: random.Random) -> Iterator[Example]:
         ScriptError: a written one cannot be read.
     """
     if name == COMPUTED:
-        for _ in range(_SUMS):
+        for _ in range(_COMPUTED):
             yield computed.lesson(rng)
         return
     scripts = [script for file in _files(name) for script in read_scripts(file)]
@@ -49,7 +50,7 @@ def themes() -> tuple[str, ...]:
 
 def lessons_digest(name: str) -> str:
     """Another one when a lesson of the kind has changed."""
-    found = hashlib.sha256()
+    found = hashlib.sha256(repr((_EACH, _EACH_ROW, _COMPUTED)).encode())
     for file in [Path(computed.__file__)] if name == COMPUTED else _files(name):
         found.update(file.read_bytes())
     return found.hexdigest()[:16]
