@@ -5,6 +5,7 @@ Speed depends on the shape alone, and what it costs to show an answer on its tex
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
@@ -15,13 +16,13 @@ from engine.bench.subject import random_subject
 from engine.commands import Load, Mode
 from engine.decode.controller import Controller
 from engine.events import PlanSummary
-from engine.hub.local import bundled_target
+from engine.hub.local import LocalModel, bundled_target
 from engine.loading.checking import ModelText
 from engine.loading.load import LoadedPair
 from engine.loading.placing import whole
 from engine.loading.reading import FilesState
 from engine.model.pool import StatePool
-from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.text_ends import TextEnds
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.machine import CPU
 from engine.plan.plan import Plan
@@ -85,8 +86,8 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
     plan = PlanSummary(Mode.PLAIN, "CPU", None, None, context, decoder.signature, ())
     shares = whole(config.num_layers, CPU)
     placing = Plan(Mode.PLAIN, shares, None, None, False, context, 0, None, None, (), ())
-    bundled = bundled_target()
-    text = ModelText(_Reciter.open(bundled), ChatTemplate.open(bundled), FilesState.of(bundled))
+    bundled = LocalModel.inspect(bundled_target())
+    text = ModelText(_reciter(bundled), bundled.template(), FilesState.of(bundled.path))
     return LoadedPair(
         command=Load(path),
         name=path.name,
@@ -101,17 +102,22 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
     )
 
 
+def _reciter(model: LocalModel) -> Tokenizer:
+    """With the vocabulary of this one."""
+    if model.gguf is None:
+        return _Reciter.open(model.path)
+    return _Reciter.from_gguf(model.gguf.metadata.values)
+
+
 class _Reciter(Tokenizer):
     """A tokenizer to which every token stands for the next few letters of `SCRIPT`.
 
     A prompt's text never goes this way: only an answer's tokens are turned into text.
     """
 
-    @classmethod
-    def open(cls, folder: Path) -> Tokenizer:
-        tokenizer = super().open(folder)
-        tokenizer.eos_ids = frozenset()
-        return tokenizer
+    def set_ends(self, ends: TextEnds) -> None:
+        """No token ends an answer."""
+        super().set_ends(replace(ends, eos=frozenset()))
 
     def token_bytes(self, token_id: int) -> bytes:  # noqa: ARG002
         """The next four letters: what a token of an English text has on average."""

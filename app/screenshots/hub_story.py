@@ -206,29 +206,29 @@ KEPT = (
         Path("/home/ada/.cache/huggingface/hub/models--Qwen--Qwen3-8B-GGUF/snapshots/"
              "7c41481f57cb95916b40956ab2f0b139b296d974/Qwen3-8B-Q4_K_M.gguf"),
         "Qwen3 8B", Origin.DOWNLOADED, 5_030_000_000, "Q4_K_M", "qwen3", 8_190_000_000, 40_960,
-        "apache-2.0", repo=QWEN3_8B.repo, revision=REVISION,
+        "apache-2.0", repo=QWEN3_8B.repo, revision=REVISION, gguf=True,
     ),
     KeptModel(
         Path("/home/ada/.cache/huggingface/hub/models--Qwen--Qwen3-0.6B-GGUF/snapshots/"
              "23749fefcc72300e3a2ad315e1317431b06b590a/Qwen3-0.6B-Q8_0.gguf"),
         "Qwen3 0.6B", Origin.DOWNLOADED, 632_000_000, "Q8_0", "qwen3", 596_000_000, 40_960,
-        "apache-2.0", repo=QWEN3_SMALL.repo, revision=REVISION,
+        "apache-2.0", repo=QWEN3_SMALL.repo, revision=REVISION, gguf=True,
     ),
     KeptModel(
         Path("/home/ada/models/half.gguf"), "half.gguf", Origin.IN_PLACE, 734_000_000,
-        problem="half.gguf is incomplete: 734003200 of 1117320736 bytes.",
+        problem="half.gguf is incomplete: 734003200 of 1117320736 bytes.", gguf=True,
     ),
 )  # fmt: skip
 ELSEWHERE = (
     KeptModel(
         Path("/home/ada/.lmstudio/models/bartowski/Llama-3.2-3B/Llama-3.2-3B-Q4_K_M.gguf"),
         "Llama 3.2 3B Instruct", Origin.LM_STUDIO, 2_020_000_000, "Q4_K_M", "llama",
-        3_210_000_000, 131_072, "llama3.2",
+        3_210_000_000, 131_072, "llama3.2", gguf=True,
     ),
     KeptModel(
         Path("/home/ada/.ollama/models/blobs/sha256-2bada8a7450677000f678be90653b85d364de7db25eb5e"),
         "qwen2.5-coder:7b", Origin.OLLAMA, 4_680_000_000, "Q4_K_M", "qwen2", 7_620_000_000, 32_768,
-        "apache-2.0",
+        "apache-2.0", gguf=True,
     ),
 )  # fmt: skip
 KEPT_CANDIDATES = (

@@ -159,8 +159,12 @@ def bundled_target() -> Path:
 def bundled_names() -> tuple[str, ...]:
     """Names of the bundled models, as `resolve_model` takes them."""
     root = bundled_models_root()
-    folders = root.iterdir() if root.is_dir() else ()
-    return tuple(sorted(entry.name for entry in folders if (entry / "config.json").exists()))
+    folders = [entry for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
+    return tuple(sorted(entry.name for entry in folders if _holds_model(entry)))
+
+
+def _holds_model(folder: Path) -> bool:
+    return (folder / "config.json").exists() or len(models_in(folder)) == 1
 
 
 def resolve_model(name_or_path: str | None) -> Path:
@@ -266,4 +270,5 @@ def _draft(folder: Path, sidecar: JsonObject) -> Path | None:
     if relative is None or "\0" in relative:
         return None
     draft = (folder / relative).resolve()
-    return draft if (draft / "config.json").is_file() or is_gguf(draft) else None
+    there = _holds_model(draft) if draft.is_dir() else is_gguf(draft)
+    return draft if there else None

@@ -123,7 +123,8 @@ class KeptDetail(DetailFrame):
     def show_drafts(self, candidates: Sequence[Candidate]) -> None:
         """What drafts for it, or why not."""
         own = self.model.draft if self.model is not None else None
-        chosen = next((each for each in candidates if own and each.path == own), None)
+        places = (own, own.parent) if own else ()  # of a single file, or of its folder
+        chosen = next((each for each in candidates if each.path in places), None)
         self.drafts.show_candidates([each for each in candidates if each.path], chosen)
 
     def show_doing(self, words: str, share: float) -> None:
@@ -176,7 +177,7 @@ def _facts(model: KeptModel) -> tuple[tuple[str, str], ...]:
     context = model.context
     return (
         (tr("Size"), size),
-        (tr("Format"), "GGUF" if model.path.suffix.lower() == ".gguf" else "safetensors"),
+        (tr("Format"), "GGUF" if model.gguf else "safetensors"),
         (tr("Family"), model.family),
         (tr("Quantisation"), model.kind),
         (tr("Context"), tr("{n} tokens").format(n=short_count(context)) if context else ""),

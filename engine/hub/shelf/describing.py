@@ -75,6 +75,7 @@ def _read(found: FoundModel) -> KeptModel:
         licence=_licence(model),
         head=isinstance(config, HeadDescription),
         draft=model.draft,
+        gguf=model.gguf is not None,
     )
 
 
@@ -85,7 +86,8 @@ def _unusable(found: FoundModel, problem: str) -> KeptModel:
     except (OSError, UserFixable):
         nbytes = 0
     name = found.name or found.path.name
-    return KeptModel(found.path, name, found.origin, nbytes, problem=problem)
+    gguf = found.path.suffix.lower() == ".gguf"
+    return KeptModel(found.path, name, found.origin, nbytes, problem=problem, gguf=gguf)
 
 
 def _licence(model: LocalModel) -> str:

@@ -38,6 +38,7 @@ class KeptModel:
         draft: the one that drafts for it by choice or by sidecar.
         repo, revision: where it was fetched from.
         problem: why it cannot be used, in one sentence; "" where it can.
+        gguf: whether it is in that format; a folder may hold one such file, under any name.
     """
 
     path: Path
@@ -54,3 +55,4 @@ class KeptModel:
     repo: str | None = None
     revision: str | None = None
     problem: str = ""
+    gguf: bool = False

@@ -31,7 +31,7 @@ def test_the_bundled_models_are_there_with_all_columns(shelf: Shelf) -> None:
     assert target.origin is Origin.BUNDLED
     assert target.family
     assert target.kind
-    assert 6e6 < (target.parameters or 0) < 9e6
+    assert 5e6 < (target.parameters or 0) < 20e6
     assert target.context
     assert target.draft is not None
     assert not target.head
@@ -49,8 +49,18 @@ def test_what_was_brought_is_remembered_with_where_it_came_from(
     assert (again.origin, again.repo, again.revision) == (Origin.DOWNLOADED, "a/b", "1" * 40)
     assert (again.licence, again.kind, again.family) == ("mit", "Q8_0", "llama")
     assert again.weight_bytes > 1000
+    assert again.gguf
     shelf.memory.forget(small_gguf)
     assert small_gguf not in by_path(shelf)
+
+
+def test_a_folder_with_one_file_is_in_gguf_too(
+    shelf: Shelf, small_gguf: Path, chat_model: Path, tmp_path: Path
+) -> None:
+    shutil.copy(small_gguf, tmp_path)
+    models = by_path(shelf, tmp_path, chat_model)
+    assert (models[tmp_path].gguf, models[tmp_path].kind) == (True, "Q8_0")
+    assert not models[chat_model].gguf
 
 
 def test_models_used_before_are_there_and_those_gone_are_not(
