@@ -10,14 +10,14 @@ from desk import Desk
 from fake_engine import Script
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 
-from app.screenshots.script import PLAN
+from app.screenshots.script import MODEL_NAME, PLAN
 from engine import language
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 OpenDesk = Callable[[Script | None], Desk]
 
-OURS = {"Duotail", "Duotail 7M"}
+OURS = {"Duotail", MODEL_NAME}
 """Names, and what the scripted engine or the user said."""
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from full_models import full_decoder
 from native_models import native_decoder
 from session import Session
-from tiny_models import bundled_decoder, decoder, write_chat_model, write_model
+from tiny_models import decoder, write_chat_model, write_model
 
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import PACKABLE
@@ -86,13 +87,15 @@ def featured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Decoder]:
 
 
 @pytest.fixture(scope="session")
-def bundled_target() -> Decoder:
-    return bundled_decoder("duotail-7m")
+def trained() -> Decoder:
+    """One that has learnt to write."""
+    return decoder(FOLDER_TARGET)
 
 
 @pytest.fixture(scope="session")
-def bundled_draft() -> Decoder:
-    return bundled_decoder("duotail-1m-draft")
+def trained_draft() -> Decoder:
+    """The draft of `trained`."""
+    return decoder(FOLDER_DRAFT)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,8 @@ import shutil
 from math import prod
 from pathlib import Path
 
-from engine.hub.local import bundled_target
+from folder_models import FOLDER_TARGET
+
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
 
@@ -21,11 +22,11 @@ LLAMA_13B = {
 
 
 def write_hollow_model(folder: Path, config: dict[str, object]) -> Path:
-    """A model of this shape in bf16 that talks with the bundled tokenizer and template."""
+    """A model of this shape in bf16 that talks with a trained model's tokenizer and template."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(bundled_target() / name, folder)
+        shutil.copy(FOLDER_TARGET / name, folder)
     write_hollow_weights(folder)
     return folder
 

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import pytest
+from folder_models import FOLDER_TARGET
 from session import Session, answer_of, generate, user
 from stopwatch import least
 
@@ -27,7 +28,6 @@ from engine.events import (
     PlanReady,
     Unloaded,
 )
-from engine.hub.local import bundled_target
 from engine.loading.load import LoadedPair
 from engine.loading.machinery import Machinery
 from engine.plan.machine import CPU
@@ -69,7 +69,7 @@ def card(session: Session) -> SimulatedDevice:
 
 def load(session: Session, layers: int | None = 3, **wishes: Any) -> PlanReady:
     wishes = {"simulate_gpu": GIB, "mode": Mode.DOVETAIL, **wishes}
-    return session.load(bundled_target(), layers_on_gpu=layers, **wishes)
+    return session.load(FOLDER_TARGET, layers_on_gpu=layers, **wishes)
 
 
 def story(session: Session, id: str = "a", **wishes: Any) -> Finished:  # noqa: A002
@@ -126,7 +126,7 @@ def test_modes_and_splits(
 def reference() -> Iterator[str]:
     """What the CPU alone writes."""
     session = Session()
-    session.load(bundled_target(), mode=Mode.PLAIN)
+    session.load(FOLDER_TARGET, mode=Mode.PLAIN)
     yield story(session).text
     session.close()
 
@@ -142,7 +142,7 @@ def test_the_split_changes_between_answers(session: Session, ledgers: list[Ledge
     del before
     hold = session.write_until(QUESTION, max_tokens=20)
     again = Load(
-        bundled_target(), mode=Mode.DOVETAIL, simulate_gpu=GIB, layers_on_gpu=6, after_answer=True
+        FOLDER_TARGET, mode=Mode.DOVETAIL, simulate_gpu=GIB, layers_on_gpu=6, after_answer=True
     )
     session.submit(again)
     hold.release()
@@ -170,7 +170,7 @@ def test_other_programs_take_memory_between_answers(
     written = story(session)  # what is held stays held
     assert written.reason is FinishReason.LENGTH
     after = len(session.events)
-    session.submit(Load(bundled_target(), mode=Mode.PLAIN, simulate_gpu=GIB, layers_on_gpu=8))
+    session.submit(Load(FOLDER_TARGET, mode=Mode.PLAIN, simulate_gpu=GIB, layers_on_gpu=8))
     assert session.wait(PlanReady, after=after).plan.layers_on_gpu == 6  # the present one stays
     assert session.wait(Failed, after=after).kind is FailureKind.OUT_OF_MEMORY
     smaller = load(session, None, mode=Mode.AUTO).plan
@@ -218,7 +218,7 @@ def test_a_device_that_is_lost_in_a_load_is_done_without(
     session: Session, ledgers: list[Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shrunk = after_opening(monkeypatch, lambda device: device.lose())
-    session.submit(Load(bundled_target(), simulate_gpu=GIB, layers_on_gpu=4))
+    session.submit(Load(FOLDER_TARGET, simulate_gpu=GIB, layers_on_gpu=4))
     assert session.wait(PlanReady).plan.layers_on_gpu == 0
     assert session.wait(Failed).request_id is None
     assert len(shrunk) == 1
@@ -262,7 +262,7 @@ def test_a_ledger_that_refuses_leaves_the_present_model(
 
     after_opening(monkeypatch, full)
     after = len(session.events)
-    session.submit(Load(bundled_target(), simulate_gpu=GIB, layers_on_gpu=6))
+    session.submit(Load(FOLDER_TARGET, simulate_gpu=GIB, layers_on_gpu=6))
     assert session.wait(PlanReady, after=after).plan.layers_on_gpu == present
     failed = session.wait(Failed, after=after)
     assert failed.kind is FailureKind.OUT_OF_MEMORY
@@ -280,7 +280,7 @@ def test_a_load_on_an_accelerator_is_called_off_at_once(
     def stopping() -> float:
         after = len(session.events)
         with session.holding(LoadProgress, lambda event: 0.3 < event.fraction < 1) as hold:
-            session.submit(Load(bundled_target(), simulate_gpu=GIB, layers_on_gpu=ALL_LAYERS))
+            session.submit(Load(FOLDER_TARGET, simulate_gpu=GIB, layers_on_gpu=ALL_LAYERS))
             hold.reached()
             session.submit(Stop())
             asked = perf_counter()

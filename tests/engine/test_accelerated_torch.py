@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from folder_models import FOLDER_TARGET
 from session import Session
 
 import engine.loading.machinery
@@ -16,7 +17,6 @@ from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Purpose
 from engine.commands import ALL_LAYERS, DraftChoice, Mode
 from engine.events import Failed, FinishReason, PlanReady
-from engine.hub.local import bundled_target
 from engine.plan.machine import Accelerator, Machine, Vendor
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
@@ -45,7 +45,7 @@ def _card(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load(session: Session, layers: int, **wishes: Any) -> PlanReady:
-    return session.load(bundled_target(), layers_on_gpu=layers, **wishes)
+    return session.load(FOLDER_TARGET, layers_on_gpu=layers, **wishes)
 
 
 def card(session: Session) -> TorchDevice:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from folder_models import FOLDER_TARGET
 from parallel_runs import no_lane_is_left
 from session import Session, answer_of, generate, user
 
@@ -26,7 +27,6 @@ from engine.events import (
     RoundFinished,
     TextDelta,
 )
-from engine.hub.local import bundled_target
 from engine.request import Message, Role, SamplingParams
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
@@ -41,14 +41,14 @@ SAMPLINGS = pytest.mark.parametrize(
 
 
 def load(session: Session, **wishes: Any) -> PlanReady:
-    return session.load(bundled_target(), mode=Mode.DUO, simulate_gpu=GIB, **wishes)
+    return session.load(FOLDER_TARGET, mode=Mode.DUO, simulate_gpu=GIB, **wishes)
 
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Session]:
     """The target alone, on the CPU."""
     session = Session()
-    session.load(bundled_target(), mode=Mode.PLAIN)
+    session.load(FOLDER_TARGET, mode=Mode.PLAIN)
     yield session
     session.close()
 
@@ -230,7 +230,7 @@ def test_another_model_in_the_middle_of_things(session: Session, plain: Session)
     load(session)
     for number in range(3):
         session.submit(generate(QUESTION, id=f"{number}", max_tokens=TOKENS))
-        session.submit(Load(bundled_target(), mode=Mode.DUO, simulate_gpu=GIB, after_answer=True))
+        session.submit(Load(FOLDER_TARGET, mode=Mode.DUO, simulate_gpu=GIB, after_answer=True))
     for number in range(3):
         done = session.wait(Finished, lambda event, n=f"{number}": event.request_id == n)
         assert (done.reason, done.text) == (truth.reason, truth.text)

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from folder_models import FOLDER_TARGET
 from machines import machine_with
 from session import Session, answer_of, user
 
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, LoadProgress, Unloaded
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel
 from engine.loading.checking import check
 
 PLENTY = machine_with(64 << 30)
@@ -23,7 +24,7 @@ PLENTY = machine_with(64 << 30)
 
 @pytest.fixture(scope="module")
 def stable(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random StableLM with the bundled model's tokenizer and template."""
+    """A random StableLM with a trained model's tokenizer and template."""
     folder = tmp_path_factory.mktemp("other") / "Stable"
     torch.manual_seed(1)
     config = transformers.StableLmConfig(
@@ -33,7 +34,7 @@ def stable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     transformers.StableLmForCausalLM(config).save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(bundled_target() / name, folder)
+        shutil.copy(FOLDER_TARGET / name, folder)
     return folder
 
 
@@ -56,7 +57,7 @@ def test_it_answers_plainly_and_says_why(session: Session, stable: Path) -> None
 
 @pytest.mark.parametrize("mode", [Mode.AUTO, Mode.CPU, Mode.PLAIN])
 def test_every_mode_is_plain(stable: Path, mode: Mode) -> None:
-    for draft in (DraftChoice.AUTO, DraftChoice.LOOKUP, bundled_target()):
+    for draft in (DraftChoice.AUTO, DraftChoice.LOOKUP, FOLDER_TARGET):
         plan = check(Load(stable, draft, mode), PLENTY).plan
         assert (plan.mode, plan.draft, plan.draft_bytes) == (Mode.PLAIN, None, 0)
 
@@ -73,7 +74,7 @@ def test_it_cannot_be_quantised_and_cannot_draft(stable: Path) -> None:
     with pytest.raises(NotPossible, match="held in q4_0"):
         check(Load(stable, weights=WeightFormat.Q4), PLENTY)
     with pytest.raises(NotPossible, match="cannot draft"):
-        check(Load(bundled_target(), stable), PLENTY)
+        check(Load(FOLDER_TARGET, stable), PLENTY)
 
 
 def test_a_load_of_it_can_be_called_off(session: Session, stable: Path) -> None:

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 import pytest
+from folder_models import FOLDER_TARGET
 from head_folders import write_head
 from session import Session, answer_of, generate, user
 from stopwatch import least
@@ -32,7 +33,7 @@ from engine.events import (
     RoundFinished,
     TextDelta,
 )
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
 from engine.request import SamplingParams
 
@@ -48,7 +49,7 @@ STOP_S = 0.3
 def load(session: Session, mode: Mode = Mode.DUO, **wishes: Any) -> PlanReady:
     layers = ALL_LAYERS if mode is Mode.PLAIN else None  # on the accelerator as well
     wishes = {"simulate_gpu": MEMORY, "mode": mode, "layers_on_gpu": layers, **wishes}
-    return session.load(bundled_target(), **wishes)
+    return session.load(FOLDER_TARGET, **wishes)
 
 
 def lanes() -> list[str]:
@@ -200,15 +201,15 @@ def test_an_error_in_the_lane_is_told_and_the_next_answer_is_whole(
 
 
 def test_a_duo_needs_a_draft_model(session: Session) -> None:
-    session.submit(Load(bundled_target(), DraftChoice.LOOKUP, mode=Mode.DUO, simulate_gpu=MEMORY))
+    session.submit(Load(FOLDER_TARGET, DraftChoice.LOOKUP, mode=Mode.DUO, simulate_gpu=MEMORY))
     assert "draft model" in session.wait(Failed).cause
 
 
 def test_a_head_cannot_draft_beside_its_target(session: Session, tmp_path: Path) -> None:
-    config = LocalModel.inspect(bundled_target()).config
+    config = LocalModel.inspect(FOLDER_TARGET).config
     assert isinstance(config, ModelConfig)
     head = write_head(tmp_path / "head", "dgf", config)
-    session.submit(Load(bundled_target(), head, mode=Mode.DUO, simulate_gpu=MEMORY))
+    session.submit(Load(FOLDER_TARGET, head, mode=Mode.DUO, simulate_gpu=MEMORY))
     assert "feature head" in session.wait(Failed).cause
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
+from folder_models import FOLDER_TARGET
 from session import Session, answer_of, generate, user
 from stopwatch import least
 
@@ -25,7 +26,6 @@ from engine.events import (
     TextDelta,
     Unloaded,
 )
-from engine.hub.local import bundled_target
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
@@ -35,7 +35,7 @@ LONG = "One two three four five six seven. " * 40
 @pytest.fixture(scope="module")
 def bundled() -> Iterator[Session]:
     session = Session()
-    session.load(bundled_target())
+    session.load(FOLDER_TARGET)
     yield session
     session.close()
 
@@ -123,7 +123,7 @@ def test_stop_in_the_prefill_keeps_what_was_read(session: Session, chat_model: P
 def test_stop_in_a_draft_verifies_nothing_more(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session.load(bundled_target(), mode=Mode.CPU)
+    session.load(FOLDER_TARGET, mode=Mode.CPU)
     proposed = StandaloneDrafter.propose
     proposals = []
 

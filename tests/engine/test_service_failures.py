@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from folder_models import FOLDER_TARGET
 from machines import machine_with
 from safetensors.numpy import load_file, save_file
 from session import PATIENCE, Session, generate
@@ -38,7 +39,7 @@ from engine.events import (
     Unloaded,
 )
 from engine.hardware.memory import give_memory_back
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel
 from engine.loading.load import LoadedPair
 from engine.model.decoder import Decoder
 from engine.plan.machine import CPU
@@ -53,8 +54,8 @@ def ready(session: Session, chat_model: Path) -> Session:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the bundled model (without its draft) to be damaged."""
-    return Path(shutil.copytree(bundled_target(), tmp_path / "copy"))
+    """A copy of a trained model (without its draft) to be damaged."""
+    return Path(shutil.copytree(FOLDER_TARGET, tmp_path / "copy"))
 
 
 class Panic(BaseException):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from folder_models import FOLDER_TARGET
 from session import Session, generate
 
 from engine.answering import read
@@ -16,7 +17,6 @@ from engine.backend.cpu import CpuDevice, native_is_built
 from engine.backend.transfers import Transfers
 from engine.commands import DraftChoice, Mode
 from engine.events import Finished, Interval, Origin, RoundFinished, TextDelta, TokenSpan
-from engine.hub.local import bundled_target
 from engine.request import SamplingParams
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
@@ -38,7 +38,7 @@ WAYS: dict[str, dict[str, Any]] = {
 def told(request: pytest.FixtureRequest) -> Iterator[tuple[str, Session]]:
     """A greedy answer, and one with every filter."""
     session = Session()
-    session.load(bundled_target(), **WAYS[request.param])
+    session.load(FOLDER_TARGET, **WAYS[request.param])
     session.ask(STORY, id="greedy", max_tokens=60)
     session.ask(STORY, id="sampled", sampling=SAMPLED, max_tokens=60)
     yield request.param, session
@@ -109,7 +109,7 @@ def test_guesses_are_what_was_accepted_and_what_was_not(
 
 @BOTH
 def test_the_guesses_of_a_story_write_it(told: tuple[str, Session], answer: str) -> None:
-    """The bundled model writes plain English here: what was accepted is what is shown."""
+    """A trained model writes plain English here: what was accepted is what is shown."""
     session = told[1]
     (finished,) = session.of(Finished, answer)
     assert finished.text.isascii()

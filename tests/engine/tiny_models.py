@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from folder_models import FOLDER_TARGET
 from safetensors.numpy import load_file, save_file
 
 from engine.backend.torch_cpu.segment import TorchCpuBackend
-from engine.hub.local import bundled_models_root, bundled_target
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
 from engine.model.weights.model_weights import ModelWeights
@@ -93,10 +93,10 @@ def write_mxfp4_model(folder: Path, **shape: object) -> Path:
 
 
 def write_chat_model(folder: Path, family: str = "llama", **shape: Any) -> Path:
-    """A random model that talks with the bundled model's tokenizer and template."""
+    """A random model that talks with a trained model's tokenizer and template."""
     write_model(folder, family, **{"vocab_size": 4096, "eos_token_id": 4, **shape})
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(bundled_target() / name, folder)
+        shutil.copy(FOLDER_TARGET / name, folder)
     return folder
 
 
@@ -112,8 +112,3 @@ def decoder(folder: Path, context: int = 0) -> Decoder:
     """The same folder in our decoder, for so long a context."""
     config = ModelConfig.open(folder).for_context(context)
     return Decoder.build(config, ModelWeights.of_folder(config, folder), TorchCpuBackend())
-
-
-def bundled_decoder(name: str) -> Decoder:
-    """A bundled model."""
-    return decoder(bundled_models_root() / name)

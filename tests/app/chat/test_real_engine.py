@@ -1,4 +1,4 @@
-"""The conversation in hand on the real engine with the bundled model."""
+"""The conversation in hand on the real engine with a trained model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from folder_models import FOLDER_TARGET
 from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 
@@ -19,7 +20,6 @@ from app.status import Phase
 from app.theme.theme import Theme
 from engine.commands import Load
 from engine.events import AnswerStats, Counted
-from engine.hub.local import bundled_target
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Talk:
 def assembly(theme: Theme, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assembly]:
     folder: Path = tmp_path_factory.mktemp("real")
     made = Assembly(Paths(folder / "data", folder / "config"), theme)
-    made.bridge.start(lambda: Load(bundled_target()))
+    made.bridge.start(lambda: Load(FOLDER_TARGET))
     yield made
     made.close()
     made.window.deleteLater()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from desk import Desk
+from folder_models import FOLDER_TARGET
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QAction, QDropEvent
 from PySide6.QtWidgets import QLabel, QMenu
@@ -20,7 +21,7 @@ from app.settings.drafts import DraftSource
 from app.status import Phase
 from engine.commands import DraftChoice, Load, Stop, Unload
 from engine.errors import UserFixable
-from engine.hub.local import bundled_models_root, bundled_target
+from engine.hub.local import LocalModel, bundled_models_root, bundled_target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from gguf_models import Kind, write_gguf
@@ -40,7 +41,8 @@ def loads(desk: Desk) -> list[Load]:
 
 def test_the_bundled_models_are_listed_and_one_of_them_loads(desk: Desk) -> None:
     actions = menu_of(desk)
-    (name,) = [text for text in actions if text.startswith("Duotail 7M")]
+    title = LocalModel.inspect(bundled_target()).name
+    (name,) = [text for text in actions if text.startswith(f"{title}  ")]
     actions[name].trigger()
     desk.bot.waitUntil(lambda: loads(desk)[-1].model == bundled_target())
     assert menu_of(desk)[name].isChecked()
@@ -67,7 +69,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two models in GGUF."""
     folder = tmp_path_factory.mktemp("models")
     for name, kind in (("small.gguf", Kind.Q4_0), ("large.gguf", Kind.Q8_0)):
-        write_gguf(bundled_target(), folder / name, kind, more={"general.name": "Mine"})
+        write_gguf(FOLDER_TARGET, folder / name, kind, more={"general.name": "Mine"})
     return folder
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folder_models import FOLDER_TARGET
 from full_models import full_decoder
 from native_models import native_decoder
 from split_models import split_full_decoder
@@ -25,7 +26,6 @@ from tiny_models import decoder, write_model
 from engine.backend.native.library import Format, Isa, library
 from engine.backend.native.matrix import PACKABLE
 from engine.backend.native.pool import ThreadPool
-from engine.hub.local import bundled_models_root
 from engine.model.decoder import Decoder
 
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
@@ -40,7 +40,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "grouped heads": write_model(root / "grouped"),
         "odd widths": write_model(root / "odd", **odd),
         "biases": write_model(root / "biases", "qwen2", tie_word_embeddings=True),
-        "bundled": bundled_models_root() / "duotail-7m",
+        "trained": FOLDER_TARGET,
     }
 
 
@@ -91,12 +91,12 @@ def assert_one_hash(build: Callable[[ThreadPool], Decoder]) -> str:
 
 
 @pytest.mark.parametrize("fmt", [Format.Q4, Format.Q8], ids=lambda fmt: fmt.name)
-def test_one_hash_of_the_bundled_model(fmt: Format, folders: dict[str, Path]) -> None:
-    model = native_decoder(folders["bundled"], fmt)
+def test_one_hash_of_a_trained_model(fmt: Format, folders: dict[str, Path]) -> None:
+    model = native_decoder(folders["trained"], fmt)
     assert len(set(hashes(model, (1, 7, 64, 512)).values())) == 1
 
 
-@pytest.mark.parametrize("name", ["grouped heads", "odd widths", "biases", "bundled"])
+@pytest.mark.parametrize("name", ["grouped heads", "odd widths", "biases", "trained"])
 def test_the_native_path_computes_the_same_model(name: str, folders: dict[str, Path]) -> None:
     """16-bit keys and weights against fp32: close; 8 and 4 bits: closer the more bits."""
     exact = decoder(folders[name])

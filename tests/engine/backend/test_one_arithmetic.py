@@ -112,7 +112,7 @@ def fingerprint(logits: np.ndarray) -> str:
 
 
 @pytest.mark.parametrize(
-    "model", ["tiny", "tiny_draft", "odd", "gemma", "experts", "phi", "bundled_target"]
+    "model", ["tiny", "tiny_draft", "odd", "gemma", "experts", "phi", "trained"]
 )
 def test_one_hash_over_chunks_trees_threads_and_reuse(
     model: str, request: pytest.FixtureRequest

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from folder_models import FOLDER_TARGET
 
 from engine.backend.cpu import BYTES_PER_THREAD, native_is_built, threads_for
 from engine.backend.native import pool
 from engine.backend.native.segment import NativeSegment
 from engine.commands import Load
-from engine.hub.local import bundled_target
 from engine.loading.checking import check
 from engine.loading.load import load
 from engine.loading.machinery import Machinery
@@ -43,7 +43,7 @@ def test_the_user_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 @pytest.mark.usefixtures("eight_cores")
 def test_the_bundled_model_leaves_cores_to_others() -> None:
-    command = Load(bundled_target())
+    command = Load(FOLDER_TARGET)
     machinery = Machinery()
     pair = load(check(command, machinery.look()), machinery.open)
     segment = pair.target.segments[0]

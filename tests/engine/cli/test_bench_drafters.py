@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 
 from engine.bench.drafters import depth
 from engine.cli import main
@@ -17,7 +18,8 @@ PROMPTS = (
     {"prompt": "Tell me a short story about a dog.", "category": "story"},
     {"prompt": "Tell me a short story about a fox.", "category": "story"},
 )
-DRAFT = "duotail-1m-draft"
+PAIR = ("--model", str(FOLDER_TARGET), "--draft", str(FOLDER_DRAFT))
+DRAFT = FOLDER_DRAFT.name
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def prompts(tmp_path: Path) -> Path:
 def test_every_way_writes_what_the_target_would(
     prompts: Path, temperature: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--draft", DRAFT, "--prompts", str(prompts), "--repeat", "2", "--max-tokens", "40"]
+    words = [*PAIR, "--prompts", str(prompts), "--repeat", "2", "--max-tokens", "40"]
     code = main(["bench", "drafters", *words, "--temperature", temperature, "--json"])
     assert code == ExitCode.DONE
     told = json.loads(capsys.readouterr().out)
@@ -49,7 +51,7 @@ def test_every_way_writes_what_the_target_would(
 
 
 def test_the_table_has_a_row_a_way(prompts: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--draft", DRAFT, "--prompts", str(prompts), "--limit", "1", "--repeat", "1"]
+    words = [*PAIR, "--prompts", str(prompts), "--limit", "1", "--repeat", "1"]
     assert main(["bench", "drafters", *words, "--max-tokens", "24"]) == ExitCode.DONE
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in lines[1:4]] == ["greeting", "story", "all"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from command_line import Duotail
+from folder_models import FOLDER_TARGET
 
 from engine.bench.shapes import SHAPES
 from engine.plan.machine import Host, Machine
@@ -83,8 +84,8 @@ def test_a_target_as_slow_as_one_wishes(duotail: Duotail) -> None:
 
 
 def test_models_from_folders(duotail: Duotail) -> None:
-    """The bundled pair, whose draft says what it says itself."""
-    done = duotail(*QUICK, *GPU, "--json")
+    """A trained pair, whose draft is right now and then."""
+    done = duotail(*QUICK, "--model", FOLDER_TARGET, *GPU, "--json")
     assert (done.code, done.err) == (0, "")
     report: dict[str, Any] = done.json
     assert report["exact"] is True

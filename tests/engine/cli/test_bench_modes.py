@@ -7,6 +7,7 @@ from command_line import Duotail
 
 from engine.backend.cpu import native_is_built
 from engine.cli.exit_code import ExitCode
+from engine.hub.local import BUNDLED_TARGET
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 
@@ -21,7 +22,8 @@ def test_every_mode_has_a_row(duotail: Duotail) -> None:
     assert said["complete"]
     assert said["hardware"]["simulated"]
     assert said["winner"] in {row["mode"] for row in said["rows"]}
-    assert said["command"].startswith("duotail bench modes --model duotail-7m --simulate-gpu 1")
+    command = f"duotail bench modes --model {BUNDLED_TARGET} --simulate-gpu 1"
+    assert said["command"].startswith(command)
 
 
 def test_the_table_and_the_text_to_share(duotail: Duotail) -> None:
@@ -32,7 +34,7 @@ def test_the_table_and_the_text_to_share(duotail: Duotail) -> None:
     assert lines[-1].startswith("Best here: ")
     shared = duotail(*_FEW, "--markdown").out
     assert "| Mode | tokens/s |" in shared
-    assert "`duotail bench modes --model duotail-7m" in shared
+    assert f"`duotail bench modes --model {BUNDLED_TARGET}" in shared
 
 
 def test_without_an_accelerator_the_rest_is_measured(duotail: Duotail) -> None:

@@ -8,25 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import Duotail
+from folder_models import FOLDER_TARGET
 from native_models import native_decoder
 
 from engine.backend.native.library import Format
 from engine.bench.passages import read_passages
 from engine.bench.quality import perplexity
-from engine.hub.local import bundled_target
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 
 DIALOGUES = Path(__file__).parents[1] / "bench" / "dialogues.jsonl"
-BUNDLED = bundled_target()
 
 
 def passages(path: Path, window: int = 512) -> list[list[int]]:
-    return read_passages(path, Tokenizer.open(BUNDLED), ChatTemplate.open(BUNDLED), window)
+    tokenizer, template = Tokenizer.open(FOLDER_TARGET), ChatTemplate.open(FOLDER_TARGET)
+    return read_passages(path, tokenizer, template, window)
 
 
 def test_what_each_format_costs(duotail: Duotail) -> None:
-    done = duotail("bench", "quality", "--text", DIALOGUES, "--json")
+    done = duotail("bench", "quality", "--model", FOLDER_TARGET, "--text", DIALOGUES, "--json")
     assert (done.code, done.err) == (0, "")
     formats = done.json["formats"]
     assert list(formats) == ["f32", "bf16", "q8_0", "q4_0"]
@@ -52,7 +52,7 @@ def test_a_few_formats_on_plain_text(duotail: Duotail, tmp_path: Path) -> None:
 
 def test_perplexity_is_the_mean_of_all_guesses() -> None:
     """Passages of any length, in chunks or not: the same guesses."""
-    decoder = native_decoder(BUNDLED, Format.BF16)
+    decoder = native_decoder(FOLDER_TARGET, Format.BF16)
     ids = [token for passage in passages(DIALOGUES) for token in passage][:150]
     logits = decoder.forward(decoder.new_state(256), ids[:-1]).logits.astype(np.float64)
     chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import pytest
 from command_line import Duotail
+from folder_models import FOLDER_TARGET
 
 from engine.backend.native.clock import NativeClock
 from engine.backend.native.library import library
@@ -30,7 +31,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[RoundTimes]:
 def test_the_parts_make_the_round(duotail: Duotail, tmp_path: Path, seen: list[RoundTimes]) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "Tell me a story."}\n')
-    limits = ("--prompts", prompts, "--max-tokens", "64", "--json")
+    limits = ("--model", FOLDER_TARGET, "--prompts", prompts, "--max-tokens", "64", "--json")
     drafting = duotail("bench", "round", "--mode", "cpu", *limits).json
     assert drafting["drafting_rounds"] > 3
     assert len(seen) == drafting["drafting_rounds"] + drafting["plain_rounds"]

@@ -15,17 +15,19 @@ from typing import Any
 
 import pytest
 from command_line import Duotail, start
+from folder_models import FOLDER_TARGET
 from head_folders import write_head
 from tiny_models import write_chat_model
 
 import engine.cli.chat
 from engine.commands import Command, Stop
 from engine.events import Event, TextDelta
-from engine.hub.local import bundled_target
 from engine.model.config import ModelConfig
 from engine.service import Engine
 
 STORY = "Tell me a short story about a dog."
+WELL_DRAFTED = ("chat", "--json", "--model", FOLDER_TARGET, "--prompt", STORY)
+"""The draft of this model is known to be right more often than not."""
 KEYS = [
     "text",
     "tokens",
@@ -53,7 +55,7 @@ PATIENCE = 240.0
 
 
 def test_the_object_has_the_promised_keys(duotail: Duotail) -> None:
-    done = duotail("chat", "--json", "--mode", "cpu", "--prompt", STORY)
+    done = duotail(*WELL_DRAFTED, "--mode", "cpu")
     assert (done.code, done.err) == (0, "")
     answer = done.json
     assert list(answer) == KEYS
@@ -73,7 +75,7 @@ def test_the_object_has_the_promised_keys(duotail: Duotail) -> None:
 
 @pytest.mark.parametrize("sampling", [(), ("--temperature", "0.8", "--seed", "1")])
 def test_drafting_changes_no_token(duotail: Duotail, sampling: tuple[str, ...]) -> None:
-    ask = ("chat", "--json", "--prompt", STORY, *sampling)
+    ask = (*WELL_DRAFTED, *sampling)
     plain = duotail(*ask, "--mode", "plain", "--draft", "none").json
     drafted = duotail(*ask, "--mode", "cpu", "--draft", "auto").json
     assert plain["tokens"] == drafted["tokens"]
@@ -90,7 +92,7 @@ def test_drafting_changes_no_token(duotail: Duotail, sampling: tuple[str, ...]) 
 def test_a_simulated_accelerator_changes_no_token(
     duotail: Duotail, sampling: tuple[str, ...]
 ) -> None:
-    ask = ("chat", "--json", "--prompt", STORY, "--max-tokens", "24", *sampling)
+    ask = (*WELL_DRAFTED, "--max-tokens", "24", *sampling)
     plain = duotail(*ask, "--mode", "plain").json
     split = ("--mode", "dovetail", "--simulate-gpu", "1", "--layers-on-gpu", "all")
     drafted = duotail(*ask, *split)
@@ -107,9 +109,9 @@ def test_a_draft_head_changes_no_token(
     duotail: Duotail, tmp_path: Path, layout: str, mode: tuple[str, ...]
 ) -> None:
     """A random one, which seldom is right; greedily, and as hot as it takes to be so."""
-    head = write_head(tmp_path / "head", layout, ModelConfig.open(bundled_target()))
+    head = write_head(tmp_path / "head", layout, ModelConfig.open(FOLDER_TARGET))
     for sampling in ((), ("--temperature", "3", "--seed", "5")):
-        ask = ("chat", "--json", "--prompt", STORY, "--max-tokens", "24", *sampling)
+        ask = (*WELL_DRAFTED, "--max-tokens", "24", *sampling)
         plain = duotail(*ask, "--mode", "plain").json
         drafted = duotail(*ask, "--draft", head, "--mode", *mode)
         assert list(drafted.json) == KEYS
@@ -120,7 +122,7 @@ def test_a_draft_head_changes_no_token(
 
 
 def test_a_draft_head_cannot_answer(duotail: Duotail, tmp_path: Path) -> None:
-    head = write_head(tmp_path / "head", "dgf", ModelConfig.open(bundled_target()))
+    head = write_head(tmp_path / "head", "dgf", ModelConfig.open(FOLDER_TARGET))
     refused = duotail("chat", "--json", "--model", head, "--prompt", STORY)
     assert refused.code == 2
     assert "draft head for Some target" in refused.err
@@ -240,7 +242,7 @@ def test_standard_input_that_is_no_text(duotail: Duotail) -> None:
 
 
 def test_a_truncated_model(duotail: Duotail, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(bundled_target(), tmp_path / "cut"))
+    folder = Path(shutil.copytree(FOLDER_TARGET, tmp_path / "cut"))
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100_000])
     done = duotail("chat", "--json", "--prompt", "Hi", "--model", folder)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from command_line import Duotail
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
 import engine.cli.bench
 from engine.backend.native.packed_cache import PackedCache
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
 from engine.bench.speculate import PromptResult, summarise
-from engine.hub.local import bundled_models_root, bundled_target
+from engine.hub.local import BUNDLED_TARGET, bundled_models_root, bundled_names
 from engine.model.config import ModelConfig
 
 # -- models ----------------------------------------------------------------------------------
@@ -24,7 +25,8 @@ def test_models(duotail: Duotail) -> None:
     done = duotail("models", "--json")
     assert done.code == 0
     rows = done.json["models"]
-    assert {row["name"] for row in rows} >= {"duotail-7m", "duotail-1m-draft"}
+    assert {row["name"] for row in rows} == set(bundled_names())
+    assert BUNDLED_TARGET in bundled_names()
     for row in rows:
         assert set(row) == {"name", "title", "path", "kind", "bytes", "head", "target"}
         assert Path(row["path"]) == bundled_models_root() / row["name"]
@@ -33,13 +35,15 @@ def test_models(duotail: Duotail) -> None:
 
 
 def test_models_tell_heads_from_models(duotail: Duotail, tmp_path: Path) -> None:
-    head = write_head(tmp_path / "My head", "dgf", ModelConfig.open(bundled_target()))
+    head = write_head(tmp_path / "My head", "dgf", ModelConfig.open(FOLDER_TARGET))
     row = duotail("models", head, "--json").json["models"][-1]
     assert (row["title"], row["kind"], row["head"]) == ("My head", "F32", "dgf")
     assert row["target"] == "Some target"
-    listed = duotail("models", head).out
-    assert "(draft head for Some target)" in listed
-    assert listed.count("draft head") == 1
+    listed = duotail("models", head).out.splitlines()
+    (line,) = [line for line in listed if "My head" in line]
+    assert line.endswith("(draft head for Some target)")
+    (line,) = [line for line in listed if line.startswith(f"{BUNDLED_TARGET} ")]
+    assert "draft head" not in line
 
 
 def test_models_show_and_clear_the_cache(duotail: Duotail) -> None:
@@ -58,8 +62,8 @@ def test_models_show_and_clear_the_cache(duotail: Duotail) -> None:
 def test_models_ignores_stray_folders(
     duotail: Duotail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("duotail-7m", "duotail-1m-draft"):
-        (tmp_path / name).symlink_to(bundled_models_root() / name)
+    for folder in (FOLDER_TARGET, FOLDER_DRAFT):
+        (tmp_path / folder.name).symlink_to(folder)
     (tmp_path / "__pycache__").mkdir()
     monkeypatch.setattr("engine.hub.local.bundled_models_root", lambda: tmp_path)
     done = duotail("models", "--json")

@@ -8,6 +8,7 @@ import pytest
 from command_line import Duotail
 
 from engine.hardware.machine_file import write
+from engine.hub.local import BUNDLED_TARGET
 from engine.plan.machine import Accelerator, Host, Machine, Vendor
 from engine.plan.speeds import Speeds
 
@@ -113,9 +114,9 @@ def test_a_table_for_people(duotail: Duotail, desktop: Path) -> None:
     ("arguments", "code", "words"),
     [
         (("--shape", "nope"), 2, "no shape"),
-        (("--mode", "dovetail", "--model", "duotail-7m"), 3, "needs a graphics card"),
+        (("--mode", "dovetail", "--model", BUNDLED_TARGET), 3, "needs a graphics card"),
         (("--shape", "llama2-13b", "--context", "100000"), 2, "handles up to 4096"),
-        (("--shape", "llama2-7b", "--model", "duotail-7m"), 2, "not allowed with"),
+        (("--shape", "llama2-7b", "--model", BUNDLED_TARGET), 2, "not allowed with"),
     ],
 )
 def test_what_cannot_be_planned(

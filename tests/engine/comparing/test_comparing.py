@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folder_models import FOLDER_TARGET
 from session import Session, anything, generate
 
 from engine.backend.cpu import native_is_built
@@ -33,7 +34,6 @@ from engine.events import (
     Unloaded,
 )
 from engine.hardware.probe import probe_host
-from engine.hub.local import bundled_target
 from engine.loading import machinery
 from engine.loading.machinery import Machinery
 from engine.plan.machine import Machine
@@ -48,7 +48,7 @@ ALL = (Mode.AUTO, Mode.DUO, Mode.DOVETAIL, Mode.CPU, Mode.PLAIN)
 @pytest.fixture
 def ready(session: Session) -> Session:
     """The bundled pair with a simulated accelerator, left to itself."""
-    session.load(bundled_target(), simulate_gpu=GIB)
+    session.load(FOLDER_TARGET, simulate_gpu=GIB)
     return session
 
 
@@ -90,7 +90,7 @@ def test_every_mode_is_measured_and_the_model_stays(ready: Session) -> None:
     after = len(ready.events)
     compared = compare(ready, Compare(passes=2, tokens=12))
     assert compared.complete
-    assert compared.model == bundled_target()
+    assert compared.model == FOLDER_TARGET
     assert tuple(run.mode for run in compared.runs) == ALL
     measured = [run for run in compared.runs if run.same_as is None]
     assert {run.plan.mode for run in measured if run.plan} == set(ALL) - {Mode.AUTO}
@@ -123,7 +123,7 @@ def test_every_mode_is_measured_and_the_model_stays(ready: Session) -> None:
 @pytest.fixture
 def on_the_cpu(session: Session) -> Session:
     """The same with everything on the CPU."""
-    session.load(bundled_target(), simulate_gpu=GIB, mode=Mode.CPU)
+    session.load(FOLDER_TARGET, simulate_gpu=GIB, mode=Mode.CPU)
     return session
 
 
@@ -157,7 +157,7 @@ def test_without_an_accelerator_the_modes_that_need_one_are_refused(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machinery, "probe_machine", lambda: Machine(probe_host()))
-    session.load(bundled_target(), draft=DraftChoice.LOOKUP)
+    session.load(FOLDER_TARGET, draft=DraftChoice.LOOKUP)
     runs = by_mode(compare(session))
     assert "graphics card" in runs[Mode.DUO].refusal
     assert "graphics card" in runs[Mode.DOVETAIL].refusal
@@ -167,7 +167,7 @@ def test_without_an_accelerator_the_modes_that_need_one_are_refused(
 
 
 def test_a_forced_mode_is_returned_to(session: Session) -> None:
-    session.load(bundled_target(), simulate_gpu=GIB, mode=Mode.DOVETAIL, layers_on_gpu=3)
+    session.load(FOLDER_TARGET, simulate_gpu=GIB, mode=Mode.DOVETAIL, layers_on_gpu=3)
     home = session.of(PlanReady)[-1]
     after = len(session.events)
     runs = by_mode(compare(session))
@@ -361,7 +361,7 @@ def test_an_accelerator_that_is_lost_takes_its_modes_with_it(
 
 
 def test_a_model_on_a_lost_accelerator_goes_on_without(session: Session) -> None:
-    session.load(bundled_target(), simulate_gpu=GIB, mode=Mode.DOVETAIL)
+    session.load(FOLDER_TARGET, simulate_gpu=GIB, mode=Mode.DOVETAIL)
     after = len(session.events)
 
     def lost(_event: Any) -> bool:
@@ -396,7 +396,7 @@ def test_empty_compare(session: Session) -> None:
 
 def test_loading_compare(session: Session) -> None:
     with session.holding(LoadProgress) as hold:
-        session.submit(Load(bundled_target()))
+        session.submit(Load(FOLDER_TARGET))
         hold.reached()
         session.submit(FEW)
     assert session.wait(Compared).complete
@@ -453,7 +453,7 @@ def test_a_stop_takes_a_waiting_comparison_out(ready: Session) -> None:
     ready.submit(FEW, Stop())
     hold.release()
     compared = ready.wait(Compared)
-    assert (compared.model, compared.runs) == (bundled_target(), ())
+    assert (compared.model, compared.runs) == (FOLDER_TARGET, ())
     assert not compared.complete
 
 

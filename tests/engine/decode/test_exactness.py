@@ -6,6 +6,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from folder_models import FOLDER_TARGET
 from harness import SAMPLINGS, OracleDrafter, RandomController, decode
 
 from engine.backend.native.library import Format
@@ -15,7 +16,6 @@ from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
 from engine.draft.lookup import LookupDrafter
 from engine.draft.standalone import StandaloneDrafter
-from engine.hub.local import bundled_target as bundled_target_folder
 from engine.model.decoder import Decoder
 from engine.model.pool import StatePool
 from engine.model.text.tokenizer import Tokenizer
@@ -139,21 +139,19 @@ def test_the_limit_and_the_full_context_are_met_exactly(
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_the_bundled_pair_with_its_own_controller(
     sampling: SamplingParams,
-    bundled_target: Decoder,
-    bundled_draft: Decoder,
+    trained: Decoder,
+    trained_draft: Decoder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On a clock that only looks at it move: what pays does not depend on who else computes."""
     for module in (decoding, loops):
         monkeypatch.setattr(module, "perf_counter", count(0.0, 1e-3).__next__)
-    pool = StatePool(bundled_draft, CONTEXT, 1 << 28)
-    drafter = CombinedDrafter([StandaloneDrafter("draft", bundled_draft, pool), LookupDrafter()])
-    tokenizer = Tokenizer.open(bundled_target_folder())
+    pool = StatePool(trained_draft, CONTEXT, 1 << 28)
+    drafter = CombinedDrafter([StandaloneDrafter("draft", trained_draft, pool), LookupDrafter()])
+    tokenizer = Tokenizer.open(FOLDER_TARGET)
     prompt = [1, 2, *tokenizer.encode_text("Tell me a short story about a dog."), 4, 3]
-    plain = decode(bundled_target, prompt, sampling, max_tokens=80, stop_ids=[4])
-    speculative = decode(
-        bundled_target, prompt, sampling, drafter=drafter, max_tokens=80, stop_ids=[4]
-    )
+    plain = decode(trained, prompt, sampling, max_tokens=80, stop_ids=[4])
+    speculative = decode(trained, prompt, sampling, drafter=drafter, max_tokens=80, stop_ids=[4])
     assert speculative.tokens == plain.tokens
     drafting = [done for done in speculative.rounds if done.drafted]
     assert sum(len(done.tokens) for done in drafting) / len(drafting) > 1.8

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from folder_models import FOLDER_TARGET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from engine.decode.sampler import Sampler
 from engine.decode.tree import TokenTree
 from engine.events import Interval
 from engine.guessing import guesses, words
-from engine.hub.local import bundled_target
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import SamplingParams
 
@@ -81,7 +81,7 @@ def trees(draw: st.DrawFn) -> TokenTree:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.open(bundled_target())
+    return Tokenizer.open(FOLDER_TARGET)
 
 
 @settings(deadline=None)

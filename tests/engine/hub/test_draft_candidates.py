@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from gguf_models import Kind, write_gguf
 from head_folders import write_head
 from tiny_models import write_chat_model, write_model
 
 from engine.draft.vocabulary import differing
-from engine.hub.local import LocalModel, bundled_models_root, bundled_target
+from engine.hub.local import LocalModel
 from engine.hub.pairing import vocabularies
 from engine.hub.pairing.candidate import Candidate, Verdict
 from engine.hub.pairing.candidates import candidates, published
@@ -151,16 +152,16 @@ def test_broken_models_and_other_families_say_why(
 
 
 def test_the_best_comes_first_and_the_target_is_none_of_them(chat_model: Path, small: Path) -> None:
-    models = [kept(chat_model), kept(bundled_target()), kept(small)]
+    models = [kept(chat_model), kept(FOLDER_TARGET), kept(small)]
     found = candidates(chat_model, models, Vocabularies(), speedup=lambda _t, _d: 1.5)
     assert found[0].name == "small"
     assert found[0].speedup == 1.5
     assert len(found) == 2
 
 
-def test_the_bundled_pair_fits() -> None:
-    draft = bundled_models_root() / "duotail-1m-draft"
-    assert judged(bundled_target(), kept(draft))["duotail-1m-draft"].verdict is Verdict.FITS
+def test_a_trained_pair_fits() -> None:
+    (found,) = judged(FOLDER_TARGET, kept(FOLDER_DRAFT)).values()
+    assert found.verdict is Verdict.FITS
 
 
 def test_a_vocabulary_is_read_once_and_again_when_it_changes(
@@ -187,7 +188,7 @@ def test_a_vocabulary_is_read_once_and_again_when_it_changes(
 def test_tokens_are_those_that_the_tokenizer_has(
     small: Path, split_gguf: Path, small_gguf: Path
 ) -> None:
-    for path in (small, bundled_target(), split_gguf, small_gguf):
+    for path in (small, FOLDER_TARGET, split_gguf, small_gguf):
         model = LocalModel.inspect(path)
         tokens, tokenizer = tokens_of(model), model.tokenizer()
         assert tokens.ids == tokenizer.vocabulary

@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folder_models import FOLDER_DRAFT
 from local_hub import LocalHub
 
 from engine.cli.hub import chosen, joined
 from engine.cli.hub_report import write_found, write_repository
 from engine.errors import UserFixable
-from engine.hub.local import bundled_models_root
 from engine.hub.remote.addresses import Address
 from engine.hub.remote.listing import Found, Packaging, RemoteFile, Repository, Variant
 
 ROOT = Path(__file__).parents[3]
-DRAFT = "duotail-1m-draft"
 REPO = "duotail/tiny"
 GGUF = "someone/some-gguf"
 WAIT_S = 240.0
@@ -97,8 +96,8 @@ def test_show_tells_what_can_be_had_and_what_not(models: Command) -> None:
 
 
 def test_a_model_is_downloaded_listed_and_not_fetched_again(models: Command) -> None:
-    folder = models.folder / DRAFT
-    shutil.copytree(bundled_models_root() / DRAFT, folder)
+    folder = models.folder / FOLDER_DRAFT.name
+    shutil.copytree(FOLDER_DRAFT, folder)
     models.hub.publish(REPO, folder, facts={"tags": ["safetensors", "license:apache-2.0"]})
     done = models("download", REPO)
     assert done.code == 0, done.err

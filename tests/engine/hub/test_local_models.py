@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 
 from engine.errors import UserFixable
 from engine.hub.local import (
+    BUNDLED_TARGET,
     LocalModel,
     bundled_models_root,
     bundled_names,
@@ -18,15 +20,16 @@ from engine.hub.local import (
 )
 
 
-def copy_of_bundled(folder: Path) -> Path:
-    return Path(shutil.copytree(bundled_target(), folder / "my model"))
+def copy_of_model(folder: Path) -> Path:
+    return Path(shutil.copytree(FOLDER_TARGET, folder / "my model"))
 
 
 def test_the_bundled_pair_is_usable() -> None:
     target = LocalModel.inspect(bundled_target())
-    assert target.name == "Duotail 7M"
+    assert target.name.startswith("Duotail ")
     assert target.config.family == "llama"
     assert target.draft is not None
+    assert target.draft.is_relative_to(bundled_models_root().resolve())
     draft = LocalModel.inspect(target.draft)
     assert draft.draft is None
     assert draft.config.vocab_size == target.config.vocab_size
@@ -35,10 +38,10 @@ def test_the_bundled_pair_is_usable() -> None:
 
 def test_names_and_paths_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve_model(None) == bundled_target()
-    assert set(bundled_names()) >= {"duotail-7m", "duotail-1m-draft"}
+    assert BUNDLED_TARGET in bundled_names()
     for name in bundled_names():
         assert resolve_model(name) == bundled_models_root() / name
-    folder = copy_of_bundled(tmp_path)
+    folder = copy_of_model(tmp_path)
     assert resolve_model(str(folder)) == folder.resolve()
     monkeypatch.chdir(tmp_path)
     assert resolve_model("my model") == folder.resolve()
@@ -47,11 +50,40 @@ def test_names_and_paths_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert resolve_model("~/my model") == folder.resolve()
 
 
+def test_a_bundled_model_is_a_folder_with_a_model_in_either_format(
+    tmp_path: Path, chat_model: Path, small_gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").symlink_to(chat_model)
+    for name in ("file", "two files", "no model"):
+        (tmp_path / name).mkdir()
+    shutil.copy(small_gguf, tmp_path / "file")
+    for name in ("a.gguf", "b.gguf"):
+        shutil.copy(small_gguf, tmp_path / "two files" / name)
+    (tmp_path / "MODEL_CARD.md").write_text("About them.", encoding="utf-8")
+    monkeypatch.setattr("engine.hub.local.bundled_models_root", lambda: tmp_path)
+    assert bundled_names() == ("file", "folder")
+    for name in bundled_names():
+        assert LocalModel.inspect(resolve_model(name)).config.vocab_size
+
+
+@pytest.mark.parametrize("draft", ["small", "small/small.gguf"])
+def test_a_draft_may_be_a_file_or_the_folder_that_holds_it(
+    tmp_path: Path, small_gguf: Path, draft: str
+) -> None:
+    folder = copy_of_model(tmp_path)
+    (folder / "small").mkdir()
+    shutil.copy(small_gguf, folder / "small" / "small.gguf")
+    (folder / "duotail.json").write_text(json.dumps({"draft": draft}))
+    found = LocalModel.inspect(folder).draft
+    assert found == (folder / draft).resolve()
+    assert LocalModel.inspect(found).kind == "Q8_0"
+
+
 @pytest.mark.parametrize("name", ["", "no-such-model", "/no/such/folder", "a\0b", "x" * 5000])
 def test_unknown_models_are_refused_with_what_there_is(name: str) -> None:
     with pytest.raises(UserFixable, match="no model") as caught:
         resolve_model(name)
-    assert "duotail-7m" in caught.value.remedy
+    assert BUNDLED_TARGET in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -78,7 +110,7 @@ def test_files_that_hold_no_model(
 
 
 def test_a_folder_without_sidecar_is_named_after_itself(tmp_path: Path) -> None:
-    folder = copy_of_bundled(tmp_path)
+    folder = copy_of_model(tmp_path)
     (folder / "duotail.json").unlink()
     model = LocalModel.inspect(folder)
     assert (model.name, model.draft) == ("my model", None)
@@ -86,7 +118,7 @@ def test_a_folder_without_sidecar_is_named_after_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("draft", ["../nowhere", "", "a\0b"])
 def test_a_draft_that_is_not_there_is_no_draft(tmp_path: Path, draft: str) -> None:
-    folder = copy_of_bundled(tmp_path)
+    folder = copy_of_model(tmp_path)
     shutil.rmtree(folder / "x", ignore_errors=True)
     (folder / "duotail.json").write_text(json.dumps({"name": "Mine", "draft": draft}))
     model = LocalModel.inspect(folder)
@@ -107,7 +139,7 @@ def test_a_draft_that_is_not_there_is_no_draft(tmp_path: Path, draft: str) -> No
     ],
 )
 def test_broken_folders(tmp_path: Path, file: str, content: bytes | None, word: str) -> None:
-    folder = copy_of_bundled(tmp_path)
+    folder = copy_of_model(tmp_path)
     (folder / file).unlink()
     if content is not None:
         (folder / file).write_bytes(content)
@@ -116,7 +148,7 @@ def test_broken_folders(tmp_path: Path, file: str, content: bytes | None, word: 
 
 
 def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
-    folder = copy_of_bundled(tmp_path)
-    shutil.copy(bundled_models_root() / "duotail-1m-draft" / "config.json", folder)
+    folder = copy_of_model(tmp_path)
+    shutil.copy(FOLDER_DRAFT / "config.json", folder)
     with pytest.raises(UserFixable, match="do not fit"):
         LocalModel.inspect(folder)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from hollow_models import write_hollow_weights
 from machines import machine_with
 from safetensors.numpy import load_file, save_file
@@ -22,13 +23,11 @@ from engine.backend.native.packed_cache import PackedCache, settle
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload
 from engine.errors import Absent, UserFixable
 from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloaded
-from engine.hub.local import bundled_models_root, bundled_target
 from engine.loading.checking import check
 from engine.plan.machine import CPU
 from engine.request import SamplingParams
 
 PLENTY = machine_with(64 << 30)
-DRAFT = bundled_models_root() / "duotail-1m-draft"
 
 
 @pytest.mark.parametrize(
@@ -41,14 +40,14 @@ DRAFT = bundled_models_root() / "duotail-1m-draft"
         (Mode.CPU, DraftChoice.NONE, Mode.PLAIN, None),
         (Mode.AUTO, DraftChoice.LOOKUP, Mode.CPU, "lookup"),
         (Mode.PLAIN, DraftChoice.LOOKUP, Mode.PLAIN, None),
-        (Mode.AUTO, DRAFT, Mode.CPU, "Duotail 1M draft"),
-        (Mode.PLAIN, DRAFT, Mode.PLAIN, None),
+        (Mode.AUTO, FOLDER_DRAFT, Mode.CPU, "Duotail 1M draft"),
+        (Mode.PLAIN, FOLDER_DRAFT, Mode.PLAIN, None),
     ],
 )
 def test_modes_and_drafts(
     mode: Mode, draft: DraftChoice | Path, runs_as: Mode, names: str | None
 ) -> None:
-    plan = check(Load(bundled_target(), draft, mode), PLENTY).plan
+    plan = check(Load(FOLDER_TARGET, draft, mode), PLENTY).plan
     assert (plan.mode, plan.draft) == (runs_as, names)
     assert plan.draft_device == ("CPU" if names else None)
     assert (plan.draft_bytes > 0) == ("1M" in (names or ""))
@@ -57,14 +56,14 @@ def test_modes_and_drafts(
 
 def test_dovetail_needs_a_card() -> None:
     with pytest.raises(Absent, match="graphics card") as refused:
-        check(Load(bundled_target(), mode=Mode.DOVETAIL), PLENTY)
+        check(Load(FOLDER_TARGET, mode=Mode.DOVETAIL), PLENTY)
     assert "dovetail" in refused.value.cause
 
 
 def test_a_mode_that_is_absent_is_a_failure_in_words(session: Session) -> None:
-    session.load(bundled_target())
+    session.load(FOLDER_TARGET)
     after = len(session.events)
-    session.submit(Load(bundled_target(), DraftChoice.NONE, mode=Mode.DUO))
+    session.submit(Load(FOLDER_TARGET, DraftChoice.NONE, mode=Mode.DUO))
     assert session.wait(PlanReady, after=after).plan.mode is Mode.CPU
     failed = session.wait(Failed)
     assert "“duo” needs" in failed.cause
@@ -76,19 +75,19 @@ def test_a_model_without_a_draft_of_its_own_looks_up(chat_model: Path) -> None:
 
 
 def test_a_draft_that_went_missing_is_done_without(tmp_path: Path) -> None:
-    alone = Path(shutil.copytree(bundled_target(), tmp_path / "alone"))
+    alone = Path(shutil.copytree(FOLDER_TARGET, tmp_path / "alone"))
     assert check(Load(alone), PLENTY).plan.draft == "lookup"
 
 
 def test_a_draft_with_another_vocabulary_is_refused(tmp_path: Path) -> None:
-    draft = Path(shutil.copytree(DRAFT, tmp_path / "stranger"))
+    draft = Path(shutil.copytree(FOLDER_DRAFT, tmp_path / "stranger"))
     tokenizer = json.loads((draft / "tokenizer.json").read_text(encoding="utf-8"))
     vocabulary = tokenizer["model"]["vocab"]
     first, second = list(vocabulary)[300:302]
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     (draft / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     with pytest.raises(UserFixable, match="different vocabularies") as refused:
-        check(Load(bundled_target(), draft), PLENTY)
+        check(Load(FOLDER_TARGET, draft), PLENTY)
     assert "Duotail 7M" in refused.value.cause
     assert "lookup" in refused.value.remedy
 
@@ -117,14 +116,14 @@ def test_a_draft_may_round_its_vocabulary_up_otherwise(
 
 
 def test_the_context_is_the_models_own_unless_told() -> None:
-    assert check(Load(bundled_target()), PLENTY).plan.context == 1024
-    assert check(Load(bundled_target(), context=100), PLENTY).plan.context == 100
+    assert check(Load(FOLDER_TARGET), PLENTY).plan.context == 1024
+    assert check(Load(FOLDER_TARGET, context=100), PLENTY).plan.context == 100
 
 
 @pytest.mark.parametrize("context", [-1, 0, 1025, 10**12])
 def test_a_context_out_of_range_is_refused_with_the_range(context: int) -> None:
     with pytest.raises(UserFixable, match="up to 1024") as refused:
-        check(Load(bundled_target(), context=context), PLENTY)
+        check(Load(FOLDER_TARGET, context=context), PLENTY)
     assert "between 1 and 1024" in refused.value.remedy
 
 
@@ -200,7 +199,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model(session: Session, tmp_path:
 
 def test_a_model_without_a_chat_template_ends_its_turn(session: Session, tmp_path: Path) -> None:
     """The plain "User: ... Assistant:" has no end token: the user's next line is the end."""
-    folder = Path(shutil.copytree(bundled_target(), tmp_path / "plain"))
+    folder = Path(shutil.copytree(FOLDER_TARGET, tmp_path / "plain"))
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     del settings["chat_template"]
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
@@ -283,5 +282,5 @@ def test_a_load_that_is_stopped_leaves_nothing_on_disk(
 
 
 def test_small_models_take_no_place_on_disk(session: Session) -> None:
-    session.load(bundled_target())
+    session.load(FOLDER_TARGET)
     assert not PackedCache().folder.exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folder_models import FOLDER_TARGET
 from gguf_models import Kind, write_gguf
 from machines import machine_with
 from session import Session
@@ -19,7 +20,7 @@ from tiny_models import write_chat_model, write_mxfp4_model
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible
 from engine.events import Failed, LoadProgress, PlanReady, Unloaded
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel
 from engine.loading.checking import check, own_model
 
 PLENTY = machine_with(64 << 30)
@@ -153,8 +154,8 @@ def test_a_mode_and_a_context_hold_for_files_as_well(files: Path) -> None:
 
 
 def test_the_bundled_model_drafts_for_its_own_file(session: Session, tmp_path: Path) -> None:
-    file = write_gguf(bundled_target(), tmp_path / "duotail.gguf", Kind.F16)
-    session.load(file, draft=bundled_target())
+    file = write_gguf(FOLDER_TARGET, tmp_path / "duotail.gguf", Kind.F16)
+    session.load(file, draft=FOLDER_TARGET)
     finished = session.ask(QUESTION, max_tokens=48)
     stats = finished.stats
     assert stats.accepted >= 3, finished

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folder_models import FOLDER_TARGET
 from head_folders import LAYOUTS, write_head
 from machines import machine_with
 from session import Session, answer_of, user
@@ -21,7 +22,6 @@ from engine.backend.simulated.spec import DEVICE
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload, WeightFormat
 from engine.errors import NotPossible
 from engine.events import Finished, LoadProgress, PlanReady, Unloaded
-from engine.hub.local import bundled_target
 from engine.loading.checking import check
 from engine.loading.load import LoadedPair
 from engine.model.config import ModelConfig
@@ -41,12 +41,12 @@ QUESTION = "Tell me a story about a fox."
 
 @pytest.fixture(scope="module")
 def config() -> ModelConfig:
-    return ModelConfig.open(bundled_target())
+    return ModelConfig.open(FOLDER_TARGET)
 
 
 @pytest.fixture(scope="module")
 def heads(tmp_path_factory: pytest.TempPathFactory, config: ModelConfig) -> dict[str, Path]:
-    """One in every layout, for the bundled model."""
+    """One in every layout, for a trained model."""
     folder = tmp_path_factory.mktemp("heads")
     return {name: write_head(folder / name, name, config) for name in LAYOUTS}
 
@@ -55,7 +55,7 @@ def heads(tmp_path_factory: pytest.TempPathFactory, config: ModelConfig) -> dict
 def reference() -> Iterator[Finished]:
     """What the target writes alone."""
     session = Session()
-    session.load(bundled_target(), mode=Mode.PLAIN)
+    session.load(FOLDER_TARGET, mode=Mode.PLAIN)
     yield story(session)
     session.close()
 
@@ -102,7 +102,7 @@ def test_the_text_is_the_targets_own(
     layout: str,
     wishes: dict[str, Any],
 ) -> None:
-    plan = session.load(bundled_target(), draft=heads[layout], **wishes).plan
+    plan = session.load(FOLDER_TARGET, draft=heads[layout], **wishes).plan
     assert (plan.mode, plan.draft) == (wishes["mode"], layout)
     assert plan.draft_bytes > 0
     written = story(session)
@@ -118,7 +118,7 @@ def test_a_conversation_goes_on_after_a_change_of_drafts(
     turns = (answer_of(reference), user("And then?"))
     expected: list[object] = []
     for draft in (DraftChoice.NONE, heads["dgf"], heads["eagle3"], heads["dgf"]):
-        session.load(bundled_target(), draft=draft)
+        session.load(FOLDER_TARGET, draft=draft)
         first = story(session)
         second = session.ask(QUESTION, *turns, id="b", sampling=HOT, max_tokens=30)
         expected.append((first.token_ids, second.token_ids))
@@ -130,7 +130,7 @@ def test_a_head_may_see_less_than_its_target(
     session: Session, tmp_path: Path, config: ModelConfig, reference: Finished
 ) -> None:
     short = write_head(tmp_path / "short", "eagle3", config, max_position_embeddings=24)
-    session.load(bundled_target(), draft=short)
+    session.load(FOLDER_TARGET, draft=short)
     assert story(session).token_ids == reference.token_ids
 
 
@@ -153,7 +153,7 @@ def ledgers(monkeypatch: pytest.MonkeyPatch) -> list[Ledger]:
 
 def own_bytes(folder: Path) -> int:
     """What a head holds of its own, in 8 bits."""
-    draft = check(Load(bundled_target(), folder), PLENTY).draft
+    draft = check(Load(FOLDER_TARGET, folder), PLENTY).draft
     assert draft is not None
     shapes = {name: draft.weights.shape(name) for name in draft.weights.names()}
     return sum(
@@ -167,7 +167,7 @@ def own_bytes(folder: Path) -> int:
 def test_what_is_the_targets_is_held_once(
     session: Session, heads: dict[str, Path], config: ModelConfig, layout: str
 ) -> None:
-    session.load(bundled_target(), draft=heads[layout])
+    session.load(FOLDER_TARGET, draft=heads[layout])
     matrix = held_bytes("Q8_0", (config.vocab_size, config.hidden_size))
     weights = held(session, "draft", Purpose.WEIGHTS)
     assert weights == pytest.approx(own_bytes(heads[layout]), abs=matrix / 20)
@@ -177,7 +177,7 @@ def test_on_another_device_it_is_held_there_as_well(
     session: Session, heads: dict[str, Path], config: ModelConfig
 ) -> None:
     session.load(
-        bundled_target(), draft=heads["dgf"], mode=Mode.DOVETAIL, simulate_gpu=GIB, layers_on_gpu=0
+        FOLDER_TARGET, draft=heads["dgf"], mode=Mode.DOVETAIL, simulate_gpu=GIB, layers_on_gpu=0
     )
     matrix = held_bytes("Q8_0", (config.vocab_size, config.hidden_size))
     count = 1 if config.tie_word_embeddings else 2
@@ -191,9 +191,9 @@ def test_borrowed_matrices_keep_the_targets_format(
     session: Session, heads: dict[str, Path], wish: WeightFormat
 ) -> None:
     """The head's own are 8 bits wide, whatever the target's are."""
-    session.load(bundled_target(), weights=wish, mode=Mode.PLAIN)
+    session.load(FOLDER_TARGET, weights=wish, mode=Mode.PLAIN)
     alone = story(session)
-    session.load(bundled_target(), weights=wish, draft=heads["dgf"])
+    session.load(FOLDER_TARGET, weights=wish, draft=heads["dgf"])
     assert story(session).token_ids == alone.token_ids
     own = held(session, "draft", Purpose.WEIGHTS)
     assert own == pytest.approx(own_bytes(heads["dgf"]), rel=0.1)
@@ -202,11 +202,11 @@ def test_borrowed_matrices_keep_the_targets_format(
 def test_features_are_the_targets_and_in_the_ledger(
     session: Session, heads: dict[str, Path], config: ModelConfig
 ) -> None:
-    session.load(bundled_target(), draft=heads["eagle3"])
+    session.load(FOLDER_TARGET, draft=heads["eagle3"])
     context = pair_of(session).plan.context
     width = 3 * config.hidden_size
     assert held(session, "target", Purpose.FEATURES) >= context * width * 2
-    session.load(bundled_target())
+    session.load(FOLDER_TARGET)
     assert held(session, "target", Purpose.FEATURES) == 0
 
 
@@ -214,7 +214,7 @@ def test_a_load_of_a_head_is_called_off_at_once(
     session: Session, heads: dict[str, Path], ledgers: list[Ledger]
 ) -> None:
     with session.holding(LoadProgress, lambda event: "dgf" in event.stage) as hold:
-        session.submit(Load(bundled_target(), heads["dgf"]))
+        session.submit(Load(FOLDER_TARGET, heads["dgf"]))
         hold.reached()
         assert sum(ledger.held for ledger in ledgers) > 0  # the target
         session.submit(Stop())
@@ -229,7 +229,7 @@ def test_unload_gives_everything_back(
     session: Session, heads: dict[str, Path], ledgers: list[Ledger]
 ) -> None:
     session.load(
-        bundled_target(), draft=heads["eagle3"], mode=Mode.DOVETAIL, simulate_gpu=GIB,
+        FOLDER_TARGET, draft=heads["eagle3"], mode=Mode.DOVETAIL, simulate_gpu=GIB,
         layers_on_gpu=2,
     )  # fmt: skip
     story(session)
@@ -258,13 +258,13 @@ def test_a_head_of_another_model(tmp_path: Path, heads: dict[str, Path]) -> None
 def test_a_head_for_a_model_of_another_family(tmp_path: Path, heads: dict[str, Path]) -> None:
     target = write_model(tmp_path / "target", "stablelm", vocab_size=4096)
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(bundled_target() / name, target)
+        shutil.copy(FOLDER_TARGET / name, target)
     with pytest.raises(NotPossible, match="no hidden states to draft from"):
         check(Load(target, heads["dgf"]), PLENTY)
 
 
 def test_a_sidecar_may_name_a_head(tmp_path: Path, heads: dict[str, Path]) -> None:
-    target = Path(shutil.copytree(bundled_target(), tmp_path / "mine"))
+    target = Path(shutil.copytree(FOLDER_TARGET, tmp_path / "mine"))
     shutil.copytree(heads["dgf"], target / "head")
     (target / "duotail.json").write_text(json.dumps({"name": "Mine", "draft": "head"}))
     assert check(Load(target), PLENTY).plan.draft == "head + lookup"

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from folder_models import FOLDER_TARGET
 
 from engine.backend.native.pool import default_threads
 from engine.commands import Load
 from engine.errors import Cancelled
 from engine.hardware.calibration import calibrate as calibration
-from engine.hub.local import resolve_model
 from engine.loading.checking import check
 from engine.loading.machinery import Machinery
 from engine.plan.machine import Machine
@@ -112,7 +112,7 @@ def test_unusual_weights_are_measured_when_they_come(
 ) -> None:
     machinery = Machinery()
     machine = machinery.look(simulated)
-    facts = check(Load(resolve_model("duotail-7m")), machine).facts
+    facts = check(Load(FOLDER_TARGET), machine).facts
     assert set(facts[0].footprint.main_kinds) == {"Q8_0"}
     unknown = Speeds({})
     assert machinery.complete(machine, unknown, facts) is unknown

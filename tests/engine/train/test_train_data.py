@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folder_models import FOLDER_TARGET
 from training_runs import write_data
 
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
@@ -24,7 +25,7 @@ from engine.train.sequences import Renderer
 
 @pytest.fixture(scope="module")
 def text() -> tuple[Tokenizer, ChatTemplate]:
-    model = LocalModel.inspect(bundled_target())
+    model = LocalModel.inspect(FOLDER_TARGET)
     return model.tokenizer(), model.template()
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from accelerated import accelerated
+from folder_models import FOLDER_TARGET
 from harness import SAMPLINGS, OracleDrafter, RandomController, decode
-from tiny_models import bundled_decoder, write_model
+from tiny_models import decoder, write_model
 
 from engine.commands import WeightFormat
-from engine.hub.local import bundled_models_root
 from engine.model.decoder import Decoder
 
 FAMILIES = {"gemma2": {}, "qwen3_moe": {"num_hidden_layers": 1}}
@@ -64,10 +64,9 @@ def greedy(model: Decoder, prompt: list[int], count: int) -> tuple[list[int], li
     return tokens[len(prompt) :], margins
 
 
-def test_greedy_text_of_the_bundled_model() -> None:
+def test_greedy_text_of_a_trained_model() -> None:
     """As long as the CPU's best token is ahead by more than fp16 keys move it, 0.05."""
-    name = "duotail-7m"
-    theirs, ours = bundled_decoder(name), accelerated(bundled_models_root() / name)
+    theirs, ours = decoder(FOLDER_TARGET), accelerated(FOLDER_TARGET)
     rng = np.random.default_rng(3)
     compared = 0
     for _ in range(2):

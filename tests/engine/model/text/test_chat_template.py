@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folder_models import FOLDER_TARGET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tokenizers import CONTROLS, KINDS, TokenizerFolder
 
 from engine.errors import UserFixable
-from engine.hub.local import bundled_target
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
@@ -107,13 +107,13 @@ def test_equal_to_transformers(
 
 def test_bundled_template_equals_transformers() -> None:
     messages = [user("Hello!"), answer("Hi, how are you?"), user("Fine.  And <b>you</b>?")]
-    pair = open_both(bundled_target())
-    assert prompt(pair, *messages) == theirs(bundled_target(), None, messages)
+    pair = open_both(FOLDER_TARGET)
+    assert prompt(pair, *messages) == theirs(FOLDER_TARGET, None, messages)
     assert pair[1].eos_ids == {pair[1].control_tokens["<|end|>"]}
 
 
 def test_bundled_model_reads_the_system_text_with_the_question() -> None:
-    pair = open_both(bundled_target())
+    pair = open_both(FOLDER_TARGET)
     ids = prompt(pair, system("Be brief."), user("Hello"))
     assert pair[1].decode(ids) == "<|bos|><|user|>Be brief.\n\nHello<|end|><|assistant|>"
     assert prompt(pair, system("Be brief."), answer("Hi")) == prompt(

@@ -1,0 +1,13 @@
+"""A small trained model and its draft as folders in Hugging Face layout, for tests that read such.
+
+What Duotail ships may be stored in another way: `engine.hub.local.bundled_target` tells where.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_FOLDER = Path(__file__).parents[1] / "resources" / "models"
+FOLDER_TARGET = _FOLDER / "duotail-7m"
+"""A Llama of 8 blocks that are 256 wide, in bf16; its sidecar names the draft beside it."""
+FOLDER_DRAFT = _FOLDER / "duotail-1m-draft"
