@@ -43,6 +43,8 @@ UNSAVED = 0.1
 """Seconds of an answer that may be lost: it is saved every 100 ms."""
 BEAT = 0.01
 """Seconds between two times the window tells that it computes."""
+WHOLE = (AnswerState.COMPLETE, AnswerState.FULL)
+"""An answer that nobody disturbed; some end with the context."""
 
 
 @dataclass
@@ -250,7 +252,7 @@ class Killings:
             self._checked.add(mark)
             before = messages[:index]
             whole = self._written(conversation.setup, before, message)
-            if message.state is AnswerState.COMPLETE:
+            if message.state in WHOLE:
                 assert message.text == whole.text
             else:
                 assert message.state is AnswerState.INTERRUPTED

@@ -20,7 +20,7 @@ from PySide6.QtCore import QTimer
 from app.application import Assembly, make_application
 from app.bridge import EngineLike, real_engine
 from app.chat.session import ChatSession
-from app.history import Conversation, StoredMessage
+from app.history import AnswerState, Conversation, StoredMessage
 from app.paths import find_paths
 from app.status import Phase
 from app.theme.theme import Theme
@@ -38,7 +38,7 @@ QUESTIONS = (
 )
 GIB = 2**30
 MOST_MESSAGES = 6
-"""After so many a new conversation begins, so that the context never fills."""
+"""After so many a new conversation begins, or after an answer that has filled the context."""
 
 
 def tell(kind: str, **more: object) -> None:
@@ -95,7 +95,8 @@ class User:
             message = dice.choice(asked)
             self._do("edit", lambda: session.edit(message.id, dice.choice(QUESTIONS)))
         else:
-            if len(session.messages) >= MOST_MESSAGES:
+            full = any(message.state is AnswerState.FULL for message in session.messages)
+            if full or len(session.messages) >= MOST_MESSAGES:
                 session.open(None)
             self._do("send", lambda: session.send(dice.choice(QUESTIONS)))
 

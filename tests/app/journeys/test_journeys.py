@@ -27,7 +27,7 @@ pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
 LONG_STORIES = (0, 3)
-"""Seeds with which the bundled model tells more than 300 letters of a dog and a cat."""
+"""Seeds with which the model of `start_slowly` tells more than 300 letters of a dog and a cat."""
 WHOLE = 10_000
 
 

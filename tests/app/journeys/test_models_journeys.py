@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from local_hub import LocalHub
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
@@ -17,7 +18,6 @@ from app.library.models_page import ModelsPage
 from app.library.search_bar import Part
 from app.pages.names import PageName
 from engine.hub.download.job import JobState
-from engine.hub.local import BUNDLED_TARGET, bundled_models_root, bundled_names, bundled_target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from gguf_models import Kind, write_gguf
@@ -42,16 +42,11 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
     with LocalHub() as made:
-        for name, folder in ((TARGET, bundled_target()), (DRAFT, _small())):
+        for name, folder in ((TARGET, FOLDER_TARGET), (DRAFT, FOLDER_DRAFT)):
             file = write_gguf(folder, tmp_path / "model.gguf", Kind.Q8_0)
             stem = name.rpartition("/")[2].removesuffix("-GGUF")
             made.publish(name, {f"{stem}-Q8_0.gguf": file.read_bytes()}, facts=FACTS)
         yield made
-
-
-def _small() -> Path:
-    (name,) = [each for each in bundled_names() if each != BUNDLED_TARGET]
-    return bundled_models_root() / name
 
 
 def opened(traveller: Traveller) -> ModelsPage:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from folder_models import FOLDER_TARGET
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
@@ -16,6 +17,7 @@ from app.bridge import EngineFactory, EngineLike, real_engine
 from app.chat.messages.message_view import AnswerMessage
 from app.chat.page import ChatPage
 from app.chat.session import ChatSession
+from app.history import AnswerState
 from app.paths import Paths
 from app.status import Phase
 from app.theme.theme import Theme
@@ -24,6 +26,8 @@ from engine.events import Event, TextDelta
 from engine.hub.local import bundled_target
 
 PATIENCE_MS = 100_000
+WHOLE = (AnswerState.COMPLETE, AnswerState.FULL)
+"""To the end: the answer's own, or that of the context, which a model may talk its way to."""
 
 
 class Brake:
@@ -91,8 +95,8 @@ class Traveller:
         self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
 
     def start_slowly(self) -> None:
-        """The slow path without a draft: answers have a middle."""
-        load = Load(bundled_target(), mode=Mode.PLAIN, weights=WeightFormat.F32)
+        """The slow path of a model whose long answers are known: they have a middle."""
+        load = Load(FOLDER_TARGET, mode=Mode.PLAIN, weights=WeightFormat.F32)
         self.assembly.bridge.start(lambda: load)
         self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
 
