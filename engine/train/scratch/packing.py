@@ -40,6 +40,8 @@ class Rows:
 class Packer:
     """Endless batches of a phase, pass after pass; any pass can be begun anew.
 
+    What is longer than the phase's rows is left to a phase with longer ones.
+
     Args:
         phase: its sources, and how long its rows are.
         learned: documents by source.
@@ -81,6 +83,8 @@ class Packer:
             documents = self._learned[name]
             start = int(documents.ends[index - 1]) if index else 0
             size = int(documents.ends[index]) - start
+            if size > self._length:
+                continue
             fitting = [place for place, (room, _) in enumerate(rows) if room >= size]
             if fitting:
                 place = min(fitting, key=lambda each: rows[each][0])
