@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from engine.answering import Answer
-from engine.bench.drafters import PLAIN, draft_cost, figures, measure_ways, ways_of
+from engine.bench.drafters import PLAIN, Way, draft_cost, figures, measure_ways, ways_of
 from engine.bench.passages import read_passages
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
 from engine.bench.quality import measure_quality
@@ -36,6 +36,7 @@ from engine.train.scratch.training import LOG
 FORMATS = (WeightFormat.F32, WeightFormat.BF16, WeightFormat.Q8, WeightFormat.Q4)
 WINDOW = 512
 TEMPERATURES = (0.0, 0.8)
+DEPTH = 6
 _BYTES_OF_A_HEADS_WEIGHT = 2
 
 
@@ -87,7 +88,7 @@ def _perplexities(made: Path) -> Iterator[str]:
     window = min(WINDOW, config.max_positions)
     passages = read_passages(made / HELD_OUT, model.tokenizer(), model.template(), window)
     yield ""
-    yield f"| format | perplexity of {len(passages)} held-out conversations | to fp32 |"
+    yield f"| format | perplexity of {len(passages)} held-out passages, questions too | to fp32 |"
     yield "|---|---|---|"
     base: float | None = None
     for kind, quality in measure_quality(config, weights, FORMATS, passages):
@@ -100,34 +101,42 @@ def _drafters(wishes: argparse.Namespace, target: Path, drafts: Sequence[Path]) 
     prompts = first_of_each_category(read_prompts(wishes.made / HELD_OUT), wishes.limit)
     everyday = [BenchPrompt("everyday", text) for text in _questions(wishes.questions)]
     pairs = [(folder.name, _pair(target, folder)) for folder in drafts]
-    for temperature in TEMPERATURES:
-        ways = ways_of(pairs)
-        measure_ways(
-            ways,
-            [*prompts, *everyday],
-            SamplingParams(temperature=temperature, seed=1),
-            max_tokens=128,
-            repeat=wishes.repeat,
-        )
-        found = figures(ways)
-        names = [name for name in ways if name != PLAIN]
-        yield ""
-        yield f"Acceptance length at temperature {temperature:g}:"
-        yield ""
-        yield f"| category | prompts | {' | '.join(names)} |"
-        yield "|---" * (len(names) + 2) + "|"
-        for category, rows in found.items():
-            lengths = [rows[name].acceptance_length for name in names]
-            cells = ["-" if length is None else f"{length:.2f}" for length in lengths]
-            yield f"| {category} | {rows[PLAIN].prompts} | {' | '.join(cells)} |"
-        yield ""
-        yield "| way | tokens/s | speed-up | c | exact |"
-        yield "|---|---|---|---|---|"
-        for name, row in found["all"].items():
-            cost = draft_cost(ways[name], found["all"][PLAIN])
-            told = "-" if cost is None else f"{cost:.3f}"
-            exact = "yes" if row.exact else "NO"
-            yield f"| {name} | {row.tokens_per_s:.0f} | {row.speedup:.2f} | {told} | {exact} |"
+    for depth in (DEPTH, None):
+        for temperature in TEMPERATURES:
+            ways = ways_of(pairs, depth)
+            measure_ways(
+                ways,
+                [*prompts, *everyday],
+                SamplingParams(temperature=temperature, seed=1),
+                max_tokens=128,
+                repeat=wishes.repeat,
+            )
+            if depth is None:
+                yield from _speeds(ways, f"As the controller drafts, temperature {temperature:g}:")
+            else:
+                yield from _lengths(ways, f"Acceptance length at temperature {temperature:g}:")
+                yield from _speeds(ways, f"{depth} tokens drafted in every round:")
+
+
+def _lengths(ways: dict[str, Way], title: str) -> Iterator[str]:
+    found = figures(ways)
+    names = [name for name in ways if name != PLAIN]
+    yield from ("", title, "", f"| category | prompts | {' | '.join(names)} |")
+    yield "|---" * (len(names) + 2) + "|"
+    for category, rows in found.items():
+        lengths = [rows[name].acceptance_length for name in names]
+        cells = ["-" if length is None else f"{length:.2f}" for length in lengths]
+        yield f"| {category} | {rows[PLAIN].prompts} | {' | '.join(cells)} |"
+
+
+def _speeds(ways: dict[str, Way], title: str) -> Iterator[str]:
+    found = figures(ways)["all"]
+    yield from ("", title, "", "| way | tokens/s | speed-up | c | exact |", "|---|---|---|---|---|")
+    for name, row in found.items():
+        cost = draft_cost(ways[name], found[PLAIN])
+        told = "-" if cost is None else f"{cost:.3f}"
+        exact = "yes" if row.exact else "NO"
+        yield f"| {name} | {row.tokens_per_s:.0f} | {row.speedup:.2f} | {told} | {exact} |"
 
 
 def _answers(wishes: argparse.Namespace, target: Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ from time import perf_counter
 
 from engine.answering import Answer
 from engine.bench.prompts import BenchPrompt
+from engine.bench.scripted_draft import FixedDepth
 from engine.decode.controller import Controller
 from engine.decode.tree import TokenTree
 from engine.draft.combined import CombinedDrafter
@@ -113,18 +114,20 @@ class Figures:
     exact: bool
 
 
-def ways_of(pairs: Sequence[tuple[str, LoadedPair]]) -> dict[str, Way]:
+def ways_of(pairs: Sequence[tuple[str, LoadedPair]], depth: int | None = None) -> dict[str, Way]:
     """Plain, lookup, each draft alone, and each with lookup.
 
     Args:
         pairs: the same target loaded with each of its drafts, and their names.
+        depth: of the chains that every round drafts; None: as the controller likes, which may be
+            not at all.
 
     Raises:
         UserFixable: one of them does not draft in turns.
     """
     first = pairs[0][1]
     ways = {PLAIN: Way(replace(first, drafter=None, lane=None))}
-    ways[LOOKUP] = Way(_with(first, LookupDrafter()))
+    ways[LOOKUP] = Way(_with(first, depth, LookupDrafter()))
     for name, pair in pairs:
         if not isinstance(pair.drafter, CombinedDrafter):
             raise UserFixable(
@@ -133,14 +136,14 @@ def ways_of(pairs: Sequence[tuple[str, LoadedPair]]) -> dict[str, Way]:
             )
         model = pair.drafter.drafters[-1]
         timed = Timed(model)
-        ways[name] = Way(_with(pair, timed), timed)
-        ways[f"{name} + {LOOKUP}"] = Way(_with(pair, LookupDrafter(), model))
+        ways[name] = Way(_with(pair, depth, timed), timed)
+        ways[f"{name} + {LOOKUP}"] = Way(_with(pair, depth, LookupDrafter(), model))
     return ways
 
 
-def _with(pair: LoadedPair, *drafters: Drafter) -> LoadedPair:
+def _with(pair: LoadedPair, depth: int | None, *drafters: Drafter) -> LoadedPair:
     """With a controller of its own: what one way has learnt is not true of another."""
-    controller = Controller(pair.placing.expected)
+    controller = Controller(pair.placing.expected) if depth is None else FixedDepth(depth, 1)
     return replace(pair, drafter=CombinedDrafter(drafters), controller=controller)
 
 

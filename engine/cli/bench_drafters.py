@@ -48,6 +48,10 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--repeat", type=one_or_more, default=3, metavar="N", help=tr("runs each way")
     )
+    parser.add_argument(
+        "--depth", type=one_or_more, metavar="N",
+        help=tr("draft chains of N tokens in every round (default: as the controller likes)"),
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     parser.set_defaults(run=run)
 
@@ -55,7 +59,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
     prompts = first_of_each_category(read_prompts(arguments.prompts), arguments.limit)
-    ways = ways_of(_pairs(arguments))
+    ways = ways_of(_pairs(arguments), arguments.depth)
     measure_ways(
         ways,
         prompts,

@@ -39,6 +39,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--keep-out", type=Path, metavar="FILE",
         help=tr("prompts, one a line, that nothing is to be learned from"),
     )  # fmt: skip
+    parser.add_argument(
+        "--begin", type=Path, metavar="MODEL",
+        help=tr("a model that this command has made, to go on from"),
+    )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help=tr("go on where it was stopped"))
     parser.add_argument(
         "--tokens", type=tokens, metavar="N", help=tr("train on so many tokens, such as 500k, 2M")
@@ -60,7 +64,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Train, telling on stderr how it goes."""
-    from engine.train.scratch.making import make  # imports torch
+    from engine.train.scratch.beginning import Beginning  # imports torch
+    from engine.train.scratch.making import make
     from engine.train.scratch.recipe import read_recipe
     from engine.train.scratch.training import Paused, Settings
 
@@ -75,6 +80,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         compiled=arguments.compile,
         every=60 * arguments.checkpoint_minutes,
         resume=arguments.resume,
+        begin=None if arguments.begin is None else Beginning.read(arguments.begin),
     )
     teller = _Teller()
     with interruptible() as stop:

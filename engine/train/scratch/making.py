@@ -63,6 +63,8 @@ def make(
         Paused: it was stopped; `resume` goes on.
         UserFixable: data are missing, a checkpoint is of another recipe, the disk is full.
     """
+    if settings.begin is not None:
+        settings = replace(settings, recipe=settings.begin.shaped(settings.recipe))
     out, recipe = settings.out, settings.recipe
     own = replace(settings, out=out / MODEL)
     if not settings.resume and (own.out / STATE).exists():

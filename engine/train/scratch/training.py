@@ -24,6 +24,7 @@ from engine.model.config import ModelConfig
 from engine.train.checkpoint import write_whole
 from engine.train.draft_folder import described, to_json
 from engine.train.modules import Draft
+from engine.train.scratch.beginning import Beginning
 from engine.train.scratch.corpus import Corpus, examples_of, make_corpus
 from engine.train.scratch.optimisers import Optimisers
 from engine.train.scratch.packing import Packer, Rows, in_rows
@@ -62,6 +63,7 @@ class Settings:
         compiled: through torch.compile, which takes a minute and then doubles the speed.
         every: seconds between checkpoints.
         measure_every: seconds between measurements of the held-out loss.
+        begin: a model of the recipe's shape to go on from; `make` gives the recipe its shape.
     """
 
     recipe: Recipe
@@ -75,6 +77,7 @@ class Settings:
     every: float = 300.0
     measure_every: float = 900.0
     resume: bool = False
+    begin: Beginning | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +211,14 @@ def written_model(folder: Path, recipe: Recipe) -> Draft:
 
 
 def _vocabulary(recipe: Recipe, settings: Settings) -> Tokenizer:
-    """Of an earlier start, or trained on some of everything."""
+    """Of an earlier start, of the model to go on from, or trained on some of everything."""
     file = settings.out / "tokenizer.json"
     if settings.resume and file.exists():
         return Tokenizer.from_file(str(file))
-    tokenizer = train_vocabulary(_some_texts(recipe, settings), recipe.shape.vocab)
+    if settings.begin is not None:
+        tokenizer = settings.begin.tokenizer
+    else:
+        tokenizer = train_vocabulary(_some_texts(recipe, settings), recipe.shape.vocab)
     write_whole(file, tokenizer.to_str().encode())
     return tokenizer
 
@@ -238,7 +244,10 @@ class _Run:
         self._tokenizer = tokenizer
         self._device = torch.device(settings.device)
         torch.manual_seed(recipe.seed)
-        self.draft = Draft(model_config(recipe)).to(self._device)
+        self.draft = Draft(model_config(recipe))
+        if settings.begin is not None:
+            settings.begin.fill(self.draft)
+        self.draft.to(self._device)
         self._optimisers = Optimisers(self.draft, recipe.rates)
         self.state = State()
         rows = settings.rows or (8 if self._device.type == "cpu" else 64)

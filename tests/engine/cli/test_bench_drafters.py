@@ -65,3 +65,17 @@ def test_the_depth_of_a_tree() -> None:
     assert depth(TokenTree.root(5)) == 0
     tree = TokenTree.build(5, [(0, 1, -0.1), (0, 2, -0.5), (1, 3, -0.6), (3, 4, -0.9)])
     assert depth(tree) == 3
+
+
+def test_chains_of_one_length_are_drafted_whether_they_pay_or_not(
+    prompts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*PAIR, "--prompts", str(prompts), "--repeat", "1", "--max-tokens", "40", "--json"]
+    lengths = {}
+    for levels in ("1", "5"):
+        assert main(["bench", "drafters", *words, "--depth", levels]) == ExitCode.DONE
+        everything = json.loads(capsys.readouterr().out)["figures"]["all"]
+        assert all(row["exact"] for row in everything.values())
+        lengths[levels] = everything[DRAFT]["acceptance_length"]
+    assert 1 < lengths["1"] <= 2
+    assert lengths["1"] < lengths["5"] <= 6

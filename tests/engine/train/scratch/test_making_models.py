@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from engine.loading.load import load
 from engine.loading.machinery import Machinery
 from engine.request import Message, Role
 from engine.train.modules import Draft
+from engine.train.scratch.beginning import Beginning
 from engine.train.scratch.making import ANSWERS, HELD_OUT, MODEL, PACKED, Stage, make
 from engine.train.scratch.recipe import read_recipe
 from engine.train.scratch.training import LOG, Paused, Settings, model_config
@@ -101,6 +103,32 @@ def test_what_is_packed_says_the_same_and_knows_its_draft(made: Made) -> None:
         rows.append(decoder.forward(decoder.new_state(64), prompts[0]).logits)
     assert np.abs(rows[0] - rows[1]).max() < 0.1 * np.abs(rows[0]).max()
     assert (made.out / PACKED / "mini" / "mini.gguf").stat().st_size < 60_000
+
+
+@pytest.mark.parametrize("part", [MODEL, f"{PACKED}/mini/mini.gguf"])
+def test_a_model_that_was_made_can_be_gone_on_from(made: Made, tmp_path: Path, part: str) -> None:
+    other = replace(made.settings.recipe, shape=replace(made.settings.recipe.shape, vocab=300))
+    settings = replace(
+        made.settings, recipe=other, out=tmp_path, tokens=512, begin=Beginning.read(made.out / part)
+    )
+    state = make(settings, lambda *_: None, lambda _: None, lambda: False)
+    last = json.loads((made.out / MODEL / LOG).read_text("utf-8").splitlines()[-1])
+    assert state.steps <= 2
+    assert state.held_out is not None
+    assert state.held_out < 1.5 * last["held_out"], "from nothing it would be about six"
+    texts = [
+        (folder / MODEL / "tokenizer.json").read_text("utf-8") for folder in (made.out, tmp_path)
+    ]
+    words = [json.loads(text)["model"]["vocab"] for text in texts]
+    assert words[0] == words[1]
+
+
+def test_a_stranger_cannot_be_gone_on_from(made: Made, tmp_path: Path) -> None:
+    shutil.copytree(made.out / MODEL, tmp_path / "stranger")
+    file = tmp_path / "stranger" / "tokenizer.json"
+    file.write_text(file.read_text("utf-8").replace("<|user|>", "<|human|>"), "utf-8")
+    with pytest.raises(UserFixable, match="was not made by this command"):
+        Beginning.read(tmp_path / "stranger")
 
 
 @pytest.mark.parametrize("draft", ["mini-draft", "mini-head"])

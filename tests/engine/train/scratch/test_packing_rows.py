@@ -72,6 +72,18 @@ def test_any_batch_can_be_gone_on_from() -> None:
         assert np.array_equal(one.document, other.document)
 
 
+def test_what_does_not_fit_is_left_out() -> None:
+    sizes = [LENGTH + 1, 5, LENGTH, 2 * LENGTH, 9] * 8
+    phase = Phase("all", 1.0, (Source("one"),), LENGTH)
+    packer = Packer(phase, {"one": documents(sizes)}, 2, seed=0)
+    found = {
+        int(value)
+        for batch in islice(packer.batches(), 12)
+        for value in batch.tokens[batch.document >= 0]
+    }
+    assert {sizes[number] for number in found} == {5, 9, LENGTH}
+
+
 def test_joined_documents_are_one_conversation() -> None:
     ids = [np.array([1, *range(10 * n, 10 * n + 4)], np.uint16) for n in (1, 2, 3)]
     row = [(one, np.array([False, False, True, True, True])) for one in ids]
