@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -153,7 +154,11 @@ def test_our_recipes_can_be_read(name: str) -> None:
     recipe = read_recipe(name)
     assert model_config(recipe).num_layers == recipe.shape.blocks
     assert recipe.batch % recipe.longest == 0
-    assert [recipe.phase_at(done) for done in (0.0, 0.34, 0.36, 1.0)] == [0, 0, 1, 2]
+    ends = list(accumulate(phase.share for phase in recipe.phases))
+    assert ends[-1] == pytest.approx(1.0)
+    for number, end in enumerate(ends[:-1]):
+        assert [recipe.phase_at(end + step) for step in (-0.01, 0.01)] == [number, number + 1]
+    assert (recipe.phase_at(0.0), recipe.phase_at(1.0)) == (0, len(ends) - 1)
 
 
 def test_rates_rise_stay_and_fall() -> None:
