@@ -9,7 +9,6 @@ from pathlib import Path
 
 import tokenizers
 
-from engine.errors import UserFixable
 from engine.model.text.channels import Channels
 from engine.model.text.disguise import translated
 from engine.model.text.recent_ids import RecentIds
@@ -17,7 +16,7 @@ from engine.model.text.shown_text import ShownText
 from engine.model.text.text_ends import TextEnds, folder_ends, gguf_ends
 from engine.model.text.token_bytes import ByteRules
 from engine.model.text.vocabulary.description import Vocabulary
-from engine.model.text.vocabulary.folder import vocabulary_readers
+from engine.model.text.vocabulary.folder import first_readable
 from engine.model.text.vocabulary.gguf_vocabulary import gguf_vocabulary
 from engine.model.text.vocabulary.library import libraries
 
@@ -57,20 +56,9 @@ class Tokenizer:
 
         Raises `UserFixable` when it is missing, damaged or of an unknown kind.
         """
-        tokenizer = cls._readable(folder)
+        tokenizer = first_readable(folder, cls)
         tokenizer.set_ends(folder_ends(folder, tokenizer))
         return tokenizer
-
-    @classmethod
-    def _readable(cls, folder: Path) -> Tokenizer:
-        """From the first of the folder's vocabulary files that is not damaged."""
-        errors: list[UserFixable] = []
-        for read in vocabulary_readers(folder):
-            try:
-                return cls(read())
-            except UserFixable as error:
-                errors.append(error)
-        raise errors[0]
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object]) -> Tokenizer:

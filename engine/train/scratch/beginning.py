@@ -14,7 +14,7 @@ from engine.hub.local import LocalModel
 from engine.language import tr
 from engine.loading.checking import own_model
 from engine.model.config import ModelConfig
-from engine.model.text.vocabulary.folder import vocabulary_readers
+from engine.model.text.vocabulary.folder import first_readable
 from engine.model.text.vocabulary.gguf_vocabulary import gguf_vocabulary
 from engine.model.text.vocabulary.library import libraries
 from engine.model.weights.model_weights import ModelWeights
@@ -42,10 +42,9 @@ class Beginning:
         model = LocalModel.inspect(path)
         config, weights, _ = own_model(model, WeightFormat.F32)
         if model.gguf is None:
-            vocabulary = next(iter(vocabulary_readers(model.path)))()
+            tokenizer = first_readable(model.path, libraries).start
         else:
-            vocabulary = gguf_vocabulary(model.gguf.metadata.values)
-        tokenizer = libraries(vocabulary).start
+            tokenizer = libraries(gguf_vocabulary(model.gguf.metadata.values)).start
         if [tokenizer.token_to_id(token) for token in SPECIAL] != list(range(len(SPECIAL))):
             raise _foreign(model.name)
         return cls(model.name, config, tokenizer, weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from engine.errors import UserFixable
 from engine.language import tr
@@ -15,14 +16,33 @@ from engine.model.text.vocabulary.merges import by_score
 from engine.model.text.vocabulary.plain_files import from_merges, from_ranks
 from engine.model.text.vocabulary.sentencepiece_file import SentencePieceModel
 
+_Made = TypeVar("_Made")
 
-def vocabulary_readers(folder: Path) -> list[Callable[[], Vocabulary]]:
-    """Readers of the folder's vocabulary files, best first; each raises `UserFixable`.
+
+def first_readable(folder: Path, make: Callable[[Vocabulary], _Made]) -> _Made:
+    """What `make` makes of the first of the folder's vocabulary files that is not damaged.
 
     The files are tokenizer.json, tokenizer.model, vocab.json with merges.txt, and *.tiktoken. All
-    of a folder say the same, so when one is damaged the next one serves. Raises `UserFixable` when
-    there is none.
+    of a folder say the same, so when one is damaged the next one serves.
+
+    Args:
+        folder: a model's.
+        make: raises `UserFixable` where it finds the vocabulary damaged.
+
+    Raises:
+        UserFixable: there is none, or all are damaged.
     """
+    errors: list[UserFixable] = []
+    for read in _readers(folder):
+        try:
+            return make(read())
+        except UserFixable as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _readers(folder: Path) -> list[Callable[[], Vocabulary]]:
+    """Of the folder's files, best first."""
     readers: list[Callable[[], Vocabulary]] = []
     if (folder / "tokenizer.json").exists():
         readers.append(partial(_library_file, folder / "tokenizer.json"))

@@ -13,7 +13,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
 from engine.model.text.vocabulary.description import Vocabulary
-from engine.model.text.vocabulary.folder import vocabulary_readers
+from engine.model.text.vocabulary.folder import first_readable
 from engine.model.text.vocabulary.gguf_vocabulary import gguf_pieces
 from engine.model.text.vocabulary.pieces import Kind
 
@@ -35,13 +35,7 @@ def folder_tokens(folder: Path) -> TokenList:
     Raises:
         UserFixable: there are none, or all are damaged.
     """
-    errors: list[UserFixable] = []
-    for read in vocabulary_readers(folder):
-        try:
-            return _described(read())
-        except UserFixable as error:
-            errors.append(error)
-    raise errors[0]
+    return first_readable(folder, _described)
 
 
 def gguf_tokens(metadata: Mapping[str, object]) -> TokenList:
