@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -22,7 +21,7 @@ from engine.language import tr
 from engine.train.batches import Place
 
 FILE = "training.safetensors"
-_VERSION = "1"
+_VERSION = "2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Checkpoint:
 
     Attributes:
         identity: what it is a training of; one of another identity cannot go on from it.
-        tensors: weights, "mean." and "square." + their names: AdamW's moments.
+        tensors: see `engine.train.optimisers.Optimisers.tensors`.
     """
 
     identity: str
@@ -131,41 +130,3 @@ def _writing(file: Path, write: Callable[[], None]) -> None:
             tr("Choose a folder that you may write to."),
             str(error),
         ) from error  # fmt: skip
-
-
-def optimiser_tensors(
-    optimiser: torch.optim.Optimizer, named: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """Weights and moments, copied to the CPU."""
-    tensors: dict[str, Tensor] = {}
-    for name, parameter in named.items():
-        tensors[name] = parameter.detach().to("cpu", copy=True).contiguous()
-        if state := optimiser.state.get(parameter):
-            tensors[f"mean.{name}"] = state["exp_avg"].to("cpu", copy=True)
-            tensors[f"square.{name}"] = state["exp_avg_sq"].to("cpu", copy=True)
-    return tensors
-
-
-def restore_optimiser(
-    optimiser: torch.optim.Optimizer,
-    named: Mapping[str, Tensor],
-    tensors: Mapping[str, Tensor],
-    steps: int,
-) -> None:
-    """The opposite of `optimiser_tensors`.
-
-    Raises:
-        ValueError: other weights than these were kept.
-    """
-    for name, parameter in named.items():
-        kept = tensors.get(name)
-        if kept is None or kept.shape != parameter.shape:
-            raise ValueError(name)
-        with torch.no_grad():
-            parameter.copy_(kept)
-        if f"mean.{name}" in tensors:
-            optimiser.state[parameter] = {
-                "step": torch.tensor(float(steps)),
-                "exp_avg": tensors[f"mean.{name}"].to(parameter.device, copy=True),
-                "exp_avg_sq": tensors[f"square.{name}"].to(parameter.device, copy=True),
-            }

@@ -274,6 +274,11 @@ class Draft(nn.Module):
         weight: Tensor = own.weight
         return weight
 
+    @torch.no_grad()
+    def begin_embedding(self, rows: Tensor) -> None:
+        """A model's own embedding, [vocab, hidden], from which it goes on to learn."""
+        self.model.embed_tokens.weight.copy_(rows)
+
     def run_head(
         self, features: Tensor, embedded: Tensor, earlier: list[list[KeysValues]]
     ) -> tuple[Tensor, list[KeysValues]]:

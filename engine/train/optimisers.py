@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from engine.train.scratch.recipe import Rates
-
 _BETAS = (0.9, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast at most.
+
+    Attributes:
+        adam: of AdamW.
+        muon: of Muon; None: AdamW learns the blocks too.
+        decay: of the matrices of the blocks; without Muon of all matrices.
+    """
+
+    adam: float
+    muon: float | None = None
+    decay: float = 0.0
 
 
 class Optimisers:
@@ -20,34 +34,33 @@ class Optimisers:
 
     Args:
         model: whose parameters.
-        rates: how fast.
+        pace: how fast.
     """
 
-    def __init__(self, model: nn.Module, rates: Rates) -> None:
-        self._rates = rates
+    def __init__(self, model: nn.Module, pace: Pace) -> None:
         self._named = dict(model.named_parameters())
-        matrices = {name: one for name, one in self._named.items() if _is_matrix(name, one)}
-        others = {name: one for name, one in self._named.items() if name not in matrices}
-        self._muon = torch.optim.Muon(
-            list(matrices.values()),
-            lr=rates.matrices,
-            weight_decay=rates.weight_decay,
-            adjust_lr_fn="original",
-        )
-        self._adam = torch.optim.AdamW(
-            list(others.values()), lr=rates.others, betas=_BETAS, weight_decay=0.0
-        )
-
-    @property
-    def both(self) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
-        """Muon, AdamW."""
-        return self._muon, self._adam
+        blocks = [one for name, one in self._named.items() if _is_of_block(name, one)]
+        vectors = [one for one in self._named.values() if one.dim() < 2]
+        known = {id(one) for one in [*blocks, *vectors]}
+        matrices = [one for one in self._named.values() if id(one) not in known]
+        self._all: list[tuple[torch.optim.Optimizer, float]] = []
+        if pace.muon is None:
+            matrices += blocks
+        else:
+            muon = torch.optim.Muon(
+                blocks, lr=pace.muon, weight_decay=pace.decay, adjust_lr_fn="original"
+            )
+            self._all.append((muon, pace.muon))
+        groups = [
+            {"params": matrices, "weight_decay": pace.decay if pace.muon is None else 0.0},
+            {"params": vectors, "weight_decay": 0.0},
+        ]
+        groups = [group for group in groups if group["params"]]
+        self._all.append((torch.optim.AdamW(groups, lr=pace.adam, betas=_BETAS), pace.adam))
 
     def step(self, factor: float) -> None:
-        """One step at `factor` of the rates; gradients are gone afterwards."""
-        for optimiser, rate in zip(
-            self.both, (self._rates.matrices, self._rates.others), strict=True
-        ):
+        """One step at `factor` of the pace; gradients are gone afterwards."""
+        for optimiser, rate in self._all:
             for group in optimiser.param_groups:
                 group["lr"] = rate * factor
             optimiser.step()
@@ -57,7 +70,7 @@ class Optimisers:
         """Weights, and state as "NAME of the state:NAME of the weight", copied to the CPU."""
         found = {name: one.detach().to("cpu", copy=True) for name, one in self._named.items()}
         for name, one in self._named.items():
-            for optimiser in self.both:
+            for optimiser, _ in self._all:
                 for key, value in optimiser.state.get(one, {}).items():
                     if isinstance(value, Tensor):
                         found[f"{key}:{name}"] = value.detach().to("cpu", copy=True)
@@ -79,10 +92,16 @@ class Optimisers:
             state, _, name = key.partition(":")
             if name:
                 one = self._named[name]
-                optimiser = self._muon if state == "momentum_buffer" else self._adam
                 device = "cpu" if state == "step" else one.device
-                optimiser.state[one][state] = value.to(device, copy=True)
+                self._that_learns(one).state[one][state] = value.to(device, copy=True)
+
+    def _that_learns(self, parameter: Tensor) -> torch.optim.Optimizer:
+        for optimiser, _ in self._all:
+            for group in optimiser.param_groups:
+                if any(one is parameter for one in group["params"]):
+                    return optimiser
+        raise ValueError("nothing learns this")
 
 
-def _is_matrix(name: str, parameter: Tensor) -> bool:
+def _is_of_block(name: str, parameter: Tensor) -> bool:
     return parameter.dim() == 2 and ".layers." in name

@@ -1,4 +1,4 @@
-"""The loop: a batch of features, a loss, a step of AdamW; checkpoints and progress on the way."""
+"""The loop: a batch of features, a loss, a step; checkpoints and progress on the way."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from time import monotonic
 
 import torch
 
-from engine.train.checkpoint import Checkpoint, Progress, optimiser_tensors, restore_optimiser
+from engine.train.checkpoint import Checkpoint, Progress
 from engine.train.learners import Learner, Lesson
+from engine.train.optimisers import Optimisers, Pace
 from engine.train.streaming import FeatureBatch
 
 _FOLLOWING = 0.02
@@ -23,14 +24,17 @@ class Schedule:
     Attributes:
         tokens, seconds: the end, whichever comes first; None: not by this.
         rate: highest learning rate; it rises over `warm_up` steps, then falls in a line to 0.
+        muon: highest rate of Muon for the matrices of the blocks, which a small draft learns far
+            faster with; None: AdamW learns everything, as the papers' authors do it.
         warm_up: steps; at most a twentieth of the tokens are spent on it where these are given.
         clip: gradients are clipped to +- this, number by number; 0: not at all.
-        decay: weight decay of matrices.
+        decay: weight decay of matrices; with Muon only of the blocks' own.
     """
 
     tokens: int | None = None
     seconds: float | None = None
     rate: float = 3e-5
+    muon: float | None = None
     warm_up: int = 2000
     clip: float = 0.5
     decay: float = 0.0
@@ -44,13 +48,13 @@ class Schedule:
             parts.append(progress.seconds / self.seconds)
         return min(max(parts), 1.0)
 
-    def rate_at(self, progress: Progress) -> float:
-        """The learning rate of the next step."""
+    def factor(self, progress: Progress) -> float:
+        """What the rates are multiplied with in the next step."""
         done = self.done(progress)
         rising = (progress.steps + 1) / max(self.warm_up, 1)
         if progress.steps:
             rising = max(rising, 20 * done)
-        return self.rate * min(rising, 1.0) * (1 - done)
+        return min(rising, 1.0) * (1 - done)
 
 
 class Trainer:
@@ -78,17 +82,12 @@ class Trainer:
         self.learner, self._schedule, self._device = learner, schedule, device
         self._seed, self._halves = seed, halves
         self._named = dict(learner.draft.named_parameters())
-        matrices = [one for one in self._named.values() if one.dim() > 1]
-        others = [one for one in self._named.values() if one.dim() < 2]
-        self._optimiser = torch.optim.AdamW(
-            [{"params": matrices, "weight_decay": schedule.decay},
-             {"params": others, "weight_decay": 0.0}],
-            lr=schedule.rate, betas=(0.9, 0.95),
-        )  # fmt: skip
+        pace = Pace(schedule.rate, schedule.muon, schedule.decay)
+        self._optimisers = Optimisers(learner.draft, pace)
         self.progress = Progress()
         if begun is not None:
             self.progress = begun.progress
-            restore_optimiser(self._optimiser, self._named, begun.tensors, self.progress.steps)
+            self._optimisers.restore(begun.tensors)
 
     def run(
         self, next_batch: Callable[[], FeatureBatch], after_step: Callable[[Progress], None]
@@ -103,12 +102,10 @@ class Trainer:
 
     def checkpoint(self, identity: str) -> Checkpoint:
         """As it is now."""
-        return Checkpoint(identity, self.progress, optimiser_tensors(self._optimiser, self._named))
+        return Checkpoint(identity, self.progress, self._optimisers.tensors())
 
     def _step(self, batch: FeatureBatch, begun: float) -> None:
         progress = self.progress
-        for group in self._optimiser.param_groups:
-            group["lr"] = self._schedule.rate_at(progress)
         generator = torch.Generator(self._device)
         generator.manual_seed((self._seed << 32) + progress.steps)
         with autocast(self._device, halves=self._halves):
@@ -117,8 +114,7 @@ class Trainer:
             outcome.loss.backward()  # type: ignore[no-untyped-call]
             if self._schedule.clip:
                 torch.nn.utils.clip_grad_value_(self._named.values(), self._schedule.clip)
-            self._optimiser.step()
-            self._optimiser.zero_grad(set_to_none=True)
+            self._optimisers.step(self._schedule.factor(progress))
         loss, agreement = float(outcome.loss.detach()), outcome.agreeing / max(outcome.rows, 1)
         weight = max(_FOLLOWING, 1 / (progress.steps + 1))
         self.progress = replace(

@@ -21,6 +21,7 @@ from engine.train.draft_folder import write_draft
 from engine.train.drawing import Drawing
 from engine.train.learners import HeadLearner, Learner, LossWeights, ModelLearner
 from engine.train.modules import Draft
+from engine.train.projected import projected
 from engine.train.sequences import Renderer
 from engine.train.shapes import DraftKind, head_config, model_config
 from engine.train.streaming import FeatureBatch, Features, FeatureStream
@@ -296,7 +297,8 @@ def _making(folder: Path) -> Iterator[None]:
 def _identity(settings: Settings, target: Target, config: ModelConfig, longest: int) -> str:
     """What has to be the same for a training to go on; its end and its pace may change."""
     data = [f"{source.path}:{source.size}" for source in find_sources(list(settings.data))]
-    numbers = settings.batch, longest, settings.seed, settings.noise, settings.steps
+    muon = settings.schedule.muon is not None
+    numbers = settings.batch, longest, settings.seed, settings.noise, settings.steps, muon
     return f"{target.identity} | {config} | {' '.join(data)} | {numbers}"
 
 
@@ -330,10 +332,12 @@ def _learner(
 ) -> Learner:
     torch.manual_seed(settings.seed)
     draft = Draft(config)
+    embedding, output = target.matrices(device, halves=halves)
     if settings.shape.begin is not None:
         load_weights(draft, settings.shape.begin)
+    elif config.fusion is None:
+        draft.begin_embedding(projected(embedding, config.hidden_size))
     draft.to(device)
-    embedding, output = target.matrices(device, halves=halves)
     if config.fusion is None:
         return ModelLearner(draft, output)
     eagle3 = config.fusion.kind == "eagle3"

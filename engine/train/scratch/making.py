@@ -16,6 +16,8 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.train import training as drafting
 from engine.train.checkpoint import FILE as CHECKPOINT
+from engine.train.checkpoint import write_whole
+from engine.train.draft_folder import to_json
 from engine.train.scratch.answers import asked_in, write_answers
 from engine.train.scratch.corpus import make_corpus
 from engine.train.scratch.held_out import write_held_out
@@ -126,11 +128,12 @@ def _train_draft(
         shape=drafting.Shape(
             DraftKind(draft.kind), draft.blocks, draft.hidden, draft.heads, draft.intermediate
         ),
-        schedule=Schedule(tokens=draft.tokens, rate=draft.rate, warm_up=100),
+        schedule=Schedule(tokens=draft.tokens, rate=draft.rate, muon=draft.muon, warm_up=100),
         device=settings.device,
         halves=True,
         longest=settings.recipe.longest,
         batch=draft.batch,
+        steps=draft.steps,
         seed=settings.recipe.seed,
         resume=settings.resume and (out / draft.name / CHECKPOINT).exists(),
         every=settings.every,
@@ -151,8 +154,9 @@ def _pack(out: Path, recipe: Recipe) -> None:
             pack(out / draft.name, folder, draft.title)
         else:
             folder.mkdir(parents=True, exist_ok=True)
-            for file in ("model.safetensors", "config.json", "duotail.json"):
+            for file in ("model.safetensors", "config.json"):
                 shutil.copyfile(out / draft.name / file, folder / file)
+            write_whole(folder / "duotail.json", to_json({"name": draft.title}))
     relative = None
     if chosen is not None:
         name = f"{recipe.name}-{chosen.name}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.errors import UserFixable
 from engine.language import listed, tr
+from engine.train.optimisers import Pace
 
 FOLDER = Path(__file__).parent / "recipes"
 LESSONS = "lessons:"
@@ -84,6 +85,11 @@ class Rates:
     decay: float = 0.3
     weight_decay: float = 0.05
 
+    @property
+    def pace(self) -> Pace:
+        """The rates, where they are highest."""
+        return Pace(self.others, self.matrices, self.weight_decay)
+
     def factor(self, done: float) -> float:
         """What the rates are multiplied with when so much is behind, 0 to 1."""
         rising = min(done / self.warm_up, 1.0) if self.warm_up else 1.0
@@ -100,6 +106,8 @@ class DraftRecipe:
         kind: "model", a Llama of its own, or "dgf", a head on the model's features.
         tokens: to train on.
         hidden, heads, intermediate: of a model of its own.
+        rate, muon: see `engine.train.trainer.Schedule`.
+        steps: see `engine.train.learners.HeadLearner`.
     """
 
     name: str
@@ -111,7 +119,9 @@ class DraftRecipe:
     heads: int | None = None
     intermediate: int | None = None
     rate: float = 1e-3
+    muon: float | None = None
     batch: int = 4096
+    steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

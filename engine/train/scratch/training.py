@@ -24,9 +24,9 @@ from engine.model.config import ModelConfig
 from engine.train.checkpoint import write_whole
 from engine.train.draft_folder import described, to_json
 from engine.train.modules import Draft
+from engine.train.optimisers import Optimisers
 from engine.train.scratch.beginning import Beginning
 from engine.train.scratch.corpus import Corpus, examples_of, make_corpus
-from engine.train.scratch.optimisers import Optimisers
 from engine.train.scratch.packing import Packer, Rows, in_rows
 from engine.train.scratch.recipe import Recipe
 from engine.train.scratch.screening import Screen, bench_texts
@@ -248,7 +248,7 @@ class _Run:
         if settings.begin is not None:
             settings.begin.fill(self.draft)
         self.draft.to(self._device)
-        self._optimisers = Optimisers(self.draft, recipe.rates)
+        self._optimisers = Optimisers(self.draft, recipe.rates.pace)
         self.state = State()
         rows = settings.rows or (8 if self._device.type == "cpu" else 64)
         self._at_once = rows * recipe.shape.context

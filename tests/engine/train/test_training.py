@@ -81,10 +81,25 @@ def test_a_distilled_model_is_a_model(chat_model: Path, data: Path, tmp_path: Pa
     assert again.progress.loss < result.progress.loss
 
 
-def test_stopped_and_resumed_is_as_if_never_stopped(
+def test_with_muon_it_learns_more_in_the_same_time(
     chat_model: Path, data: Path, tmp_path: Path
 ) -> None:
-    whole, _ = run(settings(chat_model, data, tmp_path / "whole"))
+    shape = Shape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
+    losses = []
+    for muon in (None, 0.02):
+        schedule = Schedule(tokens=4000, rate=2e-3, warm_up=3, muon=muon)
+        out = tmp_path / str(muon)
+        result, _ = run(settings(chat_model, data, out, shape=shape, schedule=schedule))
+        losses.append(result.progress.loss)
+    assert losses[1] < losses[0]
+
+
+@pytest.mark.parametrize("muon", [None, 0.02])
+def test_stopped_and_resumed_is_as_if_never_stopped(
+    chat_model: Path, data: Path, tmp_path: Path, muon: float | None
+) -> None:
+    schedule = Schedule(tokens=1600, rate=2e-3, warm_up=3, muon=muon)
+    whole, _ = run(settings(chat_model, data, tmp_path / "whole", schedule=schedule))
     steps = 0
 
     def after_five() -> bool:
@@ -95,7 +110,9 @@ def test_stopped_and_resumed_is_as_if_never_stopped(
     reached: list[int] = []
     result = None
     while result is None:
-        wanted = settings(chat_model, data, tmp_path / "parts", resume=bool(reached))
+        wanted = settings(
+            chat_model, data, tmp_path / "parts", schedule=schedule, resume=bool(reached)
+        )
         try:
             result = train(wanted, lambda _: None, after_five)
         except Paused as paused:
