@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_FOLDER = Path(__file__).parents[1] / "resources" / "models"
+_FOLDER = Path(__file__).parent / "models"
 FOLDER_TARGET = _FOLDER / "duotail-7m"
 """A Llama of 8 blocks that are 256 wide, in bf16; its sidecar names the draft beside it."""
 FOLDER_DRAFT = _FOLDER / "duotail-1m-draft"

@@ -199,7 +199,7 @@ SUGGESTIONS = (
 )
 KEPT = (
     KeptModel(
-        Path("model"), "Duotail 7M", Origin.BUNDLED, 27_400_000, "BF16", "llama", 6_870_000, 2048,
+        Path("model"), "Duotail Nano", Origin.BUNDLED, 8_700_000, "Q8_0", "llama", 8_000_000, 1024,
         "apache-2.0",
     ),
     KeptModel(

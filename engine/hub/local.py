@@ -25,7 +25,7 @@ from engine.model.weights.head_weights import HeadWeights, open_own
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE, SafetensorsFolder
 
-BUNDLED_TARGET = "duotail-7m"
+BUNDLED_TARGET = "duotail-nano"
 SIDECAR = "duotail.json"
 _BLOCKS_OF_HEADS = 8
 """Published ones have one."""

@@ -41,7 +41,7 @@ def english(text: str) -> str:
     while (less := re.sub(r"\[[^\[\]]*\]", "", text)) != text:
         text = less
     words = re.sub(r"<[^>]*>", "", text)
-    for name in (*OURS, "CPU", "GPU", "GiB", "MiB", "Duotail 1M draft", "lookup"):
+    for name in (*OURS, "CPU", "GPU", "GiB", "MiB", "Duotail Nano draft", "lookup"):
         words = words.replace(name, "")
     return words.strip() if re.search(r"[A-Za-z]{3,}", words) else ""
 
