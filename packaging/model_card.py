@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from engine.answering import Answer
-from engine.bench.drafters import PLAIN, Way, draft_cost, figures, measure_ways, ways_of
+from engine.bench.drafters import PLAIN, Fixed, Way, draft_cost, figures, measure_ways, ways_of
 from engine.bench.passages import read_passages
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
 from engine.bench.quality import measure_quality
@@ -36,7 +36,11 @@ from engine.train.scratch.training import LOG
 FORMATS = (WeightFormat.F32, WeightFormat.BF16, WeightFormat.Q8, WeightFormat.Q4)
 WINDOW = 512
 TEMPERATURES = (0.0, 0.8)
-DEPTH = 6
+WAYS = {
+    Fixed(6): "Chains of 6 tokens in every round",
+    Fixed(6, 4): "Trees of 6 levels, 4 tokens wide, in every round",
+    None: "As the controller drafts",
+}
 _BYTES_OF_A_HEADS_WEIGHT = 2
 
 
@@ -101,9 +105,9 @@ def _drafters(wishes: argparse.Namespace, target: Path, drafts: Sequence[Path]) 
     prompts = first_of_each_category(read_prompts(wishes.made / HELD_OUT), wishes.limit)
     everyday = [BenchPrompt("everyday", text) for text in _questions(wishes.questions)]
     pairs = [(folder.name, _pair(target, folder)) for folder in drafts]
-    for depth in (DEPTH, None):
+    for fixed, words in WAYS.items():
         for temperature in TEMPERATURES:
-            ways = ways_of(pairs, depth)
+            ways = ways_of(pairs, fixed)
             measure_ways(
                 ways,
                 [*prompts, *everyday],
@@ -111,11 +115,10 @@ def _drafters(wishes: argparse.Namespace, target: Path, drafts: Sequence[Path]) 
                 max_tokens=128,
                 repeat=wishes.repeat,
             )
-            if depth is None:
-                yield from _speeds(ways, f"As the controller drafts, temperature {temperature:g}:")
-            else:
-                yield from _lengths(ways, f"Acceptance length at temperature {temperature:g}:")
-                yield from _speeds(ways, f"{depth} tokens drafted in every round:")
+            title = f"{words}, temperature {temperature:g}"
+            if fixed is not None:
+                yield from _lengths(ways, f"{title}: acceptance length")
+            yield from _speeds(ways, f"{title}: speed")
 
 
 def _lengths(ways: dict[str, Way], title: str) -> Iterator[str]:

@@ -114,20 +114,31 @@ class Figures:
     exact: bool
 
 
-def ways_of(pairs: Sequence[tuple[str, LoadedPair]], depth: int | None = None) -> dict[str, Way]:
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Every round drafts the same: `depth` levels of `width` tokens."""
+
+    depth: int
+    width: int = 1
+
+    def controller(self) -> Controller:
+        """One that does so."""
+        return FixedDepth(self.depth, self.width, self.depth * self.width)
+
+
+def ways_of(pairs: Sequence[tuple[str, LoadedPair]], fixed: Fixed | None = None) -> dict[str, Way]:
     """Plain, lookup, each draft alone, and each with lookup.
 
     Args:
         pairs: the same target loaded with each of its drafts, and their names.
-        depth: of the chains that every round drafts; None: as the controller likes, which may be
-            not at all.
+        fixed: what every round drafts; None: as the controller likes, which may be not at all.
 
     Raises:
         UserFixable: one of them does not draft in turns.
     """
     first = pairs[0][1]
     ways = {PLAIN: Way(replace(first, drafter=None, lane=None))}
-    ways[LOOKUP] = Way(_with(first, depth, LookupDrafter()))
+    ways[LOOKUP] = Way(_with(first, fixed, LookupDrafter()))
     for name, pair in pairs:
         if not isinstance(pair.drafter, CombinedDrafter):
             raise UserFixable(
@@ -136,14 +147,14 @@ def ways_of(pairs: Sequence[tuple[str, LoadedPair]], depth: int | None = None) -
             )
         model = pair.drafter.drafters[-1]
         timed = Timed(model)
-        ways[name] = Way(_with(pair, depth, timed), timed)
-        ways[f"{name} + {LOOKUP}"] = Way(_with(pair, depth, LookupDrafter(), model))
+        ways[name] = Way(_with(pair, fixed, timed), timed)
+        ways[f"{name} + {LOOKUP}"] = Way(_with(pair, fixed, LookupDrafter(), model))
     return ways
 
 
-def _with(pair: LoadedPair, depth: int | None, *drafters: Drafter) -> LoadedPair:
+def _with(pair: LoadedPair, fixed: Fixed | None, *drafters: Drafter) -> LoadedPair:
     """With a controller of its own: what one way has learnt is not true of another."""
-    controller = Controller(pair.placing.expected) if depth is None else FixedDepth(depth, 1)
+    controller = Controller(pair.placing.expected) if fixed is None else fixed.controller()
     return replace(pair, drafter=CombinedDrafter(drafters), controller=controller)
 
 

@@ -103,18 +103,19 @@ class FixedDepth(Controller):
     Args:
         depth: levels.
         width: nodes of a level.
+        nodes: of a tree; chains have as many as levels.
     """
 
-    def __init__(self, depth: int, width: int = 1) -> None:
+    def __init__(self, depth: int, width: int = 1, nodes: int = NODES) -> None:
         super().__init__(forced=True)
-        self._depth, self._width = depth, width
+        self._depth, self._width, self._nodes = depth, width, nodes
 
     def next_budget(self, most_depth: int) -> Budget | None:
         """The same each round, as far as the answer's end allows."""
         depth = min(self._depth, most_depth)
         if not depth:
             return None
-        return Budget(depth if self._width == 1 else NODES, depth, self._width)
+        return Budget(depth if self._width == 1 else self._nodes, depth, self._width)
 
     def prune(self, tree: TokenTree) -> TokenTree:
         """All of it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.bench.drafters import (
     PLAIN,
     Figures,
+    Fixed,
     Way,
     draft_cost,
     figures,
@@ -52,6 +53,10 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--depth", type=one_or_more, metavar="N",
         help=tr("draft chains of N tokens in every round (default: as the controller likes)"),
     )  # fmt: skip
+    parser.add_argument(
+        "--width", type=one_or_more, default=1, metavar="N",
+        help=tr("with --depth: trees, that many tokens wide"),
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     parser.set_defaults(run=run)
 
@@ -59,7 +64,8 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
     prompts = first_of_each_category(read_prompts(arguments.prompts), arguments.limit)
-    ways = ways_of(_pairs(arguments), arguments.depth)
+    fixed = None if arguments.depth is None else Fixed(arguments.depth, arguments.width)
+    ways = ways_of(_pairs(arguments), fixed)
     measure_ways(
         ways,
         prompts,

@@ -79,3 +79,17 @@ def test_chains_of_one_length_are_drafted_whether_they_pay_or_not(
         lengths[levels] = everything[DRAFT]["acceptance_length"]
     assert 1 < lengths["1"] <= 2
     assert lengths["1"] < lengths["5"] <= 6
+
+
+def test_a_tree_holds_what_its_chain_holds_and_more(
+    prompts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*PAIR, "--prompts", str(prompts), "--repeat", "1", "--max-tokens", "40", "--json"]
+    lengths = {}
+    for width in ("1", "3"):
+        fixed = ["--depth", "4", "--width", width]
+        assert main(["bench", "drafters", *words, *fixed]) == ExitCode.DONE
+        everything = json.loads(capsys.readouterr().out)["figures"]["all"]
+        assert all(row["exact"] for row in everything.values())
+        lengths[width] = everything[DRAFT]["acceptance_length"]
+    assert lengths["1"] < lengths["3"] <= 5
