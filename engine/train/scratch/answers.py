@@ -21,11 +21,11 @@ from engine.train.scratch.vocabulary import ASSISTANT, END, SPECIAL, USER
 from engine.train.scratch.writing import Writer
 
 _USER, _ASSISTANT, _END = map(SPECIAL.index, (USER, ASSISTANT, END))
-_ROWS = 128
+_ROWS = 512
 """Answers at a time."""
-_FEWEST = 8
+_FEWEST = 64
 """Prompts of one length that are worth a batch."""
-_POOL = 16_384
+_POOL = 49_152
 """Prompts that are sorted by length together."""
 _LONGEST_ANSWER = 256
 TEMPERATURES = (0.0, 0.8)
