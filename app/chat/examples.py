@@ -7,8 +7,8 @@ other language.
 from __future__ import annotations
 
 EXAMPLES = (
-    "Hello! What can you do?",
-    "Tell me a short story about a dog.",
-    "How does speculative decoding work?",
-    "What does the word brave mean?",
+    "What can you do?",
+    "Tell me a story about a brave mouse.",
+    "What is speculative decoding?",
+    "Write a short poem about the moon.",
 )

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 OpenDesk = Callable[[Script | None], Desk]
 
-OURS = {"Duotail", MODEL_NAME}
-"""Names, and what the scripted engine or the user said."""
+OURS = ("Duotail Nano draft", MODEL_NAME, "Duotail")
+"""Names, longer ones before those that they begin with."""
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def english(text: str) -> str:
     while (less := re.sub(r"\[[^\[\]]*\]", "", text)) != text:
         text = less
     words = re.sub(r"<[^>]*>", "", text)
-    for name in (*OURS, "CPU", "GPU", "GiB", "MiB", "Duotail Nano draft", "lookup"):
+    for name in (*OURS, "CPU", "GPU", "GiB", "MiB", "lookup"):
         words = words.replace(name, "")
     return words.strip() if re.search(r"[A-Za-z]{3,}", words) else ""
 
