@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 
@@ -56,11 +57,11 @@ def main() -> None:
     packed = wishes.made / PACKED
     models = sorted(folder for folder in packed.iterdir() if folder.is_dir())
     target, *drafts = sorted(models, key=lambda folder: len(folder.name))
-    for line in (
-        *_sizes(wishes.made, [target, *drafts]),
-        *_perplexities(wishes.made),
-        *_drafters(wishes, target, drafts),
-        *_answers(wishes, target),
+    for line in chain(
+        _sizes(wishes.made, [target, *drafts]),
+        _perplexities(wishes.made),
+        _drafters(wishes, target, drafts),
+        _answers(wishes, target),
     ):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
