@@ -39,6 +39,8 @@ _GAIN_WORTH_IT = 1.03
 _CLEAR_GAIN = 1.5
 _BASELINE_EVERY = 48
 """One round of so many is plain in `auto` where drafting gains less than a clear gain."""
+_BASELINES = 3
+"""Plain rounds, one behind a few that draft, before that."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 16, 256
 _TRIAL = 5
 """Drafting rounds before drafting is judged, and again after each pause."""
@@ -126,8 +128,10 @@ class Controller:
         """Whether the next round is the target's alone, to recover or to compare with."""
         if self._pause:
             return True
-        clear = self._rate * self._verify.of(1) >= _CLEAR_GAIN
-        due = _BASELINE_EVERY if self._baselines else _TRIAL - 1
+        # A plan may be far from the truth, for small models by a factor: first it is measured.
+        known = self._baselines >= _BASELINES
+        clear = known and self._rate * self._verify.of(1) >= _CLEAR_GAIN
+        due = _BASELINE_EVERY if known else _TRIAL - 1
         return self._since_plain >= due and not clear
 
     def _level_worth(self, width: int) -> float:

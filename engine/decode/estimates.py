@@ -50,8 +50,8 @@ class Costs:
         self._sizes, self._shape = tuple(sizes), tuple(shape)
         self._measured: list[int] = []
         self._since = 0
-        # How much slower than the shape every size is; expected seconds count as a measurement.
-        self._factors = [Mean(1.0, 1.0) if seconds else Mean() for _ in self._sizes]
+        # How much slower than the shape every size is; what was only expected counts for little.
+        self._factors = [Mean(1.0, 0.2) if seconds else Mean() for _ in self._sizes]
         self._values = list(shape) if seconds else [0.0] * len(self._sizes)
 
     def _place(self, size: int) -> int:
