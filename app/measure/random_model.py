@@ -59,11 +59,16 @@ def run(memory: list[int]) -> None:
 
 
 class RandomModels(Engine):
-    """The engine, which also loads `shape_path(name)`: that shape with random weights."""
+    """The engine, which also loads `shape_path(name)`: that shape with random weights.
+
+    No token ends an answer, of models with trained weights either: a brief one shows no frames.
+    """
 
     def _load(self, command: Load, *, insist: bool = False) -> None:
         if command.model.parent != _FOLDER:
             super()._load(command, insist=insist)
+            if self._pair is not None:
+                self._pair.text.tokenizer.eos_ids = frozenset()
             return
         self._drop_model()
         self._pair = _random_pair(command.model, command.context or 512)

@@ -136,7 +136,7 @@ def test_second_thoughts(traveller: Traveller) -> None:
 
 def test_why_is_it_slow(traveller: Traveller) -> None:
     """Switch the draft off and on: the same text, and the difference in the statistics."""
-    traveller.start()
+    traveller.start_drafting()
     drafted = traveller.ask("Tell me a short story about a dog.")
     with_draft = drafted.message
     assert with_draft.stats is not None

@@ -24,7 +24,7 @@ QUESTION = "Tell me a long story about a dog and a cat."
 @pytest.fixture
 def guest(tmp_path: Path, theme: Theme, qtbot: QtBot) -> Iterator[Traveller]:
     result = Traveller(tmp_path, theme, qtbot)
-    result.start()
+    result.start_drafting()
     yield result
     result.leave()
 

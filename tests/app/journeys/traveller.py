@@ -94,6 +94,12 @@ class Traveller:
         self.assembly.start(bundled_target)
         self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
 
+    def start_drafting(self) -> None:
+        """The bundled pair, drafting whether or not that pays: `auto` may think that it does not."""
+        load = Load(bundled_target(), mode=Mode.CPU)
+        self.assembly.bridge.start(lambda: load)
+        self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
+
     def start_slowly(self) -> None:
         """The slow path of a model whose long answers are known: they have a middle."""
         load = Load(FOLDER_TARGET, mode=Mode.PLAIN, weights=WeightFormat.F32)

@@ -51,7 +51,7 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def _measured() -> dict[str, Any]:
-    few = ["--pairs", "2", "--messages", "200", "--large", "1", "--seconds", "1", "--tokens", "200"]
+    few = ["--pairs", "2", "--messages", "200", "--large", "1", "--seconds", "1", "--tokens", "900"]
     process = _run("--json", *few, QT_QPA_PLATFORM="offscreen")
     assert process.returncode == 0, process.stderr
     assert not process.stderr
@@ -91,6 +91,7 @@ def test_the_window_keeps_its_budgets() -> None:
         assert paced["tokens_per_s"] <= 210
         for each in (paced, full):
             assert each["waits"]["frames"] >= 1
+        assert report["cost"]["tokens"] == 900, "an answer that does not end by itself"
         assert report["cost"]["low"] <= report["cost"]["cost"] <= report["cost"]["high"]
         assert report["budgets"]["window_s"]["budget"] == 1.5
         now = _missed(report)
