@@ -1,5 +1,46 @@
 /* Attention over one chunk of keys and values. Included by kernels.h. */
 
+/* Sums side by side: each is a chain of additions, of which a few rows alone leave most of the time
+ * waiting. What is added in which order does not depend on it. */
+enum { SIDE_BY_SIDE = 4 };
+
+/* Scores of 16 * wide keys from `keys` on, to share[..][k..]. */
+ALWAYS_INLINE void score(const uint16_t *keys, int32_t dim, const float *const *query, const int32_t rows,
+                         const int32_t wide, float (*share)[DT_CHUNK], int32_t k)
+{
+    v16 acc[MOST_ROWS * SIDE_BY_SIDE];
+    for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
+    for (int32_t d = 0; d < dim; d++)
+        for (int32_t g = 0; g < wide; g++) {
+            const v16 key = v_load_f16(keys + d * DT_CHUNK + 16 * g);
+            for (int32_t m = 0; m < rows; m++)
+                acc[m * wide + g] = v_fma(v_set1(query[m][d]), key, acc[m * wide + g]);
+        }
+    for (int32_t m = 0; m < rows; m++)
+        for (int32_t g = 0; g < wide; g++) v_store(share[m] + k + 16 * g, acc[m * wide + g]);
+}
+
+/* Numbers [d, d + 16 * wide) of what the values that are seen make together. */
+ALWAYS_INLINE void mix(const uint16_t *values, int32_t dim, int32_t d, dt_span seen,
+                       float (*share)[DT_CHUNK], const int32_t rows, const int32_t wide, const float *kept,
+                       const float *fresh, float *const *mixed)
+{
+    v16 acc[MOST_ROWS * SIDE_BY_SIDE];
+    for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
+    for (int32_t k = seen.from; k < seen.to; k++)
+        for (int32_t g = 0; g < wide; g++) {
+            const v16 value = v_load_f16(values + k * dim + d + 16 * g);
+            for (int32_t m = 0; m < rows; m++)
+                acc[m * wide + g] = v_fma(v_set1(share[m][k]), value, acc[m * wide + g]);
+        }
+    for (int32_t m = 0; m < rows; m++)
+        for (int32_t g = 0; g < wide; g++) {
+            float *place = mixed[m] + d + 16 * g;
+            const v16 old = v_mul(v_load(place), v_set1(kept[m]));
+            v_store(place, v_add(old, v_mul(acc[m * wide + g], v_set1(fresh[m]))));
+        }
+}
+
 /* One chunk of 64 keys for `rows` queries that share a key/value head, merged into the running
  * (peak, total, mixed) of each query in chunk order.
  *
@@ -9,21 +50,17 @@ ALWAYS_INLINE void attend_rows(
     const uint16_t *keys, const uint16_t *values, int32_t dim, const float *const *query,
     const dt_span *visible, const int32_t rows, float cap, float *peak, float *total, float *const *mixed)
 {
+    const int32_t wide = rows < SIDE_BY_SIDE ? SIDE_BY_SIDE / rows : 1;
     float share[MOST_ROWS][DT_CHUNK], kept[MOST_ROWS], fresh[MOST_ROWS];
     int32_t least = DT_CHUNK, most = 0;
     for (int32_t m = 0; m < rows; m++) {
         least = visible[m].from < least ? visible[m].from : least;
         most = visible[m].to > most ? visible[m].to : most;
     }
-    for (int32_t k = least / 16 * 16; k < most; k += 16) {
-        v16 acc[MOST_ROWS];
-        for (int32_t m = 0; m < rows; m++) acc[m] = v_zero();
-        for (int32_t d = 0; d < dim; d++) {
-            v16 key = v_load_f16(keys + d * DT_CHUNK + k);
-            for (int32_t m = 0; m < rows; m++) acc[m] = v_fma(v_set1(query[m][d]), key, acc[m]);
-        }
-        for (int32_t m = 0; m < rows; m++) v_store(share[m] + k, acc[m]);
-    }
+    const int32_t end = dt_round_up(most, 16);
+    int32_t k = least / 16 * 16;
+    for (; k + 16 * wide <= end; k += 16 * wide) score(keys + k, dim, query, rows, wide, share, k);
+    for (; k < end; k += 16) score(keys + k, dim, query, rows, 1, share, k);
     for (int32_t m = 0; m < rows; m++) {
         float *mine = share[m];
         if (cap > 0) softcap(mine, DT_CHUNK, cap);
@@ -45,18 +82,10 @@ ALWAYS_INLINE void attend_rows(
         total[m] = total[m] * kept[m] + v_sum(sum) * fresh[m];
         peak[m] = higher;
     }
-    for (int32_t d = 0; d < dim; d += 16) {
-        v16 acc[MOST_ROWS];
-        for (int32_t m = 0; m < rows; m++) acc[m] = v_zero();
-        for (int32_t k = least; k < most; k++) {
-            v16 value = v_load_f16(values + k * dim + d);
-            for (int32_t m = 0; m < rows; m++) acc[m] = v_fma(v_set1(share[m][k]), value, acc[m]);
-        }
-        for (int32_t m = 0; m < rows; m++) {
-            v16 old = v_mul(v_load(mixed[m] + d), v_set1(kept[m]));
-            v_store(mixed[m] + d, v_add(old, v_mul(acc[m], v_set1(fresh[m]))));
-        }
-    }
+    const dt_span seen = {least, most};
+    int32_t d = 0;
+    for (; d + 16 * wide <= dim; d += 16 * wide) mix(values, dim, d, seen, share, rows, wide, kept, fresh, mixed);
+    for (; d < dim; d += 16) mix(values, dim, d, seen, share, rows, 1, kept, fresh, mixed);
 }
 
 static void attend_chunk(const uint16_t *keys, const uint16_t *values, int32_t dim,

@@ -43,15 +43,17 @@ struct dt_pool {
 
 static void help(dt_pool *pool)
 {
+    int finished = 0;
     for (;;) {
         uint64_t seen = atomic_load_explicit(&pool->ticket, memory_order_acquire);
-        if (NEXT(seen) >= COUNT(seen)) return;
+        if (NEXT(seen) >= COUNT(seen)) break;
         uint64_t mine = atomic_fetch_add_explicit(&pool->ticket, 1, memory_order_acq_rel);
-        if (NEXT(mine) >= COUNT(mine)) return;
-        /* The claim keeps the job open, so task and context are this job's. */
+        if (NEXT(mine) >= COUNT(mine)) break;
+        /* The claim keeps the job open until it is told, so task and context are this job's. */
         pool->task(pool->context, (int32_t)NEXT(mine));
-        atomic_fetch_add_explicit(&pool->done, 1, memory_order_acq_rel);
+        finished++;
     }
+    if (finished) atomic_fetch_add_explicit(&pool->done, finished, memory_order_acq_rel);
 }
 
 static int idle(dt_pool *pool)

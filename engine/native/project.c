@@ -5,8 +5,11 @@
 #include <string.h>
 
 enum {
-    LONG_PIECE = 32, SHORT_PIECE = 4, /* block rows that a thread claims at once */
+    LONG_PIECE = 32,       /* block rows that a thread claims at once */
+    LEAST_PIECE = 4, MOST_PIECE = 8,
+    PIECE_BYTES = 1 << 15, /* of weights: with fewer, claiming them takes as long as multiplying */
     COLUMNS = 256,         /* of activations, per claimed piece */
+    ALONE = 2048,          /* so many activations are ready before another thread has noticed */
 };
 
 int dt_takes_quantised(const dt_matrix *matrices, int32_t count)
@@ -33,7 +36,7 @@ static int32_t block_rows(const dt_matrix *matrix)
 typedef struct {
     const dt_kernels *kernels;
     const dt_product *products;
-    int32_t block_rows, long_pieces;
+    int32_t block_rows, long_pieces, short_piece;
 } product_job;
 
 /* A piece counts block rows through all products and may lie across the border between two. */
@@ -41,8 +44,8 @@ static void product_piece(void *context, int32_t index)
 {
     const product_job *job = context;
     const int32_t before = index < job->long_pieces ? index : job->long_pieces;
-    int32_t from = before * LONG_PIECE + (index - before) * SHORT_PIECE;
-    int32_t to = from + (index < job->long_pieces ? LONG_PIECE : SHORT_PIECE);
+    int32_t from = before * LONG_PIECE + (index - before) * job->short_piece;
+    int32_t to = from + (index < job->long_pieces ? LONG_PIECE : job->short_piece);
     if (to > job->block_rows) to = job->block_rows;
     for (const dt_product *p = job->products; to > 0; p++) {
         const int32_t rows = block_rows(p->matrix);
@@ -52,6 +55,12 @@ static void product_piece(void *context, int32_t index)
     }
 }
 
+static int32_t short_piece(const dt_matrix *matrix)
+{
+    const int64_t rows = PIECE_BYTES / dt_block_row_bytes(matrix->format, matrix->cols);
+    return rows < LEAST_PIECE ? LEAST_PIECE : rows > MOST_PIECE ? MOST_PIECE : (int32_t)rows;
+}
+
 /* Long stretches stream best; short ones at the end let all threads finish together. */
 void dt_multiply(dt_pool *pool, const dt_kernels *kernels, const dt_product *products, int32_t count)
 {
@@ -59,9 +68,9 @@ void dt_multiply(dt_pool *pool, const dt_kernels *kernels, const dt_product *pro
     for (int32_t i = 0; i < count; i++) all += block_rows(products[i].matrix);
     const int32_t spare = all - dt_threads(pool) * LONG_PIECE;
     const int32_t long_pieces = spare > 0 ? spare / LONG_PIECE : 0;
-    const int32_t rest = all - long_pieces * LONG_PIECE;
-    product_job job = {kernels, products, all, long_pieces};
-    dt_run(pool, product_piece, &job, long_pieces + (rest + SHORT_PIECE - 1) / SHORT_PIECE);
+    const int32_t rest = all - long_pieces * LONG_PIECE, piece = count ? short_piece(products[0].matrix) : 1;
+    product_job job = {kernels, products, all, long_pieces, piece};
+    dt_run(pool, product_piece, &job, long_pieces + (rest + piece - 1) / piece);
 }
 
 int32_t dt_line_up(const dt_matrix *matrices, int32_t count, dt_activations x, dt_output out,
@@ -91,7 +100,7 @@ void dt_project(forward *f, const dt_matrix *matrices, int32_t count, const floa
 typedef struct {
     forward *f;
     float *x;
-    int32_t rows, cols;
+    int32_t rows, cols, width; /* columns of a piece */
     int quantised, gated; /* gated: x is still to be computed from gate and up */
 } column_job;
 
@@ -108,7 +117,7 @@ static void gate_columns(const forward *f, int32_t row, int32_t from, int32_t to
 static void prepare_columns(void *context, int32_t index)
 {
     const column_job *job = context;
-    const int32_t from = index * COLUMNS, to = from + COLUMNS < job->cols ? from + COLUMNS : job->cols;
+    const int32_t from = index * job->width, end = from + job->width, to = end < job->cols ? end : job->cols;
     for (int32_t row = 0; row < job->rows; row++) {
         if (job->gated) gate_columns(job->f, row, from, to);
         if (job->quantised)
@@ -122,8 +131,9 @@ void dt_prepare(forward *f, const dt_matrix *matrices, int32_t count, float *x, 
 {
     const int quantised = dt_takes_quantised(matrices, count);
     if (!gated && !quantised) return;
-    column_job job = {f, x, rows, cols, quantised, gated};
-    dt_run(f->pool, prepare_columns, &job, (cols + COLUMNS - 1) / COLUMNS);
+    const int32_t width = rows * cols > ALONE ? COLUMNS : cols;
+    column_job job = {f, x, rows, cols, width, quantised, gated};
+    dt_run(f->pool, prepare_columns, &job, (cols + width - 1) / width);
 }
 
 int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_t m, float *y)
