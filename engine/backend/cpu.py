@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format
 from engine.backend.segment import Backend
@@ -24,7 +26,8 @@ NATIVE_FORMATS = {
 
 
 BYTES_PER_THREAD = 8 << 20
-"""Weights that a thread should have to read per token: less is read sooner than threads meet."""
+"""Weights that a thread should have to read per token, and the last one a part of that: less is
+read sooner than threads meet."""
 
 
 def threads_for(weight_bytes: int) -> int:
@@ -34,7 +37,7 @@ def threads_for(weight_bytes: int) -> int:
     """
     from engine.backend.native.pool import chosen_threads, default_threads
 
-    useful = max(weight_bytes // BYTES_PER_THREAD, 1)
+    useful = max(ceil(weight_bytes / BYTES_PER_THREAD), 1)
     return chosen_threads() or min(default_threads(), useful)
 
 

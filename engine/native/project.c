@@ -6,7 +6,7 @@
 
 enum {
     LONG_PIECE = 32,       /* block rows that a thread claims at once */
-    LEAST_PIECE = 4, MOST_PIECE = 8,
+    LEAST_PIECE = 4,
     PIECE_BYTES = 1 << 15, /* of weights: with fewer, claiming them takes as long as multiplying */
     COLUMNS = 256,         /* of activations, per claimed piece */
     ALONE = 2048,          /* so many activations are ready before another thread has noticed */
@@ -57,8 +57,8 @@ static void product_piece(void *context, int32_t index)
 
 static int32_t short_piece(const dt_matrix *matrix)
 {
-    const int64_t rows = PIECE_BYTES / dt_block_row_bytes(matrix->format, matrix->cols);
-    return rows < LEAST_PIECE ? LEAST_PIECE : rows > MOST_PIECE ? MOST_PIECE : (int32_t)rows;
+    const int64_t bytes = dt_block_row_bytes(matrix->format, matrix->cols), rows = (PIECE_BYTES + bytes - 1) / bytes;
+    return rows < LEAST_PIECE ? LEAST_PIECE : rows > LONG_PIECE ? LONG_PIECE : (int32_t)rows;
 }
 
 /* Long stretches stream best; short ones at the end let all threads finish together. */

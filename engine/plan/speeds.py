@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-SMALL_BYTES = (16 << 20) - 1
-"""Of the weights of targets that a single thread serves."""
+SMALL_BYTES = 16 << 20
+"""Of the weights of targets that two threads serve, or one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class DeviceSpeeds:
         attention: bytes of keys and values per second; its "rows" are queries that meet the same
             keys: rows of the forward times heads of queries per head of keys. See `attending`.
         threads: that computed; 0 where the device has none to choose.
-        small: the same with a target that is small: caches hold it, one thread serves it.
+        small: the same with a target that is small: caches hold it, few threads serve it.
     """
 
     device: str

@@ -88,26 +88,26 @@ def test_the_costs_behind_the_times_are_found() -> None:
     assert device.clock.now < 3.0
 
 
-def test_small_targets_are_measured_as_one_thread_serves_them(
+def test_small_targets_are_measured_as_few_threads_serve_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A small model has speeds of its own; without them barriers of threads would count."""
     clock = Clock()
     all_threads = _device(clock)
-    one = ScriptedDevice("cpu", clock, Costs(lambda *_: 1 / 26e9, forward=30e-6, block=2e-6))
+    few = ScriptedDevice("cpu", clock, Costs(lambda *_: 1 / 26e9, forward=30e-6, block=2e-6))
     asked: list[int | None] = []
 
     def opened(*, threads: int | None) -> ScriptedDevice:
         asked.append(threads)
-        return all_threads if threads is None else one
+        return all_threads if threads is None else few
 
     monkeypatch.setattr(calibration, "CpuDevice", opened)
-    monkeypatch.setattr(calibration, "threads_for", lambda nbytes: 1 if nbytes < 2**24 else 8)
+    monkeypatch.setattr(calibration, "threads_for", lambda nbytes: 2 if nbytes <= 2**24 else 8)
     speeds = calibrate(HOST, progress=lambda *_: None, cancelled=lambda: False, clock=clock)
     cpu = speeds.devices["cpu"]
     small = cpu.beside(8 << 20)
-    assert asked == [None, 1]
-    assert small.threads == 1
+    assert asked == [None, 2]
+    assert small.threads == 2
     assert set(small.products) == set(USUAL)
     assert small.block_s == pytest.approx(2e-6, rel=0.05)
     assert small.forward_s == pytest.approx(30e-6, rel=0.05)
