@@ -95,7 +95,7 @@ class Traveller:
         self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
 
     def start_drafting(self) -> None:
-        """The bundled pair, drafting whether or not that pays: `auto` may think that it does not."""
+        """The bundled pair, drafting whether or not that pays, which `auto` would ask first."""
         load = Load(bundled_target(), mode=Mode.CPU)
         self.assembly.bridge.start(lambda: load)
         self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
