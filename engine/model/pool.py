@@ -11,9 +11,12 @@ from engine.errors import OutOfMemory
 from engine.model.decoder import Decoder
 from engine.model.sequence import SequenceState
 
+MOST_STATES = 32
+"""Each answer looks through all of them; of a small model, memory would hold thousands."""
+
 
 class StatePool:
-    """Keeps states of one decoder, all of one context length.
+    """Keeps states of one decoder, all of one context length: `MOST_STATES` at most.
 
     Args:
         decoder: the model.
@@ -80,7 +83,7 @@ class StatePool:
 
     def _make_room(self, keep: SequenceState) -> bool:
         """Room for one more state beside `keep`, the least recently used ones given up for it."""
-        while self.nbytes + keep.nbytes > self.budget_bytes:
+        while len(self._states) >= MOST_STATES or self.nbytes + keep.nbytes > self.budget_bytes:
             oldest = next((state for state in self._states if state is not keep), None)
             if oldest is None:
                 return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.model.decoder import Decoder
-from engine.model.pool import StatePool
+from engine.model.pool import MOST_STATES, StatePool
 
 
 def fill(decoder: Decoder, pool: StatePool, tokens: list[int]) -> int:
@@ -39,6 +39,16 @@ def test_the_least_recently_used_state_goes_first(tiny: Decoder) -> None:
     assert pool.nbytes <= 2 * one
     assert fill(tiny, pool, a) == len(a)
     assert fill(tiny, pool, b) == 1
+
+
+def test_no_more_are_kept_than_each_answer_may_look_through(tiny: Decoder) -> None:
+    pool = StatePool(tiny, context=128, budget_bytes=1 << 30)
+    conversations = [[1, 2 + number, 3] for number in range(MOST_STATES + 2)]
+    for tokens in conversations:
+        fill(tiny, pool, tokens)
+    assert len(pool) == MOST_STATES
+    assert [fill(tiny, pool, tokens) for tokens in conversations[-2:]] == [3, 3]
+    assert fill(tiny, pool, conversations[0]) == 1, "the oldest is forgotten"
 
 
 def test_an_edit_keeps_the_common_part_and_the_old_branch(tiny: Decoder) -> None:
