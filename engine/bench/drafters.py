@@ -129,6 +129,8 @@ class Fixed:
 def ways_of(pairs: Sequence[tuple[str, LoadedPair]], fixed: Fixed | None = None) -> dict[str, Way]:
     """Plain, lookup, each draft alone, and each with lookup.
 
+    The first two with a target that feeds no head, if there is such a pair.
+
     Args:
         pairs: the same target loaded with each of its drafts, and their names.
         fixed: what every round drafts; None: as the controller likes, which may be not at all.
@@ -136,9 +138,9 @@ def ways_of(pairs: Sequence[tuple[str, LoadedPair]], fixed: Fixed | None = None)
     Raises:
         UserFixable: one of them does not draft in turns.
     """
-    first = pairs[0][1]
-    ways = {PLAIN: Way(replace(first, drafter=None, lane=None))}
-    ways[LOOKUP] = Way(_with(first, fixed, LookupDrafter()))
+    alone = min((pair for _, pair in pairs), key=lambda pair: pair.target.feeds_a_head)
+    ways = {PLAIN: Way(replace(alone, drafter=None, lane=None))}
+    ways[LOOKUP] = Way(_with(alone, fixed, LookupDrafter()))
     for name, pair in pairs:
         if not isinstance(pair.drafter, CombinedDrafter):
             raise UserFixable(

@@ -155,6 +155,11 @@ class Decoder:
         last = self.segments[-1].blocks
         self._last_taps = tuple(tap for tap in head.taps if tap in last)
 
+    @property
+    def feeds_a_head(self) -> bool:
+        """Whether `feed` was called: keeping features takes a part of every forward."""
+        return self._feeds is not None
+
     def new_state(self, context: int) -> SequenceState:
         """An empty sequence with room for `context` committed tokens and a tree behind them."""
         slots, features = context + MAX_TREE, None

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
+from head_folders import write_head
 
-from engine.bench.drafters import depth
+from engine.bench.drafters import LOOKUP, PLAIN, depth, ways_of
 from engine.cli import main
 from engine.cli.exit_code import ExitCode
+from engine.commands import Load
 from engine.decode.tree import TokenTree
+from engine.hub.local import LocalModel
+from engine.loading.checking import check
+from engine.loading.load import load
+from engine.loading.machinery import Machinery
 
 PROMPTS = (
     {"prompt": "Hello! How are you?", "category": "greeting"},
@@ -59,6 +65,22 @@ def test_the_table_has_a_row_a_way(prompts: Path, capsys: pytest.CaptureFixture[
         "plain", "lookup", DRAFT, f"{DRAFT} + lookup"
     ]  # fmt: skip
     assert all("yes" in line for line in lines[6:])
+
+
+def test_all_is_compared_with_a_target_that_feeds_no_head(tmp_path: Path) -> None:
+    """Whichever draft is named first: keeping features would slow the plain way."""
+    machinery = Machinery()
+    machine = machinery.look(None)
+    head = write_head(tmp_path / "head", "dgf", LocalModel.inspect(FOLDER_TARGET).config)
+    pairs = []
+    for draft in (head, FOLDER_DRAFT):
+        command = Load(FOLDER_TARGET, draft=draft)
+        pair = load(check(command, machine, machinery.speeds(machine)), machinery.open)
+        pairs.append((draft.name, pair))
+    assert [pair.target.feeds_a_head for _, pair in pairs] == [True, False]
+    ways = ways_of(pairs)
+    assert all(ways[name].pair.target is pairs[1][1].target for name in (PLAIN, LOOKUP))
+    assert ways["head"].pair.target is pairs[0][1].target
 
 
 def test_the_depth_of_a_tree() -> None:
