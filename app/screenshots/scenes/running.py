@@ -132,7 +132,7 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
     stage.window.chat.show_trouble(
         UserFixable(
             "eagle3-llama-3.1-8b cannot draft for Duotail Nano: it was trained for a model with "
-            "hidden states of 4096 numbers, and this one has 320.",
+            "hidden states of 4096 numbers, and this one has 256.",
             "Choose a head that was trained for Duotail Nano, or train one: duotail train-draft.",
             "eagle3-llama-3.1-8b",
         )
