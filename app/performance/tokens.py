@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 
 from engine.events import Origin, RoundFinished, TextDelta, TokenSpan
 from engine.language import later
@@ -94,50 +95,6 @@ class RoundTokens:
         return Token(text, Fate.REJECTED, at, at, guess.probability, guess.draft_probability)
 
 
-@dataclass(slots=True)
-class AnswerTokens:
-    """Grows with the answer."""
-
-    request_id: str = ""
-    rounds: list[RoundTokens] = field(default_factory=list)
-    """Oldest first; of a very long answer the newest."""
-    dropped: int = 0
-    """How many older ones are gone."""
-    _text: list[str] = field(default_factory=list)
-    _spans: list[TokenSpan] = field(default_factory=list)
-
-    def hear(self, delta: TextDelta) -> None:
-        """Take in text; the round that wrote it is told next."""
-        if self._spans and delta.spans and delta.spans[0].start != self._spans[-1].end:
-            self._text, self._spans = [], []  # what stood between them was lost
-        self._text.append(delta.text)
-        self._spans += delta.spans
-
-    def add(self, done: RoundFinished) -> RoundTokens:
-        """Take a round in, with the text that came before it was told."""
-        added = RoundTokens(done, "".join(self._text), tuple(self._spans))
-        self._text, self._spans = [], []
-        self.rounds.append(added)
-        if len(self.rounds) > _MOST_KEPT:
-            self.dropped += _MOST_KEPT // 2
-            del self.rounds[: _MOST_KEPT // 2]
-        return added
-
-    def finish(self) -> None:
-        """The answer has ended: what was held back until now belongs to the last round."""
-        if self.rounds and self._spans:
-            last = self.rounds[-1]
-            text = last.text + "".join(self._text)
-            self.rounds[-1] = RoundTokens(last.done, text, last.spans + tuple(self._spans))
-        self._text, self._spans = [], []
-
-    def place(self, done: RoundFinished) -> int | None:
-        """Where a round is in the list."""
-        index = bisect_left(self.rounds, done.index, key=lambda each: each.done.index)
-        there = index < len(self.rounds) and self.rounds[index].done is done
-        return index if there else None
-
-
 class Units:
     """A text by UTF-16 units."""
 
@@ -151,3 +108,87 @@ class Units:
         if self._encoded is None:
             return self._text[start:end]
         return self._encoded[2 * start : 2 * end].decode("utf-16-le", "replace")
+
+
+@dataclass(slots=True)
+class _Heard:
+    """Text with its tokens of which no round was told yet; that of several rounds comes as one."""
+
+    _text: list[str] = field(default_factory=list)
+    _spans: list[TokenSpan] = field(default_factory=list)
+    _taken: int = 0
+    """Spans that rounds have."""
+    _units: Units | None = None
+
+    def misses_what_is_before(self, delta: TextDelta) -> bool:
+        """Whether text between this and `delta` was lost."""
+        spans = self._spans
+        return bool(spans and delta.spans) and delta.spans[0].start != spans[-1].end
+
+    def append(self, delta: TextDelta) -> None:
+        """The text goes on."""
+        self._text.append(delta.text)
+        self._spans += delta.spans
+        self._units = None
+
+    def take(self, end: int | None = None) -> tuple[str, tuple[TokenSpan, ...]]:
+        """What ends at the unit `end` of the answer, or all that is left."""
+        spans, first = self._spans, self._taken
+        last = len(spans)
+        if end is not None:
+            last = bisect_right(spans, end, lo=first, key=attrgetter("end"))
+        whole = (first, last) == (0, len(spans))
+        text = "".join(self._text) if whole else self._between(first, last)
+        self._taken = last
+        taken = tuple(spans[first:last])
+        if last == len(spans):
+            self._text, self._spans, self._taken, self._units = [], [], 0, None
+        return text, taken
+
+    def _between(self, first: int, last: int) -> str:
+        if first == last:
+            return ""
+        if self._units is None:
+            self._units = Units("".join(self._text))
+        spans, begin = self._spans, self._spans[0].start
+        return self._units.between(spans[first].start - begin, spans[last - 1].end - begin)
+
+
+@dataclass(slots=True)
+class AnswerTokens:
+    """Grows with the answer."""
+
+    request_id: str = ""
+    rounds: list[RoundTokens] = field(default_factory=list)
+    """Oldest first; of a very long answer the newest."""
+    dropped: int = 0
+    """How many older ones are gone."""
+    _heard: _Heard = field(default_factory=_Heard)
+
+    def hear(self, delta: TextDelta) -> None:
+        """Take in text; the rounds that wrote it are told next."""
+        if self._heard.misses_what_is_before(delta):
+            self._heard = _Heard()
+        self._heard.append(delta)
+
+    def add(self, done: RoundFinished) -> RoundTokens:
+        """Take a round in, with the text that it wrote of what was heard."""
+        added = RoundTokens(done, *self._heard.take(done.text_end))
+        self.rounds.append(added)
+        if len(self.rounds) > _MOST_KEPT:
+            self.dropped += _MOST_KEPT // 2
+            del self.rounds[: _MOST_KEPT // 2]
+        return added
+
+    def finish(self) -> None:
+        """The answer has ended: what was held back until now belongs to the last round."""
+        text, spans = self._heard.take()
+        if self.rounds and spans:
+            last = self.rounds[-1]
+            self.rounds[-1] = RoundTokens(last.done, last.text + text, last.spans + spans)
+
+    def place(self, done: RoundFinished) -> int | None:
+        """Where a round is in the list."""
+        index = bisect_left(self.rounds, done.index, key=lambda each: each.done.index)
+        there = index < len(self.rounds) and self.rounds[index].done is done
+        return index if there else None

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_tokens import ended, many, model_of, told
 
+from app.bridge import joined
 from app.performance.chip_layout import HALF, ChipLayout, Look, Measures, traced
 from app.performance.tokens import AnswerTokens, Fate, Token
-from engine.events import RoundFinished, TextDelta, TokenSpan
+from engine.events import Event, RoundFinished, TextDelta, TokenSpan
 
 MEASURES = Measures(width=lambda text: 8.0 * len(text), line=20.0, gutter=40.0, mark=10.0)
 
@@ -31,6 +32,32 @@ def word(text: str, fate: Fate = Fate.OWN) -> Token:
 
 
 # -- tokens --------------------------------------------------------------------------------
+
+
+@given(
+    rounds=st.lists(
+        st.lists(st.text("aß😀 ", min_size=1, max_size=3), min_size=1, max_size=4),
+        min_size=1,
+        max_size=12,
+    ),
+    cuts=st.sets(st.integers(1, 23)),
+)
+def test_rounds_whose_text_came_in_one_piece_have_their_own(
+    rounds: list[list[str]], cuts: set[int]
+) -> None:
+    """A window's frame brings what several rounds wrote as one text, and then the rounds."""
+    events = list(told(rounds))
+    frames: list[list[Event]] = [[]]
+    for place, event in enumerate(events):
+        if place % 2 and place // 2 in cuts:  # between rounds
+            frames.append([])
+        frames[-1].append(event)
+    framed = iter([event for frame in frames for event in joined(frame)])
+    found = model_of(framed).written.tokens.rounds  # type: ignore[arg-type]
+    assert [(each.text, each.spans) for each in found] == [
+        (each.text, each.spans) for each in tokens_of(*rounds).rounds
+    ]
+    assert [[token.text for token in each.tokens()] for each in found] == rounds
 
 
 def test_a_round_is_its_tokens_and_what_was_refused() -> None:
