@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -52,10 +54,11 @@ class LiveAnswer:
     """How many of the spans came with any."""
 
     def take_round(self, done: RoundFinished) -> None:
-        """Note a round for the replay."""
+        """Note a round for the replay; the text of those behind it may be there already."""
         self.rounds.append(done)
-        self.told.append(len(self.spans) - self.heard)
-        self.heard = len(self.spans)
+        heard = bisect_right(self.spans, done.text_end, lo=self.heard, key=attrgetter("end"))
+        self.told.append(heard - self.heard)
+        self.heard = heard
 
     @property
     def recording(self) -> Recording:

@@ -42,6 +42,18 @@ def test_every_version_keeps_its_rounds(desk: Desk) -> None:
         assert found.rounds[-1].text_end == len(text)
 
 
+def test_each_round_keeps_what_it_wrote_itself(desk: Desk) -> None:
+    """However many of them come in one frame of the window."""
+    found = kept(desk, ask(desk, "Question"))
+    assert found is not None
+    assert len(found.rounds) > 2
+    spans = iter(found.spans)
+    for done, count in zip(found.rounds, found.told, strict=True):
+        own = [next(spans) for _ in range(count)]
+        stretch = (own[0].start, own[-1].end) if own else (done.text_start,) * 2
+        assert stretch == (done.text_start, done.text_end)
+
+
 def test_a_continued_answer_has_the_rounds_of_both_goes(desk: Desk) -> None:
     desk.script.hold_after = 1
     desk.script.answer = ANSWER
