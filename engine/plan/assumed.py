@@ -26,6 +26,10 @@ _USUAL_ROWS_COST, _PORTABLE_ROWS_COST = 0.12, 0.9
 
 _FROM_CACHES = 2
 """How many times as fast as from memory a core gets through weights that its caches hold."""
+_ROWS_FROM_CACHES = 4
+"""How much more a further row adds there: no row is free while the weights come from memory."""
+_FEW_CORES = 2
+"""Those that serve such models."""
 
 _DESKTOP_BYTES_PER_S, _SERVER_BYTES_PER_S = 40 * _GIGA, 150 * _GIGA
 _SERVER_CORES = 24
@@ -72,23 +76,23 @@ def _processor(host: Host, unified: Accelerator | None) -> DeviceSpeeds:
         block_s=25e-6,
         row_s=5e-6,
         attention=_product(reading / 2, 0.05),
-        small=_one_core(per_core, added),
+        small=_few_cores(min(cores, _FEW_CORES), per_core, min(added * _ROWS_FROM_CACHES, 1.0)),
     )
 
 
-def _one_core(per_core: float, added: float) -> DeviceSpeeds:
-    """With weights that its caches hold: nothing waits for memory, nor for other threads."""
-    cached = per_core * _FROM_CACHES
+def _few_cores(cores: int, per_core: float, added: float) -> DeviceSpeeds:
+    """With weights that their caches hold: nothing waits for memory, and little for each other."""
+    cached = cores * per_core * _FROM_CACHES
     product = _product(cached, added)
     return DeviceSpeeds(
         CPU,
         read_bytes_per_s=cached,
         products={"Q4_0": product, "Q8_0": product, "BF16": _product(cached / 2, 0.5)},
         forward_s=40e-6,
-        block_s=2e-6,
+        block_s=3e-6,
         row_s=2e-6,
-        attention=_product(cached / 2, 0.05),
-        threads=1,
+        attention=_product(cached, 0.05),
+        threads=cores,
     )
 
 
