@@ -27,7 +27,7 @@ _USUAL_ROWS_COST, _PORTABLE_ROWS_COST = 0.12, 0.9
 _FROM_CACHES = 2
 """How many times as fast as from memory a core gets through weights that its caches hold."""
 _ROWS_FROM_CACHES = 4
-"""How much more a further row adds there: no row is free while the weights come from memory."""
+"""How much more a further row adds there: multiplying takes the time, where else reading does."""
 _FEW_CORES = 2
 """Those that serve such models."""
 
