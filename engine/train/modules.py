@@ -243,7 +243,7 @@ class Draft(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         fusion = config.fusion
-        if fusion is not None and (fusion.rows or fusion.own_head or fusion.own_embedding):
+        if fusion is not None and (config.rows or fusion.own_head or fusion.own_embedding):
             raise ValueError("heads are trained with their target's matrices")
         if config.qk_norm or config.output_norms or config.sinks or config.attention_softcap:
             raise ValueError("drafts are plain Llamas")
