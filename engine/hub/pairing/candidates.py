@@ -158,11 +158,8 @@ class _Judge:
     def _reduced(self, said: Candidate, draft: LocalModel, reduced: ReducedDraft) -> Candidate:
         """A stand-alone draft with few output rows, by what it says of its target's tokens."""
         if reduced.vocabulary != fingerprint(tokens_of(self._target).ids):
-            return replace(said, reason=tr("It was made for a model with another vocabulary."))
-        words = tr("It is a draft for models with this vocabulary.")
-        if reduced.target:
-            words = tr("It is a draft, made for {target}.").format(target=reduced.target)
-        return self._fits(said, draft, words)
+            return replace(said, reason=tr("It has another vocabulary."))
+        return self._fits(said, draft, tr("It has the same vocabulary."))
 
     def _fits(self, said: Candidate, draft: LocalModel, reason: str) -> Candidate:
         gain = self._speedup(self._target, draft) if self._speedup is not None else None
