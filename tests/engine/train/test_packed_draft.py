@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from folder_models import FOLDER_TARGET
 from gguf import GGMLQuantizationType as Kind
+from numpy.typing import NDArray
 
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import pack_rows, unpack
@@ -26,7 +27,7 @@ def test_the_error_is_no_greater_than_that_of_the_obvious_scales(kind: PackedKin
     rows[4] = 2.5
     stored = Kind[kind.upper()]
 
-    def error(blocks: np.ndarray) -> float:
+    def error(blocks: NDArray[np.uint8]) -> float:
         return float(np.square(gguf.quants.dequantize(blocks, stored) - rows).sum())
 
     found = quantised(rows, kind)
