@@ -133,7 +133,7 @@ def _tables(found: dict[str, dict[str, Figures]]) -> str:
         "tok/s",
         tr("speed-up"),
         tr("in total"),
-        tr("tokens/round"),
+        tr("accept. length"),
         tr("drafted"),
         "c",
         tr("draft"),

@@ -118,7 +118,7 @@ def _table(found: dict[str, dict[str, Figures]], beside: dict[str, dict[str, Fig
         tr("draft/s"),
         tr("speed-up"),
         tr("in total"),
-        tr("tokens/round"),
+        tr("accept. length"),
         tr("exact"),
     ]
     if beside:
