@@ -208,7 +208,7 @@ def measure_ways(
                 for way in ways.values():
                     way.writer.write(request)
             for turn in range(repeat):
-                for name in [*ways] if turn % 2 == 0 else [*reversed(ways)]:
+                for name in [*ways] if turn % 2 == 0 else [*ways][::-1]:
                     written[name].append(ways[name].writer.write(request))
         except ContextFull:
             continue
@@ -284,4 +284,5 @@ def _total_speed(answers: Sequence[Sequence[Written]]) -> float:
 
 
 def _sum(answers: Sequence[Written], name: str) -> float:
-    return sum(getattr(one, name) for one in answers)
+    values: list[float] = [getattr(one, name) for one in answers]
+    return sum(values)

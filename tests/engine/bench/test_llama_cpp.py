@@ -126,8 +126,15 @@ def test_the_commands_compare(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(found["verify"]["peer_ms"]) == len(found["verify"]["n"])
 
 
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of the peer's would wait for each other turning round and round."""
+    monkeypatch.setattr("engine.bench.peer.side.default_threads", lambda: 1)
+
+
 @needs_peer
-def test_it_writes_what_our_plain_answer_is_as_long_as_that() -> None:
+@pytest.mark.usefixtures("one_thread")
+def test_it_writes_as_much_as_our_plain_answer() -> None:
     machinery = Machinery()
     machine = machinery.look(None)
     command = Load(FOLDER_TARGET, draft=DraftChoice.LOOKUP)
@@ -148,6 +155,7 @@ def test_it_writes_what_our_plain_answer_is_as_long_as_that() -> None:
 
 
 @needs_peer
+@pytest.mark.usefixtures("one_thread")
 def test_speculation_beside_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     gguf = write_gguf(FOLDER_TARGET, tmp_path / "model.gguf")
     prompts = tmp_path / "prompts.txt"
