@@ -56,8 +56,10 @@ class Controller:
         expected = expected or USUAL
         widths = WIDTHS[: len(expected.levels)]
         self._verify = Costs(BUCKETS, expected.verify, seconds=True, weight=1.0)
-        self._level = Costs(widths, expected.levels, seconds=True)
+        self._level = Costs(widths, expected.levels, seconds=True, weight=1.0)
         self._widths = Widths(widths)
+        self._begin = Mean(0.0, 2.0)
+        """Seconds of a round's drafting besides its levels."""
         self._first = (expected.nodes, expected.depth)
         self._pace = Mean(keep=_FORGET_PACE)
         """Seconds of forwards to what is believed of them: other programs come and go."""
@@ -190,7 +192,7 @@ class Controller:
         self._drafted += 1
         levels, following, self._following = self._levels, self._following, True
         if levels and (following or not self._level.knows(self._widths.now)):
-            self._level.add(self._widths.now, proposing / (self._pace.value or 1.0) / levels)
+            self._learn_drafting(levels, proposing / (self._pace.value or 1.0))
         for accepted in done.accepted_by_depth:
             self._next.add(accepted)
         if self._expected > 0.05:
@@ -198,12 +200,21 @@ class Controller:
         self._kept.add(rows)
         # What was to be expected varies less from round to round than what came of it.
         self._tokens.add(1 + (self._trust.value or 1.0) * self._expected)
-        seconds = levels * self._level.of(self._widths.now) + self._verify.of(rows)
+        seconds = self._drafting(levels) + self._verify.of(rows)
         self._seconds.add(seconds)
         self._spend(seconds, trial=not self._pays)
         self._trial = max(self._trial - 1, 0)
         self._weigh()
         self._widths.choose(self._level, levels, self._tokens.value, self._seconds.value)
+
+    def _learn_drafting(self, levels: int, seconds: float) -> None:
+        begin = self._begin.value or 0.0
+        beyond = seconds - self._drafting(levels)
+        self._begin.add(max(begin + beyond / levels, 0.0))
+        self._level.add(self._widths.now, max(seconds - begin, 0.0) / levels)
+
+    def _drafting(self, levels: int) -> float:
+        return (self._begin.value or 0.0) + levels * self._level.of(self._widths.now)
 
     def _spend(self, seconds: float, *, trial: bool) -> None:
         """Rounds earn what trials may lose."""
@@ -224,6 +235,7 @@ class Controller:
             "goes_on": self._next,
             "trust": self._trust,
             "kept": self._kept,
+            "begin": self._begin,
             "tokens": self._tokens,
             "seconds": self._seconds,
         }
