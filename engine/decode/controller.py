@@ -33,7 +33,7 @@ _TRIALS_SHARE = 0.005
 """Of the time that rounds take, what trials of the slower way may lose."""
 _TRIAL = 2
 """Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
-_FORGET_RATE, _FORGET_PACE = 0.93, 0.8
+_FORGET_RATE, _FORGET_PACE, _FORGET_CHANCE = 0.93, 0.8, 0.985
 
 
 class Controller:
@@ -56,17 +56,17 @@ class Controller:
         expected = expected or USUAL
         widths = WIDTHS[: len(expected.levels)]
         self._verify = Costs(BUCKETS, expected.verify, seconds=True, weight=1.0)
-        self._level = Costs(widths, expected.levels, seconds=True, weight=1.0)
+        self._level = Costs(widths, expected.levels, seconds=True, weight=4.0)
         self._widths = Widths(widths)
-        self._begin = Mean(0.0, 2.0)
+        self._begin = Mean(0.0, 1.0)
         """Seconds of a round's drafting besides its levels."""
         self._first = (expected.nodes, expected.depth)
         self._pace = Mean(keep=_FORGET_PACE)
         """Seconds of forwards to what is believed of them: other programs come and go."""
-        self._next = Mean(expected.acceptance, 6.0)
+        self._next = Mean(expected.acceptance, 6.0, _FORGET_CHANCE)
         """Chance that the path goes on below a node that was accepted."""
-        self._trust = Mean(1.0, 8.0)
-        """What is accepted, to what the draft's probabilities promise."""
+        self._promised, self._fulfilled = Mean(1.0, 6.0, _FORGET_CHANCE), Mean(1.0, 6.0, _FORGET_CHANCE)
+        """Tokens of a round that the draft's probabilities promise, and those accepted."""
         self._kept = Mean(6.0, 2.0)
         tokens, seconds = _best_round(expected)
         self._tokens = Mean(tokens, 3.0, _FORGET_RATE)
@@ -112,7 +112,7 @@ class Controller:
         worth, goes_on = self._level_worth(width), self._next.value or 0.0
         nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
         depth = _usual_depth(worth, goes_on)
-        floor = worth / max(goes_on * (self._trust.value or 1.0), 0.05)
+        floor = worth / max(goes_on * (self._trust), 0.05)
         return Budget(nodes, min(depth, most_depth), width, floor)
 
     def _is_plain(self) -> bool:
@@ -125,6 +125,12 @@ class Controller:
             return True
         self._trial = _TRIAL
         return False
+
+    @property
+    def _trust(self) -> float:
+        """What is accepted, to what the draft's probabilities promise."""
+        promised, fulfilled = self._promised.value or 0.0, self._fulfilled.value or 0.0
+        return min(max(fulfilled / promised, 0.1), 3.0) if promised else 1.0
 
     @property
     def _pays(self) -> bool:
@@ -160,7 +166,7 @@ class Controller:
     def prune(self, tree: TokenTree) -> TokenTree:
         """Keep as many of the best nodes as their chance of acceptance is worth their cost."""
         self._levels = max(tree.depths)
-        trust, rate = self._trust.value or 1.0, self._rate
+        trust, rate = self._trust, self._rate
         chances = [exp(score) for score in tree.scores[1:]]
         tokens = accumulate([min(trust * chance, 1.0) for chance in chances], initial=1.0)
         worths = [
@@ -195,11 +201,12 @@ class Controller:
             self._learn_drafting(levels, proposing / (self._pace.value or 1.0))
         for accepted in done.accepted_by_depth:
             self._next.add(accepted)
-        if self._expected > 0.05:
-            self._trust.add(min(done.accepted / self._expected, 3.0))
+        if done.drafted:
+            self._promised.add(self._expected)
+            self._fulfilled.add(done.accepted)
         self._kept.add(rows)
         # What was to be expected varies less from round to round than what came of it.
-        self._tokens.add(1 + (self._trust.value or 1.0) * self._expected)
+        self._tokens.add(1 + (self._trust) * self._expected)
         seconds = self._drafting(levels) + self._verify.of(rows)
         self._seconds.add(seconds)
         self._spend(seconds, trial=not self._pays)
@@ -233,7 +240,8 @@ class Controller:
     def _means(self) -> dict[str, Mean]:
         means = {
             "goes_on": self._next,
-            "trust": self._trust,
+            "promised": self._promised,
+            "fulfilled": self._fulfilled,
             "kept": self._kept,
             "begin": self._begin,
             "tokens": self._tokens,
