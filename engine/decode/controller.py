@@ -113,6 +113,8 @@ class Controller:
         nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
         depth = _usual_depth(worth, goes_on)
         floor = worth / max(goes_on * (self._trust), 0.05)
+        if self._trial == 1:  # what further levels cost and bring is only known of trees that have them
+            depth, floor = self._first[1], 0.0
         return Budget(nodes, min(depth, most_depth), width, floor)
 
     def _is_plain(self) -> bool:

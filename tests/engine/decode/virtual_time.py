@@ -1,14 +1,15 @@
 """Whole answers in virtual time: what a controller makes of a pair, and what fixed depths would.
 
 A text has at every position a chance that the draft is right there, and a draw that settles it, so
-that all controllers write the same text. Drafts are chains; seconds come from numbers that the test
-knows, times a little noise.
+that all controllers write the same text. Drafts are chains. The seconds are numbers that the test
+knows; a controller measures them with noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import log
 from random import Random
@@ -22,10 +23,9 @@ from engine.draft.drafter import Budget
 from engine.events import Interval
 from engine.plan.expectation import BUCKETS, Expectation
 
-AHEAD = 40
+AHEAD = 16
 """Tokens of a text beyond those that an answer needs."""
 DEEPEST = 10
-NOISE = 0.03
 OPENING = 1.3
 """How much slower the first forward behind a prompt is."""
 
@@ -35,15 +35,15 @@ class Timed:
     """A pair of a target and a draft, in seconds.
 
     Attributes:
-        verify: seconds of a target forward by its rows; in between they are interpolated.
+        verify: rows and seconds of target forwards; in between they are interpolated.
         level: of a drafted token.
         begin: of a round's drafting besides.
         acceptance: mean chance that a drafted token is right.
-        spread: how much the draft is sure of at times and unsure of at others: parameters of the
-            beta distribution add up to it; None: every token has the same chance.
+        spread: how alike these chances are, parameters of a beta distribution that add up to it;
+            None: all are the same.
     """
 
-    verify: tuple[tuple[int, float],...]
+    verify: tuple[tuple[int, float], ...]
     level: float
     begin: float
     acceptance: float
@@ -53,15 +53,15 @@ class Timed:
         """Seconds of a target forward over so many rows."""
         for (low, before), (high, after) in pairwise(self.verify):
             if count <= high:
-                break
-        return before + (after - before) / (high - low) * (count - low)
+                return before + (after - before) / (high - low) * (count - low)
+        raise ValueError(count)
 
-    def expectation(self, slower: float = 1.0, acceptance: float | None = None) -> Expectation:
-        """What a plan would say that takes the target for faster or slower than it is."""
+    def expectation(self, slower: float = 1.0, worse: float = 1.0) -> Expectation:
+        """What a plan would say that is wrong by some factors."""
         return Expectation(
             tuple(self.rows(size) * slower for size in BUCKETS),
             (self.level / slower,),
-            self.acceptance if acceptance is None else acceptance,
+            self.acceptance * worse,
             nodes=6,
             depth=4,
         )
@@ -86,25 +86,35 @@ class Text:
         return cls(chances, [rng.random() < chance for chance in chances])
 
 
-def write(pair: Timed, text: Text, tokens: int, controller: Controller, seed: int = 0) -> float:
-    """Seconds from the first token of an answer to its last."""
-    noise = _noise(seed)
+def calm(seed: int) -> Iterator[float]:
+    """Measurements are right but for some percent."""
+    rng = Random(seed)
+    while True:
+        yield 1 + 0.03 * abs(rng.gauss(0, 1))
+
+
+def busy(seed: int) -> Iterator[float]:
+    """Another program takes half of the machine for a while, and moments of all of it."""
+    rng, slower = Random(seed), 1.0
+    while True:
+        if rng.random() < 0.03:
+            slower = 1.8 if slower == 1.0 else 1.0
+        yield slower * (1 + 0.1 * abs(rng.gauss(0, 1))) * (4.0 if rng.random() < 0.01 else 1.0)
+
+
+def write(
+    pair: Timed, text: Text, tokens: int, controller: Controller, noise: Iterator[float]
+) -> float:
+    """Seconds from the first token of an answer to its last, were there no noise."""
     controller.begin()
     _play(pair, text, 0, controller, None, noise, OPENING)
     position, seconds = 1, 0.0
     while position < tokens:
         budget = controller.next_budget(tokens - position - 1)
-        if budget is not None and not budget.depth: budget = None
         committed, spent = _play(pair, text, position, controller, budget, noise)
         position += committed
         seconds += spent
     return seconds
-
-
-def _noise(seed: int) -> Iterator[float]:
-    rng = Random(seed)
-    while True:
-        yield 1 + NOISE * abs(rng.gauss(0, 1))
 
 
 def _play(
@@ -116,64 +126,48 @@ def _play(
     noise: Iterator[float],
     slower: float = 1.0,
 ) -> tuple[int, float]:
-    """One round: tokens committed, seconds."""
+    """One round: tokens committed, seconds without noise."""
     tree, proposing = TokenTree.root(0), 0.0
     if budget is not None:
         scores, score = [], 0.0
-        while len(scores) < budget.depth:
+        while len(scores) < budget.depth and (not scores or score >= log(budget.floor or 1e-9)):
             score += log(max(text.chances[position + len(scores)], 1e-6))
             scores.append(score)
-            if score < log(max(budget.floor, 1e-9)):
-                break
-        proposing = (pair.begin + len(scores) * pair.level) * next(noise)
+        proposing = pair.begin + len(scores) * pair.level
         tree = controller.prune(chain(0, range(1, len(scores) + 1), scores).best(budget.nodes))
-    verify = pair.rows(len(tree)) * next(noise) * slower
+    verify = pair.rows(len(tree)) * slower
     accepted = 0
     while accepted < tree.drafted and text.right[position + accepted]:
         accepted += 1
+    start = proposing * next(noise)
     done = round_of(
         tree,
-        Interval(0.0, proposing) if budget else None,
-        Interval(proposing, proposing + verify),
+        Interval(0.0, start) if budget else None,
+        Interval(start, start + verify * next(noise)),
         accepted=accepted,
         offered=min(accepted + 1, tree.drafted),
     )
-    controller.observe(done, proposing)
+    controller.observe(done, start)
     return accepted + 1, proposing + verify
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Seconds of the same answers, in turn: as the controller likes, plainly, at the best depth."""
-
-    auto: Sequence[float]
-    plain: float
-    best: float
-    depth: int
-
-    @property
-    def share(self) -> float:
-        """Of the speed of the best fixed depth, 0 among them, that the controller reaches."""
-        return self.best / sum(self.auto)
+def texts(pair: Timed, tokens: int, answers: int) -> list[Text]:
+    """What is written in every comparison."""
+    return [Text.of(pair, tokens, number) for number in range(answers)]
 
 
-def compare(
-    pair: Timed, tokens: int, answers: int, make: Callable[[], Controller], seed: int = 1
-) -> Comparison:
-    """Write some answers in a row with a controller that goes on learning, and at fixed depths."""
-    texts = [Text.of(pair, tokens, seed + number) for number in range(answers)]
+@lru_cache
+def at_fixed_depths(pair: Timed, tokens: int, answers: int) -> tuple[float, ...]:
+    """Seconds of some answers in a row at depths 1, 2, 3, ..."""
+    return tuple(
+        sum(
+            write(pair, text, tokens, FixedBudget(Budget(depth, depth, 1)), calm(0))
+            for text in texts(pair, tokens, answers)
+        )
+        for depth in range(1, DEEPEST + 1)
+    )
 
-    def seconds(controller: Controller) -> list[float]:
-        return [
-            write(pair, text, tokens, controller, number) for number, text in enumerate(texts)
-        ]
 
-    if (pair,tokens,answers,seed) not in FX:
-        FX[pair,tokens,answers,seed] = {
-        depth: sum(seconds(FixedBudget(Budget(depth, depth, 1))))
-        for depth in range(DEEPEST + 1)
-        }
-    fixed=FX[pair,tokens,answers,seed]
-    best = min(fixed, key=fixed.__getitem__)
-    return Comparison(seconds(make()), fixed[0], fixed[best], best)
-FX={}
+def plainly(pair: Timed, tokens: int, answers: int) -> float:
+    """Seconds of the target alone."""
+    return pair.rows(1) * (tokens - 1) * answers
