@@ -31,9 +31,9 @@ _SLACK = 2
 _GAIN_WORTH_IT = 1.02
 _TRIALS_SHARE = 0.005
 """Of the time that rounds take, what trials of the slower way may lose."""
-_TRIAL = 2
+_FIRST_TRIAL, _TRIAL = 4, 2
 """Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
-_FORGET_RATE, _FORGET_PACE, _FORGET_CHANCE = 0.93, 0.8, 0.985
+_FORGET_RATE, _FORGET_PACE, _FORGET_CHANCE = 0.93, 0.7, 0.985
 
 
 class Controller:
@@ -55,7 +55,7 @@ class Controller:
         self._forced = forced
         expected = expected or USUAL
         widths = WIDTHS[: len(expected.levels)]
-        self._verify = Costs(BUCKETS, expected.verify, seconds=True, weight=1.0)
+        self._verify = Costs(BUCKETS, expected.verify, seconds=True, weight=3.0)
         self._level = Costs(widths, expected.levels, seconds=True, weight=4.0)
         self._widths = Widths(widths)
         self._begin = Mean(0.0, 1.0)
@@ -69,8 +69,8 @@ class Controller:
         """Tokens of a round that the draft's probabilities promise, and those accepted."""
         self._kept = Mean(6.0, 2.0)
         tokens, seconds = _best_round(expected)
-        self._tokens = Mean(tokens, 3.0, _FORGET_RATE)
-        self._seconds = Mean(seconds, 3.0, _FORGET_RATE)
+        self._tokens = Mean(tokens, 1.0, _FORGET_RATE)
+        self._seconds = Mean(seconds, 1.0, _FORGET_RATE)
         """What rounds that draft bring, and what they take."""
         if learnt is not None:
             self._recall(learnt)
@@ -79,14 +79,14 @@ class Controller:
         self._drafted = 0
         self._opening = True
         self._following = False
-        self._trial, self._credit = 0, 0.0
+        self._trial = 0 if learnt else _FIRST_TRIAL
+        self._credit = 0.0
         self._plain_seconds = 0.0
         self._weigh()
 
     def begin(self) -> None:
         """A new answer."""
         self._plain_seconds, self._opening, self._following = 0.0, True, False
-        self._trial = 0
 
     def worth_beginning(self, seconds: float) -> bool:
         """Whether a drafter that needs `seconds` to catch up should do so now.
@@ -96,7 +96,7 @@ class Controller:
         """
         if self._forced:
             return True
-        if self._pays:
+        if self._pays or self._trial:
             return self._plain_seconds >= seconds
         return self._credit >= self._loss + seconds
 
@@ -113,16 +113,18 @@ class Controller:
         nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
         depth = _usual_depth(worth, goes_on)
         floor = worth / max(goes_on * (self._trust), 0.05)
-        if self._trial == 1:  # what further levels cost and bring is only known of trees that have them
+        if self._trial == 1 and not self._pays:  # what further levels cost and bring is only known of trees that have them
             depth, floor = self._first[1], 0.0
         return Budget(nodes, min(depth, most_depth), width, floor)
 
     def _is_plain(self) -> bool:
         """Whether the next round is the target's alone, because that is faster or to compare."""
+        if not self._verify.knows(1):
+            return True
         if self._trial:
             return False
         if self._pays:
-            return not self._verify.knows(1) or self._credit >= self._loss
+            return self._credit >= self._loss
         if self._credit < self._loss:
             return True
         self._trial = _TRIAL

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _FORGET = 0.97
-_OUTLIER = 2.0
+_OUTLIER = 1.4
 """A measurement beyond so many times what was believed is a hiccup, or will come again."""
 
 _REFRESH = 8
