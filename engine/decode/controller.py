@@ -42,7 +42,6 @@ class Controller:
     Args:
         expected: of the pair, before anything is measured.
         forced: always draft, as the user asked for this mode or draft by name.
-        learnt: of the pair in earlier starts.
     """
 
     def __init__(
@@ -50,7 +49,6 @@ class Controller:
         expected: Expectation | None = None,
         *,
         forced: bool = False,
-        learnt: Learnt | None = None,
     ) -> None:
         self._forced = forced
         expected = expected or USUAL
@@ -72,14 +70,12 @@ class Controller:
         self._tokens = Mean(tokens, 1.0, _FORGET_RATE)
         self._seconds = Mean(seconds, 1.0, _FORGET_RATE)
         """What rounds that draft bring, and what they take."""
-        if learnt is not None:
-            self._recall(learnt)
         self._levels = 0
         self._expected = 0.0
         self._drafted = 0
         self._opening = True
         self._following = False
-        self._trial = 0 if learnt else _FIRST_TRIAL
+        self._trial = _FIRST_TRIAL
         self._credit = 0.0
         self._plain_seconds = 0.0
         self._weigh()
@@ -253,12 +249,15 @@ class Controller:
         }
         return means | self._widths.means
 
-    def _recall(self, learnt: Learnt) -> None:
+    def recall(self, learnt: Learnt) -> None:
+        """Believe what was learnt of the pair in an earlier start."""
+        self._trial = 0
         self._verify.recall(learnt.verify)
         self._level.recall(learnt.levels)
         for name, mean in self._means.items():
             if known := learnt.means.get(name):
                 mean.recall(known)
+        self._weigh()
 
 
 def _usual_depth(worth: float, goes_on: float) -> int:
