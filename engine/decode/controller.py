@@ -44,12 +44,7 @@ class Controller:
         forced: always draft, as the user asked for this mode or draft by name.
     """
 
-    def __init__(
-        self,
-        expected: Expectation | None = None,
-        *,
-        forced: bool = False,
-    ) -> None:
+    def __init__(self, expected: Expectation | None = None, *, forced: bool = False) -> None:
         self._forced = forced
         expected = expected or USUAL
         widths = WIDTHS[: len(expected.levels)]
@@ -58,14 +53,17 @@ class Controller:
         self._widths = Widths(widths)
         self._begin = Mean(0.0, 1.0)
         """Seconds of a round's drafting besides its levels."""
-        self._first = (expected.nodes, expected.depth)
+        self._deep = expected.depth
         self._pace = Mean(keep=_FORGET_PACE)
         """Seconds of forwards to what is believed of them: other programs come and go."""
         self._next = Mean(expected.acceptance, 6.0, _FORGET_CHANCE)
         """Chance that the path goes on below a node that was accepted."""
-        self._promised, self._fulfilled = Mean(1.0, 6.0, _FORGET_CHANCE), Mean(1.0, 6.0, _FORGET_CHANCE)
-        """Tokens of a round that the draft's probabilities promise, and those accepted."""
-        self._kept = Mean(6.0, 2.0)
+        self._promised = Mean(1.0, 6.0, _FORGET_CHANCE)
+        """Tokens that the draft's probabilities promise of a round."""
+        self._fulfilled = Mean(1.0, 6.0, _FORGET_CHANCE)
+        """Those that are accepted."""
+        self._kept = Mean((expected.nodes + 1) / 2, 2.0)
+        """Rows of a round."""
         tokens, seconds = _best_round(expected)
         self._tokens = Mean(tokens, 1.0, _FORGET_RATE)
         self._seconds = Mean(seconds, 1.0, _FORGET_RATE)
@@ -108,9 +106,10 @@ class Controller:
         worth, goes_on = self._level_worth(width), self._next.value or 0.0
         nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
         depth = _usual_depth(worth, goes_on)
-        floor = worth / max(goes_on * (self._trust), 0.05)
-        if self._trial == 1 and not self._pays:  # what further levels cost and bring is only known of trees that have them
-            depth, floor = self._first[1], 0.0
+        floor = worth / max(goes_on * self._trust, 0.05)
+        if self._trial == 1 and not self._pays:  # what no tree has nobody learns the worth of
+            most = 1 + int(self._verify.of(1) / max(self._level.of(width), 1e-9))
+            depth, floor = min(self._deep, most), 0.0
         return Budget(nodes, min(depth, most_depth), width, floor)
 
     def _is_plain(self) -> bool:
@@ -206,7 +205,7 @@ class Controller:
             self._fulfilled.add(done.accepted)
         self._kept.add(rows)
         # What was to be expected varies less from round to round than what came of it.
-        self._tokens.add(1 + (self._trust) * self._expected)
+        self._tokens.add(1 + self._trust * self._expected)
         seconds = self._drafting(levels) + self._verify.of(rows)
         self._seconds.add(seconds)
         self._spend(seconds, trial=not self._pays)
