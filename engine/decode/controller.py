@@ -72,7 +72,7 @@ class Controller:
         self._expected = 0.0
         self._drafted = 0
         self._opening = True
-        self._following = False
+        self._following = self._exploring = False
         self._trial = _FIRST_TRIAL
         self._credit = 0.0
         self._plain_seconds = 0.0
@@ -107,7 +107,8 @@ class Controller:
         nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
         depth = _usual_depth(worth, goes_on)
         floor = worth / max(goes_on * self._trust, 0.05)
-        if self._trial == 1 and not self._pays:  # what no tree has nobody learns the worth of
+        self._exploring = self._trial == 1 and not self._pays
+        if self._exploring:  # what no tree has nobody learns the worth of
             most = 1 + int(self._verify.of(1) / max(self._level.of(width), 1e-9))
             depth, floor = min(self._deep, most), 0.0
         return Budget(nodes, min(depth, most_depth), width, floor)
@@ -205,9 +206,10 @@ class Controller:
             self._fulfilled.add(done.accepted)
         self._kept.add(rows)
         # What was to be expected varies less from round to round than what came of it.
-        self._tokens.add(1 + self._trust * self._expected)
         seconds = self._drafting(levels) + self._verify.of(rows)
-        self._seconds.add(seconds)
+        if not self._exploring:
+            self._tokens.add(1 + self._trust * self._expected)
+            self._seconds.add(seconds)
         self._spend(seconds, trial=not self._pays)
         self._trial = max(self._trial - 1, 0)
         self._weigh()

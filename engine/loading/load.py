@@ -11,7 +11,6 @@ from engine.backend.native.pool import default_threads
 from engine.commands import Load, Mode
 from engine.decode.controller import Controller
 from engine.decode.lane_controller import LaneController
-from engine.decode.learnt import Learnt
 from engine.draft.combined import CombinedDrafter
 from engine.draft.drafter import Drafter
 from engine.draft.feature_head import HeadDrafter

@@ -79,9 +79,7 @@ def test_nobody_has_told_what_to_expect() -> None:
 
 def test_the_first_tree_is_about_as_large_as_expected_and_none_is_wider_than_told() -> None:
     few = Expectation((1.0,) * len(BUCKETS), (0.1, 0.1, 0.1), 0.7, nodes=6, depth=4)
-    budget, first = (
-        Controller(told, forced=True).next_budget(30) for told in (few, None)
-    )
+    budget, first = (Controller(told, forced=True).next_budget(30) for told in (few, None))
     assert budget is not None
     assert first is not None
     assert (budget.nodes, budget.width) == (7, 4)
