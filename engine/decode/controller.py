@@ -134,7 +134,7 @@ class Controller:
 
     @property
     def _pays(self) -> bool:
-        return self.gain >= _GAIN_WORTH_IT
+        return self._gain >= _GAIN_WORTH_IT
 
     def _level_worth(self, width: int) -> float:
         """Tokens that the time of a level is worth: to draft it, and to verify one more node."""
@@ -146,9 +146,9 @@ class Controller:
         """Weigh drafting against the target alone, by all that is known."""
         plain = self._verify.of(1)
         tokens, seconds = self._tokens.value or 1.0, self._seconds.value or plain
-        self.gain = tokens / seconds * plain
+        self._gain = tokens / seconds * plain
         self._rate = tokens / seconds if self._forced else max(tokens / seconds, 1 / plain)
-        if self.gain >= _GAIN_WORTH_IT:
+        if self._gain >= _GAIN_WORTH_IT:
             self._loss = plain - seconds / tokens
         else:
             self._loss = _TRIAL * max(seconds - tokens * plain, 0.0)
@@ -161,7 +161,7 @@ class Controller:
         return tr(
             "Drafting would give {gain:.2f} times the plain speed here, "
             "so the target decodes alone."
-        ).format(gain=self.gain)
+        ).format(gain=self._gain)
 
     def prune(self, tree: TokenTree) -> TokenTree:
         """Keep as many of the best nodes as their chance of acceptance is worth their cost."""
@@ -216,12 +216,14 @@ class Controller:
         self._widths.choose(self._level, levels, self._tokens.value, self._seconds.value)
 
     def _learn_drafting(self, levels: int, seconds: float) -> None:
+        """Learn what a level takes, and what a round's drafting takes besides."""
         begin = self._begin.value or 0.0
         beyond = seconds - self._drafting(levels)
         self._begin.add(max(begin + beyond / levels, 0.0))
         self._level.add(self._widths.now, max(seconds - begin, 0.0) / levels)
 
     def _drafting(self, levels: int) -> float:
+        """Seconds of a round's drafting, as believed."""
         return (self._begin.value or 0.0) + levels * self._level.of(self._widths.now)
 
     def _spend(self, seconds: float, *, trial: bool) -> None:
