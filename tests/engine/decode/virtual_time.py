@@ -129,7 +129,8 @@ def _play(
     """One round: tokens committed, seconds without noise."""
     tree, proposing = TokenTree.root(0), 0.0
     if budget is not None:
-        scores, score = [], 0.0
+        scores: list[float] = []
+        score = 0.0
         while len(scores) < budget.depth and (not scores or score >= log(budget.floor or 1e-9)):
             score += log(max(text.chances[position + len(scores)], 1e-6))
             scores.append(score)
