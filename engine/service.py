@@ -116,6 +116,7 @@ class Engine:
         self._machinery = machinery(self._cancel.is_set)
         self._closed = False
         self._pair: LoadedPair | None = None
+        self._answers = 0  # that it has written
         self._book = MemoryBook(self._emit, self._machinery.estimates)
         self._counter = TokenCounter(self._emit, lambda: self._pair)
         self._previewer = Previewer(self._emit, self._machinery, lambda: self._pair)
@@ -191,6 +192,7 @@ class Engine:
                 self._current = self._agenda.next()
                 self._cancel.clear()
             self._work(self._current)
+        self._keep_learnt()
         self._pair = None
 
     def _work(self, work: Work) -> None:
@@ -276,7 +278,12 @@ class Engine:
             if not fits_beside(checked.placing, self._pair, planned - self._pair.held_on(CPU)):
                 self._drop_model()
         pair = load(
-            checked, self._machinery.open, self._load_progress, self._cancel.is_set, self._pair
+            checked,
+            self._machinery.open,
+            self._load_progress,
+            self._cancel.is_set,
+            self._pair,
+            self._machinery.learnt,
         )
         self._put(pair)
         pair.take_over()
@@ -312,10 +319,16 @@ class Engine:
 
     def _put(self, pair: LoadedPair | None) -> None:
         """Into the place of the present one, whose memory is given back."""
+        self._keep_learnt()
         devices = self._pair.devices if self._pair is not None else {}
-        self._pair = pair
+        self._pair, self._answers = pair, 0
         give_memory_back()
         close(devices)
+
+    def _keep_learnt(self) -> None:
+        """What decoding has learnt of the pair is known at the next start."""
+        if self._pair is not None and self._answers:
+            self._pair.keep_learnt(self._machinery.learnt)
 
     def _drop_model(self) -> None:
         self._book.unloaded()
@@ -403,6 +416,9 @@ class Engine:
             if isinstance(error, DeviceLost):
                 self._go_on_without(plan, command)
                 return
+        self._answers += 1
+        if self._answers.bit_count() == 1:  # 1, 2, 4, 8, ...
+            self._keep_learnt()
         self._book.answered(answer.tokens)
         self._book.tell()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from app.paths import Paths
 from app.reports import ReportFolder
 from engine.hardware.kept_estimates import estimates_folder
+from engine.hardware.kept_learnt import learnt_folder
 from engine.hardware.kept_speeds import speeds_folder
 from engine.hub.download.cache import cache_folder
 from engine.language import later
@@ -118,7 +119,7 @@ def _of_speed(paths: Paths) -> list[Stored]:
             later("Speed of this computer"),
             later("How fast its memory and its devices are; measured anew when needed."),
             speeds,
-            lambda: speeds.glob("*"),
+            lambda: [*speeds.glob("*"), *learnt_folder().glob("*")],
         ),
         Stored(
             Place.ESTIMATES,

@@ -1,51 +1,39 @@
 """The online controller: how much to draft next, from what was measured.
 
-It begins with what the plan expects, and fits the cost of a target forward by its rows, the cost of
-a drafted level by its width and how far the draft's probabilities can be trusted, all with
-forgetting. A second is worth what this answer's rounds bring in one: drafting goes a level deeper,
-and a node is verified, where it promises more than its time is worth. In `auto` the controller
-stops drafting when that does not pay, says so, and tries again from time to time.
+It fits the cost of a target forward by its rows, the cost of a drafted level by its width and how
+far the draft's probabilities can be trusted, all with forgetting. A second is worth what rounds
+bring in one: drafting goes a level deeper, and a node is verified, where it promises more than its
+time is worth. It begins with what was learnt of the pair before, or else with what the plan
+expects.
+
+In `auto` rounds draft, or the target decodes alone, whichever is faster by these numbers. The other
+way is tried again whenever what a trial is expected to lose is no more than a small share of the
+time since the last one: a clear loser seldom, one that is about as fast at once.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from itertools import accumulate
 from math import exp, log
 
 from engine.decode.decoding import Round
 from engine.decode.estimates import Costs, Mean
+from engine.decode.learnt import Learnt
 from engine.decode.tree import TokenTree
 from engine.decode.widths import Widths
 from engine.draft.drafter import Budget
 from engine.language import tr
-from engine.plan.expectation import (
-    BUCKETS,
-    DEPTH,
-    NODES,
-    USUAL_ACCEPTANCE,
-    USUAL_LEVELS,
-    USUAL_VERIFY,
-    WIDTHS,
-    Expectation,
-)
+from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
 
 MAX_DEPTH = 10
 _SLACK = 2
 """Levels beyond those that pay in a usual round; in others the floor ends drafting before."""
-
-_FORGET_RATE, _FORGET_FAST = 0.95, 0.85
-_GAIN_WORTH_IT = 1.03
-_CLEAR_GAIN = 1.5
-_BASELINE_EVERY = 48
-"""One round of so many is plain in `auto` where drafting gains less than a clear gain."""
-_BASELINES = 3
-"""Plain rounds, one behind a few that draft, before that."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 16, 256
-_TRIAL = 5
-"""Drafting rounds before drafting is judged, and again after each pause."""
-_SHORT_TRIAL = 2
-"""The same once drafting has turned out not to pay."""
+_GAIN_WORTH_IT = 1.02
+_TRIALS_SHARE = 0.005
+"""Of the time that rounds take, what trials of the slower way may lose."""
+_FIRST_TRIAL, _TRIAL = 4, 2
+"""Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
+_FORGET_RATE, _FORGET_PACE, _FORGET_CHANCE = 0.93, 0.7, 0.985
 
 
 class Controller:
@@ -58,45 +46,41 @@ class Controller:
 
     def __init__(self, expected: Expectation | None = None, *, forced: bool = False) -> None:
         self._forced = forced
-        verify = expected.verify if expected else USUAL_VERIFY
-        levels = expected.levels if expected else USUAL_LEVELS
-        acceptance = expected.acceptance if expected else USUAL_ACCEPTANCE
-        self._verify = Costs(BUCKETS, verify, seconds=expected is not None)
-        self._level = Costs(WIDTHS[: len(levels)], levels, seconds=expected is not None)
-        self._widths = Widths(WIDTHS[: len(levels)])
-        self._first = (expected.nodes, expected.depth) if expected else (NODES, DEPTH)
-        self._next = Mean(acceptance, 6.0)
+        expected = expected or USUAL
+        widths = WIDTHS[: len(expected.levels)]
+        self._verify = Costs(BUCKETS, expected.verify, seconds=True, weight=3.0)
+        self._level = Costs(widths, expected.levels, seconds=True, weight=4.0)
+        self._widths = Widths(widths)
+        self._begin = Mean(0.0, 1.0)
+        """Seconds of a round's drafting besides its levels."""
+        self._deep = expected.depth
+        self._pace = Mean(keep=_FORGET_PACE)
+        """Seconds of forwards to what is believed of them: other programs come and go."""
+        self._next = Mean(expected.acceptance, 6.0, _FORGET_CHANCE)
         """Chance that the path goes on below a node that was accepted."""
-        self._trust = Mean(1.0, 8.0)
-        """What is accepted, to what the draft's probabilities promise."""
-        self._kept = Mean(6.0, 2.0)
-        self._tokens, self._seconds = Mean(keep=_FORGET_RATE), Mean(keep=_FORGET_RATE)
-        if expected is not None:
-            tokens, seconds = _best_round(expected)
-            self._tokens = Mean(tokens, 3.0, _FORGET_RATE)
-            self._seconds = Mean(seconds, 3.0, _FORGET_RATE)
-        self._late_tokens, self._late_seconds = Mean(keep=_FORGET_FAST), Mean(keep=_FORGET_FAST)
-        self._rate = self._rate_now()
+        self._promised = Mean(1.0, 6.0, _FORGET_CHANCE)
+        """Tokens that the draft's probabilities promise of a round."""
+        self._fulfilled = Mean(1.0, 6.0, _FORGET_CHANCE)
+        """Those that are accepted."""
+        self._kept = Mean((expected.nodes + 1) / 2, 2.0)
+        """Rows of a round."""
+        tokens, seconds = _best_round(expected)
+        self._tokens = Mean(tokens, 1.0, _FORGET_RATE)
+        self._seconds = Mean(seconds, 1.0, _FORGET_RATE)
+        """What rounds that draft bring, and what they take."""
         self._levels = 0
         self._expected = 0.0
-        self._drafted = self._since_plain = self._baselines = 0
+        self._drafted = 0
         self._opening = True
-        self._trial, self._pause, self._next_pause = _TRIAL, 0, _FIRST_PAUSE
-        self._lost = self._lost_before = 0
-        """Answers in a row in which drafting did not pay; those before this one."""
+        self._following = self._exploring = False
+        self._trial = _FIRST_TRIAL
+        self._credit = 0.0
         self._plain_seconds = 0.0
-        self.fallback_reason: str | None = None
+        self._weigh()
 
     def begin(self) -> None:
-        """A new answer: what did not pay in the last one may pay in this one, if it gets long.
-
-        The longer it has not paid, answer after answer, the longer an answer has to be.
-        """
-        self._plain_seconds, self._opening = 0.0, True
-        self._lost_before = self._lost
-        self._pause = min(_FIRST_PAUSE << self._lost - 1, _LONGEST_PAUSE) if self._lost else 0
-        self._next_pause = 2 * _FIRST_PAUSE
-        self._trial = _SHORT_TRIAL if self.fallback_reason else _TRIAL
+        """A new answer."""
+        self._plain_seconds, self._opening, self._following = 0.0, True, False
 
     def worth_beginning(self, seconds: float) -> bool:
         """Whether a drafter that needs `seconds` to catch up should do so now.
@@ -104,7 +88,11 @@ class Controller:
         A short answer would never earn them back. So, as one rents skis until the rent paid
         equals their price, the target decodes alone until it has spent as long.
         """
-        return self._forced or self._plain_seconds >= seconds
+        if self._forced:
+            return True
+        if self._pays or self._trial:
+            return self._plain_seconds >= seconds
+        return self._credit >= self._loss + seconds
 
     def next_budget(self, most_depth: int) -> Budget | None:
         """The budget of the next round, or None to decode plainly.
@@ -116,55 +104,77 @@ class Controller:
             return None
         width = self._widths.next(self._drafted)
         worth, goes_on = self._level_worth(width), self._next.value or 0.0
-        if self._drafted:
-            nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
-            depth = _usual_depth(worth, goes_on)
-        else:
-            nodes, depth = self._first
-        floor = worth / max(goes_on * (self._trust.value or 1.0), 0.05)
+        nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
+        depth = _usual_depth(worth, goes_on)
+        floor = worth / max(goes_on * self._trust, 0.05)
+        self._exploring = self._trial == 1 and not self._pays
+        if self._exploring:  # what no tree has nobody learns the worth of
+            most = 1 + int(self._verify.of(1) / max(self._level.of(width), 1e-9))
+            depth, floor = min(self._deep, most), 0.0
         return Budget(nodes, min(depth, most_depth), width, floor)
 
     def _is_plain(self) -> bool:
-        """Whether the next round is the target's alone, to recover or to compare with."""
-        if self._pause:
+        """Whether the next round is the target's alone, because that is faster or to compare."""
+        if not self._verify.knows(1):
             return True
-        # A plan may be far from the truth, for small models by a factor: first it is measured.
-        known = self._baselines >= _BASELINES
-        clear = known and self._rate * self._verify.of(1) >= _CLEAR_GAIN
-        due = _BASELINE_EVERY if known else _TRIAL - 1
-        return self._since_plain >= due and not clear
+        if self._trial:
+            return False
+        if self._pays:
+            return self._credit >= self._loss
+        if self._credit < self._loss:
+            return True
+        self._trial = _TRIAL
+        return False
+
+    @property
+    def _trust(self) -> float:
+        """What is accepted, to what the draft's probabilities promise."""
+        promised, fulfilled = self._promised.value or 0.0, self._fulfilled.value or 0.0
+        return min(max(fulfilled / promised, 0.1), 3.0) if promised else 1.0
+
+    @property
+    def _pays(self) -> bool:
+        return self._gain >= _GAIN_WORTH_IT
 
     def _level_worth(self, width: int) -> float:
         """Tokens that the time of a level is worth: to draft it, and to verify one more node."""
-        rows = _bucket(self._kept.value or 0.0)
-        row = max(self._verify.of(2 * rows) - self._verify.of(rows), 0.0) / rows
+        rows = max(round(self._kept.value or 0.0) - 1, 1)
+        row = max(self._verify.of(rows + 3) - self._verify.of(rows), 0.0) / 3
         return self._rate * (self._level.of(width) + row)
 
-    def _rate_now(self) -> float:
-        """Tokens that a second is worth; 0 as long as nothing is known."""
-        seconds = self._seconds.value
-        drafting = (self._tokens.value or 0.0) / seconds if seconds else 0.0
+    def _weigh(self) -> None:
+        """Weigh drafting against the target alone, by all that is known."""
         plain = self._verify.of(1)
-        return max(drafting, 1 / plain) if drafting and plain and not self._forced else drafting
+        tokens, seconds = self._tokens.value or 1.0, self._seconds.value or plain
+        self._gain = tokens / seconds * plain
+        self._rate = tokens / seconds if self._forced else max(tokens / seconds, 1 / plain)
+        if self._gain >= _GAIN_WORTH_IT:
+            self._loss = plain - seconds / tokens
+        else:
+            self._loss = _TRIAL * max(seconds - tokens * plain, 0.0)
+
+    @property
+    def fallback_reason(self) -> str | None:
+        """Why the target decodes alone, in words; None as long as drafting pays."""
+        if self._forced or self._pays:
+            return None
+        return tr(
+            "Drafting would give {gain:.2f} times the plain speed here, "
+            "so the target decodes alone."
+        ).format(gain=self._gain)
 
     def prune(self, tree: TokenTree) -> TokenTree:
         """Keep as many of the best nodes as their chance of acceptance is worth their cost."""
         self._levels = max(tree.depths)
-        trust, rate = self._trust.value or 1.0, self._rate
+        trust, rate = self._trust, self._rate
         chances = [exp(score) for score in tree.scores[1:]]
-        tokens = list(accumulate([min(trust * chance, 1.0) for chance in chances], initial=1.0))
-        drafting = self._level.of(self._widths.now) * self._levels
-        best, best_worth, most = 0, float("-inf"), tree.drafted + 1
-        for rows in (*BUCKETS[: bisect_left(BUCKETS, most)], most):
-            if rows == 1 and self._forced and tree.drafted:
-                continue
-            cost = self._verify.of(rows)
-            if rate:
-                worth = tokens[rows - 1] - rate * cost
-            else:
-                worth = tokens[rows - 1] / (drafting + cost) if cost else float(rows)
-            if worth > best_worth:
-                best, best_worth = rows - 1, worth
+        tokens = accumulate([min(trust * chance, 1.0) for chance in chances], initial=1.0)
+        worths = [
+            brought - rate * self._verify.of(rows) for rows, brought in enumerate(tokens, start=1)
+        ]
+        if (self._forced or self._trial) and tree.drafted:
+            worths[0] = float("-inf")
+        best = max(range(len(worths)), key=worths.__getitem__)
         self._expected = sum(chances[:best])
         kept = tree.best(best)
         self._widths.learn(kept.parents, chances)
@@ -173,53 +183,84 @@ class Controller:
     def observe(self, done: Round, proposing: float) -> None:
         """Learn from a finished round; `proposing` is the seconds its tree took to draft."""
         opening, self._opening = self._opening, False
-        if not opening or not self._baselines:
-            self._verify.add(done.drafted + 1, done.verify.seconds)
-        if not done.drafting:
-            if not opening:  # behind a prompt a forward is slower than others
-                self._since_plain = 0
-                self._baselines += 1
-            self._pause = max(self._pause - 1, 0)
+        rows, drafting = done.drafted + 1, bool(done.drafting)
+        believed, pace = self._verify.of(rows), self._pace.value
+        if not opening:  # behind a prompt a forward is slower than others
+            self._verify.add(rows, done.verify.seconds / (pace or 1.0))
+        if not opening or pace is None:
+            self._pace.add(done.verify.seconds / believed)
+        if not drafting:
             self._plain_seconds += done.verify.seconds
+            self._spend(self._verify.of(1), trial=self._pays)
+            self._following = False
+            self._weigh()
             return
         self._drafted += 1
-        self._since_plain += 1
-        if self._levels:
-            self._level.add(self._widths.now, proposing / self._levels)
+        levels, following, self._following = self._levels, self._following, True
+        if levels and (following or not self._level.knows(self._widths.now)):
+            self._learn_drafting(levels, proposing / (self._pace.value or 1.0))
         for accepted in done.accepted_by_depth:
             self._next.add(accepted)
-        if self._expected > 0.05:
-            self._trust.add(min(done.accepted / self._expected, 3.0))
-        self._kept.add(done.drafted + 1)
+        if done.drafted:
+            self._promised.add(self._expected)
+            self._fulfilled.add(done.accepted)
+        self._kept.add(rows)
         # What was to be expected varies less from round to round than what came of it.
-        tokens = 1 + (self._trust.value or 1.0) * self._expected
-        seconds = proposing + done.verify.seconds
-        for mean in (self._tokens, self._late_tokens):
-            mean.add(tokens)
-        for mean in (self._seconds, self._late_seconds):
-            mean.add(seconds)
-        self._rate = self._rate_now()
-        self._widths.choose(self._level, self._levels, self._tokens.value, self._seconds.value)
+        seconds = self._drafting(levels) + self._verify.of(rows)
+        if not self._exploring:
+            self._tokens.add(1 + self._trust * self._expected)
+            self._seconds.add(seconds)
+        self._spend(seconds, trial=not self._pays)
         self._trial = max(self._trial - 1, 0)
-        if not self._forced and not self._trial:
-            self._judge()
+        self._weigh()
+        self._widths.choose(self._level, levels, self._tokens.value, self._seconds.value)
 
-    def _judge(self) -> None:
-        plain, seconds = self._verify.of(1), self._late_seconds.value
-        if not plain or not seconds:
-            return
-        gain = (self._late_tokens.value or 0.0) / seconds * plain
-        if gain >= _GAIN_WORTH_IT:
-            self._next_pause, self.fallback_reason = _FIRST_PAUSE, None
-            self._lost = self._lost_before = 0
-            return
-        self._lost = self._lost_before + 1
-        self.fallback_reason = tr(
-            "Drafting would give {gain:.2f} times the plain speed here, "
-            "so the target decodes alone."
-        ).format(gain=gain)
-        self._pause, self._trial = self._next_pause, _SHORT_TRIAL
-        self._next_pause = min(self._next_pause * 2, _LONGEST_PAUSE)
+    def _learn_drafting(self, levels: int, seconds: float) -> None:
+        """Learn what a level takes, and what a round's drafting takes besides."""
+        begin = self._begin.value or 0.0
+        beyond = seconds - self._drafting(levels)
+        self._begin.add(max(begin + beyond / levels, 0.0))
+        self._level.add(self._widths.now, max(seconds - begin, 0.0) / levels)
+
+    def _drafting(self, levels: int) -> float:
+        """Seconds of a round's drafting, as believed."""
+        return (self._begin.value or 0.0) + levels * self._level.of(self._widths.now)
+
+    def _spend(self, seconds: float, *, trial: bool) -> None:
+        """Rounds earn what trials may lose."""
+        self._credit = 0.0 if trial else self._credit + _TRIALS_SHARE * seconds
+
+    @property
+    def learnt(self) -> Learnt:
+        """What a later start should know."""
+        return Learnt(
+            verify=self._verify.known,
+            levels=self._level.known,
+            means={name: mean.known for name, mean in self._means.items()},
+        )
+
+    @property
+    def _means(self) -> dict[str, Mean]:
+        means = {
+            "goes_on": self._next,
+            "promised": self._promised,
+            "fulfilled": self._fulfilled,
+            "kept": self._kept,
+            "begin": self._begin,
+            "tokens": self._tokens,
+            "seconds": self._seconds,
+        }
+        return means | self._widths.means
+
+    def recall(self, learnt: Learnt) -> None:
+        """Believe what was learnt of the pair in an earlier start."""
+        self._trial = 0
+        self._verify.recall(learnt.verify)
+        self._level.recall(learnt.levels)
+        for name, mean in self._means.items():
+            if known := learnt.means.get(name):
+                mean.recall(known)
+        self._weigh()
 
 
 def _usual_depth(worth: float, goes_on: float) -> int:
@@ -237,17 +278,17 @@ def _usual_depth(worth: float, goes_on: float) -> int:
 
 def _bucket(rows: float) -> int:
     """The smallest bucket that holds so many rows."""
-    return BUCKETS[min(bisect_left(BUCKETS, rows), len(BUCKETS) - 1)]
+    return next((size for size in BUCKETS if size >= rows), BUCKETS[-1])
 
 
 def _best_round(expected: Expectation) -> tuple[float, float]:
     """Tokens and seconds of the rounds that would bring most of them, with chains."""
+    verify = Costs(BUCKETS, expected.verify, seconds=True)
     best, tokens, reach = (1.0, expected.verify[0]), 1.0, 1.0
     for depth in range(1, MAX_DEPTH + 1):
         reach *= expected.acceptance
         tokens += reach
-        verify = expected.verify[BUCKETS.index(_bucket(depth + 1))]
-        seconds = depth * expected.levels[-1] + verify
+        seconds = depth * expected.levels[-1] + verify.of(depth + 1)
         if tokens / seconds > best[0] / best[1]:
             best = tokens, seconds
     return best

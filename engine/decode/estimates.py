@@ -1,16 +1,33 @@
-"""What the controller believes: means that forget, and costs by size from few measurements."""
+"""What controllers believe: means that forget, and costs by size from few measurements."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 _FORGET = 0.97
-_OUTLIER = 2.0
+_OUTLIER = 1.4
 """A measurement beyond so many times what was believed is a hiccup, or will come again."""
 
 _REFRESH = 8
 """So many measurements change little of what they say about other sizes."""
+
+_REMEMBERED = 12.0
+"""What was learnt before a start counts as so many measurements at most: much may have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A mean, and how many measurements it is worth; what is kept from start to start.
+
+    Attributes:
+        size: rows or nodes that it is the cost of; 0 where it is no cost.
+    """
+
+    value: float
+    weight: float
+    size: int = 0
 
 
 class Mean:
@@ -34,32 +51,50 @@ class Mean:
         self.weight = self.weight * self._keep + 1
         self.value = self._total / self.weight
 
+    @property
+    def known(self) -> Known:
+        """What a later start should know."""
+        return Known(self.value or 0.0, self.weight)
+
+    def recall(self, known: Known) -> None:
+        """Believe what an earlier start has learnt."""
+        weight = min(known.weight, _REMEMBERED)
+        if weight:
+            self._total, self.weight, self.value = known.value * weight, weight, known.value
+
 
 class Costs:
     """Seconds by size: what was measured, and between that what a known shape makes of it.
 
     Args:
-        sizes: ascending; what lies between two of them costs what the larger does.
+        sizes: ascending; those between two of them are expected to cost what lies between.
         shape: seconds expected of each, or only what they are to each other.
         seconds: which of both.
+        weight: so many measurements count as much as what was expected.
     """
 
-    __slots__ = ("_factors", "_measured", "_shape", "_since", "_sizes", "_values")
+    __slots__ = ("_factors", "_measured", "_shape", "_since", "_values")
 
-    def __init__(self, sizes: Sequence[int], shape: Sequence[float], *, seconds: bool) -> None:
-        self._sizes, self._shape = tuple(sizes), tuple(shape)
+    def __init__(
+        self, sizes: Sequence[int], shape: Sequence[float], *, seconds: bool, weight: float = 0.2
+    ) -> None:
+        self._shape = _interpolated(sizes, shape)
         self._measured: list[int] = []
         self._since = 0
         # How much slower than the shape every size is; what was only expected counts for little.
-        self._factors = [Mean(1.0, 0.2) if seconds else Mean() for _ in self._sizes]
-        self._values = list(shape) if seconds else [0.0] * len(self._sizes)
+        self._factors = [Mean(1.0, weight) if seconds else Mean() for _ in self._shape]
+        self._values = list(self._shape) if seconds else [0.0] * len(self._shape)
 
     def _place(self, size: int) -> int:
-        return min(bisect_left(self._sizes, size), len(self._sizes) - 1)
+        return min(size, len(self._shape)) - 1
 
     def of(self, size: int) -> float:
         """Seconds that this size takes; 0 where nothing is known."""
         return self._values[self._place(size)]
+
+    def knows(self, size: int) -> bool:
+        """Whether this size was measured."""
+        return self._place(size) in self._measured
 
     def add(self, size: int, seconds: float) -> None:
         """A measurement."""
@@ -74,6 +109,28 @@ class Costs:
             insort(self._measured, place)
         elif self._since < _REFRESH:
             return
+        self._refresh()
+
+    @property
+    def known(self) -> tuple[Known, ...]:
+        """What a later start should know: seconds of all sizes that were measured."""
+        return tuple(
+            Known(self._values[place], self._factors[place].weight, place + 1)
+            for place in self._measured
+        )
+
+    def recall(self, known: Iterable[Known]) -> None:
+        """Believe what an earlier start has measured."""
+        for each in known:
+            if each.value > 0 and 1 <= each.size <= len(self._shape):
+                place = each.size - 1
+                self._factors[place].recall(Known(each.value / self._shape[place], each.weight))
+                if place not in self._measured:
+                    insort(self._measured, place)
+        if self._measured:
+            self._refresh()
+
+    def _refresh(self) -> None:
         self._since = 0
         for index, shape in enumerate(self._shape):
             self._values[index] = shape * self._factor(index)
@@ -86,6 +143,13 @@ class Costs:
         high, low = self._factors[upper].value or 1.0, self._factors[lower].value or 1.0
         if upper <= place or place <= lower:
             return high if upper <= place else low
-        sizes = self._sizes
-        part = (sizes[place] - sizes[lower]) / (sizes[upper] - sizes[lower])
-        return low + (high - low) * part
+        return low + (high - low) * (place - lower) / (upper - lower)
+
+
+def _interpolated(sizes: Sequence[int], values: Sequence[float]) -> tuple[float, ...]:
+    """Values of 1, 2, 3, ... up to the largest size."""
+    found = [values[0]]
+    for low, high, start, end in zip(sizes, sizes[1:], values, values[1:], strict=False):
+        step = (end - start) / (high - low)
+        found += [start + step * (size - low) for size in range(low + 1, high + 1)]
+    return tuple(found)

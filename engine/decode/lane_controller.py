@@ -15,6 +15,7 @@ from math import exp
 from engine.decode import pacing
 from engine.decode.decoding import Round
 from engine.decode.estimates import Costs, Mean
+from engine.decode.learnt import Learnt
 from engine.decode.manners import Manner, Manners
 from engine.decode.tree import TokenTree
 from engine.draft.lane import Outlook
@@ -60,6 +61,24 @@ class LaneController:
         self._trust = Mean(1.0, 8.0)
         self._expected = 0.0
         self._opening, self._verified = True, 0
+
+    @property
+    def learnt(self) -> Learnt:
+        """What a later start should know."""
+        means = {name: mean.known for name, mean in self._means.items()}
+        return Learnt(self._verify.known, self._step.known, means)
+
+    def recall(self, learnt: Learnt) -> None:
+        """Believe what was learnt of the pair in an earlier start."""
+        self._verify.recall(learnt.verify)
+        self._step.recall(learnt.levels)
+        for name, mean in self._means.items():
+            if known := learnt.means.get(name):
+                mean.recall(known)
+
+    @property
+    def _means(self) -> dict[str, Mean]:
+        return {"goes_on": self._goes_on, "trust": self._trust}
 
     @property
     def lanes(self) -> pacing.Lanes:

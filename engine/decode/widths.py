@@ -31,6 +31,13 @@ class Widths:
         self._trees = 0
 
     @property
+    def means(self) -> dict[str, Mean]:
+        """What it goes by, by name."""
+        return {
+            f"width {size}": share for size, share in zip(self._sizes, self._shares, strict=True)
+        }
+
+    @property
     def now(self) -> int:
         """Width of the tree that was asked for last."""
         return self._sizes[self._asked]

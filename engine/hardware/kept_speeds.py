@@ -87,25 +87,34 @@ class KeptSpeeds:
     def keep(self, machine: Machine, threads: int, speeds: Speeds) -> None:
         """Write them down, and forget those of machines before."""
         name = identity(machine, threads)
-        part = self.folder / f"{name}-{os.getpid()}-{secrets.token_hex(4)}.part"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(encoded(_Kept(name, speeds)), allow_nan=False), "utf-8")
-            part.replace(self._path(name))
-        except OSError as error:
-            _log.info("speeds cannot be kept: %s", error)
-            with suppress(OSError):
-                part.unlink()
-        self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        with suppress(OSError):
-            files = sorted(self.folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
-            for path in files[MOST_KEPT:]:
-                path.unlink()
+        content = json.dumps(encoded(_Kept(name, speeds)), allow_nan=False)
+        replace_file(self._path(name), content, most=MOST_KEPT)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
+
+
+def replace_file(path: Path, content: str, *, most: int) -> None:
+    """Write a whole file or none, and leave the `most` newest of its folder; failing is no error.
+
+    Args:
+        path: of a `.json` file.
+        content: what it will hold.
+        most: files that stay.
+    """
+    part = path.with_name(f"{path.stem}-{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(content, "utf-8")
+        part.replace(path)
+    except OSError as error:
+        _log.info("%s cannot be kept: %s", path, error)
+        with suppress(OSError):
+            part.unlink()
+    with suppress(OSError):
+        files = sorted(path.parent.glob("*.json"), key=lambda file: -file.stat().st_mtime)
+        for file in files[most:]:
+            file.unlink()
 
 
 def _native_build() -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from traceback import clear_frames
 
 from engine.backend.ledger import Account
+from engine.backend.native.pool import default_threads
 from engine.commands import Load, Mode
 from engine.decode.controller import Controller
 from engine.decode.lane_controller import LaneController
@@ -17,6 +18,7 @@ from engine.draft.lane import DraftLane
 from engine.draft.lookup import LookupDrafter
 from engine.draft.standalone import StandaloneDrafter
 from engine.events import PlanSummary
+from engine.hardware.kept_learnt import KeptLearnt, pair_identity
 from engine.language import tr
 from engine.loading.building import Cancelled, DecoderBuilder, Progress
 from engine.loading.checking import CheckedPair, ModelText
@@ -40,6 +42,7 @@ class LoadedPair:
         reads_beside: whether it reads a prompt while the target does. A simulated accelerator has
             the host's memory and cores, so that the first token would be late.
         controller, lane_controller: what was learnt of either.
+        identity: of the models, their places and the machine, by which that is kept on disk.
     """
 
     command: Load
@@ -55,6 +58,7 @@ class LoadedPair:
     lane: DraftLane | None = None
     lane_controller: LaneController = field(default_factory=LaneController)
     reads_beside: bool = False
+    identity: str = ""
 
     @property
     def path(self) -> Path:
@@ -85,8 +89,21 @@ class LoadedPair:
     @property
     def fallback_reason(self) -> str | None:
         """Why the target decodes alone although something could draft; None where it does not."""
-        learnt = self.controller if self.lane is None else self.lane_controller
-        return learnt.fallback_reason
+        return self._used.fallback_reason
+
+    @property
+    def _used(self) -> Controller | LaneController:
+        return self.controller if self.lane is None else self.lane_controller
+
+    def recall(self, kept: KeptLearnt) -> None:
+        """Go on from what the controller knew at the end of an earlier start."""
+        if (learnt := kept.find(self.identity)) is not None:
+            self._used.recall(learnt)
+
+    def keep_learnt(self, kept: KeptLearnt) -> None:
+        """Write down what the controller knows, for the next start."""
+        if self.drafts and self.identity:
+            kept.keep(self.identity, self._used.learnt)
 
     def held_on(self, device: str) -> int:
         """Bytes that come back there when the pair goes."""
@@ -107,6 +124,7 @@ def load(
     progress: Progress = lambda _stage, _fraction: None,
     cancelled: Cancelled = lambda: False,
     beside: LoadedPair | None = None,
+    kept: KeptLearnt | None = None,
 ) -> LoadedPair:
     """Open the devices of the plan, read the weights and build both decoders.
 
@@ -116,6 +134,7 @@ def load(
         progress: told the stage, and how far everything is.
         cancelled: asked at every stretch of weights.
         beside: the present pair, if it stays in memory meanwhile; `take_over` when it is gone.
+        kept: where to find what was learnt of the pair in earlier starts; None: it begins anew.
 
     Raises:
         Cancelled: the user stopped it; nothing stays in memory.
@@ -129,7 +148,13 @@ def load(
     try:
         if beside is not None:
             _leave_room(devices, beside)
-        return _loaded(checked, devices, progress, cancelled)
+        pair = _loaded(checked, devices, progress, cancelled)
+        if kept is not None:
+            pair.identity = pair_identity(
+                checked.machine, default_threads(), checked.planning.models, checked.placing
+            )
+            pair.recall(kept)
+        return pair
     except BaseException as error:
         clear_frames(error.__traceback__)  # what was loaded so far hangs on them
         close(devices)

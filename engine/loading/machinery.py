@@ -19,6 +19,7 @@ from engine.backend.simulated.spec import (
 )
 from engine.commands import Mode
 from engine.hardware.kept_estimates import KeptEstimates
+from engine.hardware.kept_learnt import KeptLearnt
 from engine.hardware.kept_speeds import KeptSpeeds
 from engine.hardware.probe import probe_host, probe_machine
 from engine.language import tr
@@ -46,6 +47,8 @@ class Machinery:
         self._kept = KeptSpeeds()
         self.estimates = KeptEstimates()
         """What models held before, which later plans go by."""
+        self.learnt = KeptLearnt()
+        """What controllers know of pairs from earlier starts."""
 
     def simulated(self) -> SimulatedDevice | None:
         """The simulated accelerator that a load has opened, as long as it is in use."""

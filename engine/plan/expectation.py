@@ -38,3 +38,7 @@ class Expectation:
     acceptance: float
     nodes: int = NODES
     depth: int = DEPTH
+
+
+USUAL = Expectation(USUAL_VERIFY, tuple(0.1 * level for level in USUAL_LEVELS), USUAL_ACCEPTANCE)
+"""Where nobody has told: the seconds only mean something to each other."""
