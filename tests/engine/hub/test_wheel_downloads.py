@@ -177,9 +177,8 @@ def test_both_are_named_where_neither_has_it(index: Index) -> None:
     refused = index.at.fetch(index.job)
 
     assert isinstance(refused, Refused)
-    assert refused.cause == "ann/gguf is not there, or not any more. " + (
-        "tiny-model is not there, or not any more."
-    )
+    both = "ann/gguf is not there, or not any more. tiny-model is not there, or not any more."
+    assert refused.cause == both
     assert (refused.remedy, refused.retry_s) == ("Choose another model.", None)
 
 
