@@ -93,7 +93,7 @@ def test_unusable_values_fall_back_one_by_one(
         loaded = load(path)
     assert loaded.trouble is None
     mine = Preset("Mine too", ChatSetup(top_p=0.5))
-    assert loaded.settings == Settings(sidebar_visible=False, presets=(mine,))
+    assert loaded.settings == Settings(sidebar_visible=False, presets=(mine, STARTER))
     for name in ("theme", "font_scale", "last_conversation", "window_width", "language"):
         assert f"{name!r} has an unusable value" in caplog.text
 
