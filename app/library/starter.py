@@ -37,6 +37,8 @@ class StarterDesk(QObject):
         self._offer, self._models, self._library, self._find = offer, models, library, find
         self._asked = False
         """Whether the download was asked for here and has not begun yet."""
+        self._problem: UserFixable | None = None
+        """Why it did not even begin."""
         self._desks: Desks | None = None
         offer.load_asked.connect(self._load)
         offer.fetch_asked.connect(self._fetch)
@@ -59,18 +61,20 @@ class StarterDesk(QObject):
             self._show()  # it was here a moment ago
 
     def _fetch(self) -> None:
-        self._asked = True
+        self._asked, self._problem = True, None
         self._library.desks.hub.fetch(starter_job())
 
     def _could_not(self, problem: UserFixable) -> None:
         if self._asked:
-            self._asked = False
-            self._show(problem)
+            self._asked, self._problem = False, problem
+            self._show()
 
-    def _show(self, problem: UserFixable | None = None) -> None:
+    def _show(self) -> None:
         if self._models.bridge.status.phase is not Phase.NO_MODEL:
             return
         reports = () if self._desks is None else self._desks.hub.reports
         report = next((each for each in reports if each.job.key == KEY), None)
-        self._asked = self._asked and report is None
-        self._offer.show_state(here=self._find() is not None, report=report, problem=problem)
+        if report is not None:
+            self._asked, self._problem = False, None
+        here = self._find() is not None
+        self._offer.show_state(here=here, report=report, problem=self._problem)

