@@ -28,7 +28,6 @@ WANTED = {
 OTHERS = {
     "What is Duotail?": "runs language models",
     "What is the capital of France?": "Paris",
-    "Who was Albert Einstein?": "relativity",
     "What is a black hole?": "gravit",
 }
 _LOOP = 4
