@@ -21,6 +21,7 @@ from app.housekeeping import Housekeeping
 from app.instance import SingleInstance
 from app.library.choice import ModelChoice
 from app.library.library import Library
+from app.library.starter import StarterDesk
 from app.logs import start_logging
 from app.main_window import MainWindow, Services
 from app.measuring import measure_once
@@ -28,6 +29,7 @@ from app.moving import settle_data
 from app.opening import OpenHistory
 from app.pages.names import PageName
 from app.paths import Paths
+from app.performance.baseline import WithoutDraft
 from app.pointing import Pointing
 from app.replays import Replays
 from app.restart import start_again
@@ -104,10 +106,11 @@ class Assembly:
         self.bridge = EngineBridge(factory)
         self.session = ChatSession(self.store, self.bridge, self.settings)
         feed = performance_feed(self.bridge, self.session)
-        panel = performance_panel(feed)
-        running = Running(self.bridge, self.settings, simulate_gpu)
         kept = MeasuredFile(paths.measured)
         self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
+        without = WithoutDraft(self.bridge, self.session, self.measured, parent=self.bridge)
+        panel = performance_panel(feed, without)
+        running = Running(self.bridge, self.settings, simulate_gpu)
         self.models = ModelChoice(running, self.settings)
         self.library = Library(
             hub or self._real_hub,
@@ -115,11 +118,17 @@ class Assembly:
             self.settings,
             lambda: self.window.chat.banners,
         )
-        pages = page_makers(self.library, running, feed, self.session, self.measured, paths)
+        pages = page_makers(
+            self.library, running, feed, without, self.session, self.measured, paths
+        )
         services = Services(
             self.bridge, self.session, self.settings, theme, self.models, panel, pages
         )
         self.window = MainWindow(services)
+        self._starter: Callable[[], Path | None] = self._starter_here
+        self._offering = StarterDesk(
+            self.window.chat.greeting.offer, self.models, self.library, self._find_starter
+        )
         self.pressure = Pressure(running, self.bridge)
         PressureNotice(self.pressure, self.window.chat.banners)
         self.house = Housekeeping(
@@ -135,11 +144,13 @@ class Assembly:
         self.window.open_last()
         self.history.tell(self.window.chat.banners, lambda: self.house.start_anew(safe=False))
 
-    def start(self, bundled: Callable[[], Path], *, measure: bool = False) -> None:
-        """Start the engine and load the model used last, or the one that `bundled` tells.
+    def start(
+        self, starter: Callable[[], Path | None] | None = None, *, measure: bool = False
+    ) -> None:
+        """Start the engine and load the model used last, else the starter model if it is here.
 
         Args:
-            bundled: called in the engine's starting thread.
+            starter: finds the latter, in any thread; None: as usual.
             measure: have a machine measured that never was; in safe mode it is not.
         """
         mark = LoadMark(self.paths.load_mark)
@@ -152,7 +163,8 @@ class Assembly:
             self.bridge.subscribe(answer, lambda _event: mark.clear())
         mark.set()
         warm_up(self.window)
-        self.bridge.start(lambda: self.models.first_load(bundled))
+        self._starter = starter or self._starter
+        self.bridge.start(lambda: self.models.first_load(self._starter))
         self.models.refresh()
         if self.paths.downloads.exists():
             self.library.go_on()
@@ -181,6 +193,14 @@ class Assembly:
             lambda: self.settings.value.hub_other_login,
         )
         return real_hub(around, listener)
+
+    def _find_starter(self) -> Path | None:
+        return self._starter()
+
+    def _starter_here(self) -> Path | None:
+        from engine.hub.starter import starter_path
+
+        return starter_path(self.paths.data, self._cache())
 
     def _cache(self) -> Path | None:
         """The cache of the hub, where the settings name another one than the usual."""
@@ -212,17 +232,18 @@ def performance_feed(bridge: EngineBridge, session: ChatSession) -> Feed:
     return feed
 
 
-def performance_panel(feed: Feed) -> PerformancePanel:
+def performance_panel(feed: Feed, without: WithoutDraft) -> PerformancePanel:
     """The performance panel."""
     from app.performance.panel import PerformancePanel
 
-    return PerformancePanel(feed)
+    return PerformancePanel(feed, without)
 
 
 def page_makers(
     library: Library,
     running: Running,
     feed: Feed,
+    without: WithoutDraft,
     session: ChatSession,
     measured: MeasuredSpeeds,
     paths: Paths,
@@ -235,12 +256,10 @@ def page_makers(
         return TuningPage(running, session, measured)
 
     def performance() -> PageFrame:
-        from app.performance.baseline import WithoutDraft
         from app.performance.known_speeds import KnownSpeeds
         from app.performance.performance_page import PerformancePage
 
         bridge = running.bridge
-        without = WithoutDraft(bridge, session, measured, parent=bridge)
         return PerformancePage(feed, without, KnownSpeeds(bridge, bridge))
 
     def benchmark() -> PageFrame:
@@ -322,7 +341,7 @@ def run(
     assembly.window.show()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
     # Only now, with the first picture on the screen: what the engine imports takes a while.
-    QTimer.singleShot(0, assembly.window, lambda: assembly.start(_bundled_model, measure=measure))
+    QTimer.singleShot(0, assembly.window, lambda: assembly.start(measure=measure))
     if painted is not None:
         _FirstPaint(assembly.window).painted.connect(lambda: painted(assembly))
     code = application.exec()
@@ -333,9 +352,3 @@ def run(
     if assembly.house.restart is not None:
         start_again(safe=assembly.house.restart)
     return code
-
-
-def _bundled_model() -> Path:
-    from engine.hub.local import bundled_target
-
-    return bundled_target()

@@ -56,9 +56,9 @@ class EngineLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Among the events: a command the starting thread has sent."""
+    """Among the events: the command the starting thread has sent; None: there was none to send."""
 
-    command: Command
+    command: Command | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,10 @@ class EngineBridge(QObject):
         self.last_load: Load | None = None
         """The one in force, or the one under way."""
 
-    def start(self, first: Callable[[], Command] | None = None) -> None:
+    def start(self, first: Callable[[], Command | None] = lambda: None) -> None:
         """Start the engine in a thread of its own; commands sent meanwhile wait for it.
 
-        `first` makes the command that goes before them; it runs in that thread.
+        `first` makes the command that goes before them, if any; it runs in that thread.
         """
         self._closed = False
         self._set_status(EngineStatus())
@@ -211,11 +211,11 @@ class EngineBridge(QObject):
         if self.status.phase is not Phase.BROKEN:
             self._set_status(self.status.told(command))
 
-    def _start_engine(self, first: Callable[[], Command] | None) -> None:
+    def _start_engine(self, first: Callable[[], Command | None]) -> None:
         try:
             numpy_whole()
             engine = self._factory(self._events.append)
-            command = first() if first is not None else None
+            command = first()
         except Exception as error:  # noqa: BLE001 - whatever it is, the user must hear of it
             _log.exception("the engine did not start")
             self._events.append(_NotStarted(_start_failure(error)))
@@ -225,8 +225,8 @@ class EngineBridge(QObject):
                 self._waiting.clear()
             else:
                 self._engine = engine
+            self._events.append(_Sent(command))
             if command is not None:
-                self._events.append(_Sent(command))
                 engine.submit(command)
             waiting, self._waiting = self._waiting, []
             for each in waiting:
@@ -236,7 +236,10 @@ class EngineBridge(QObject):
 
     def _dispatch(self, event: Event | _Sent | _NotStarted) -> None:
         if isinstance(event, _Sent):
-            self._note(event.command)
+            if event.command is not None:
+                self._note(event.command)
+            elif self.status.phase is Phase.PREPARING:
+                self._set_status(self.status.settled())
             return
         if isinstance(event, _NotStarted):
             self._set_status(replace(self.status, phase=Phase.BROKEN, request_id=None))

@@ -173,7 +173,6 @@ class MainWindow(QMainWindow):
         sidebar.page_asked.connect(self.pages.toggle)
         session.opened.connect(self.pages.show_chat)
         self.chat.more_models_asked.connect(lambda: self.pages.open(PageName.MODELS))
-        self.chat.model_asked.connect(self._services.models.load_bundled)
         self.chat.model_given.connect(self._services.models.load_path)
         self._services.models.problem.connect(self.chat.show_trouble)
         self._services.models.several.connect(self._choose_file)
@@ -289,7 +288,7 @@ class MainWindow(QMainWindow):
     def _restart_engine(self) -> None:
         bridge = self._services.bridge
         again = bridge.last_load
-        bridge.start(None if again is None else lambda: again)
+        bridge.start(lambda: again)
 
 
 def _centre(pages: QWidget) -> tuple[QWidget, QVBoxLayout]:

@@ -1,14 +1,15 @@
-"""Questions to begin with.
+"""Questions to begin with: those that the starter model answers well, chosen by trying.
 
-They are in English whatever the window speaks: they are sent to the bundled model, which knows no
-other language.
+They are in English whatever the window speaks: the starter model knows no other language.
 """
 
 from __future__ import annotations
 
 EXAMPLES = (
     "What can you do?",
-    "Tell me a story about a brave mouse.",
+    "Tell me a short story about a brave mouse.",
     "What is speculative decoding?",
+    "Explain photosynthesis in simple words.",
     "Write a short poem about the moon.",
+    "Write a Python function that adds two numbers.",
 )

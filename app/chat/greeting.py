@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.examples import EXAMPLES
 from app.chat.machine_words import joined, machine_words
+from app.chat.starter_offer import StarterOffer
 from app.status import EngineStatus, Phase
 from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
@@ -34,7 +35,6 @@ class Greeting(QWidget):
     """The page of a chat without messages. `example_chosen` carries a prompt to send."""
 
     example_chosen = Signal(str)
-    model_asked = Signal()
     more_asked = Signal()
     """Models that suit this computer shall be shown."""
 
@@ -60,10 +60,7 @@ class Greeting(QWidget):
         policy.setRetainSizeWhenHidden(True)
         self._progress.setSizePolicy(policy)
         self.examples = [self._example(text) for text in EXAMPLES]
-        self.load_button = QPushButton(tr("Load the bundled model"), self)
-        self.load_button.setProperty("look", "primary")
-        self.load_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.load_button.clicked.connect(self.model_asked)
+        self.offer = StarterOffer(self)
         self.more_button = QPushButton(tr("Find a model that suits this computer"), self)
         self.more_button.setProperty("look", "choice")
         self.more_button.setAutoDefault(False)
@@ -101,17 +98,13 @@ class Greeting(QWidget):
         inner.addWidget(self._progress, 0, Qt.AlignmentFlag.AlignHCenter)
         inner.addSpacing(26)
         inner.addLayout(self._grid)
-        inner.addWidget(self.load_button, 0, Qt.AlignmentFlag.AlignHCenter)
+        inner.addLayout(_centred(self.offer))
         inner.addSpacing(16)
         inner.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignHCenter)
-        centre = QHBoxLayout()
-        centre.addStretch(1)
-        centre.addWidget(column, 1000)
-        centre.addStretch(1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addStretch(5)
-        layout.addLayout(centre)
+        layout.addLayout(_centred(column))
         layout.addStretch(6)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -138,7 +131,7 @@ class Greeting(QWidget):
         possible = status.phase not in {Phase.BROKEN, Phase.NO_MODEL}
         for button in self.examples:
             button.setVisible(possible)
-        self.load_button.setVisible(status.phase is Phase.NO_MODEL)
+        self.offer.setVisible(status.phase is Phase.NO_MODEL)
         self.more_button.setVisible(status.phase is not Phase.BROKEN and not loading)
         self._mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
         self._title.setText(self._headline())
@@ -162,8 +155,19 @@ class Greeting(QWidget):
         if status.phase is Phase.BROKEN:
             return tr("The message below says why, and what can be done.")
         if status.plan is None:
-            return tr("Nothing can answer until a model is loaded.")
+            return tr(
+                "Nothing can answer until a model is loaded. You can also drop a model file here."
+            )
         return f"{_draft_words(status)}\n{machine_words(status.machine)}"
+
+
+def _centred(widget: QWidget) -> QHBoxLayout:
+    """As wide as it may be, in the middle, as high as its texts need at that width."""
+    centre = QHBoxLayout()
+    centre.addStretch(1)
+    centre.addWidget(widget, 1000)
+    centre.addStretch(1)
+    return centre
 
 
 def _draft_words(status: EngineStatus) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
@@ -12,7 +13,11 @@ from app.settings import SettingsStore
 
 
 class OpenConversation(QObject):
-    """Methods that write may raise `UserFixable`."""
+    """Methods that write may raise `UserFixable`.
+
+    Args:
+        starter: tells whether the starter model answers, which has a preset of its own.
+    """
 
     changed = Signal()
     """Its title, place or setup."""
@@ -22,12 +27,14 @@ class OpenConversation(QObject):
         store: HistoryStore,
         settings: SettingsStore,
         conversations: ConversationList,
+        starter: Callable[[], bool],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._store = store
         self._settings = settings
         self._conversations = conversations
+        self._starter = starter
         self._new_setup: ChatSetup | None = None
         """What was chosen for the one that has not begun."""
         self.current: Conversation | None = None
@@ -38,7 +45,9 @@ class OpenConversation(QObject):
         """What goes along with the messages."""
         if self.current is not None:
             return self.current.setup
-        return self._settings.value.new_setup() if self._new_setup is None else self._new_setup
+        if self._new_setup is not None:
+            return self._new_setup
+        return self._settings.value.new_setup(starter=self._starter())
 
     def set_setup(self, setup: ChatSetup) -> None:
         """Let answers be drawn like this from now on."""

@@ -51,10 +51,8 @@ class ChatPage(QWidget):
 
     sidebar_asked = Signal()
     performance_asked = Signal()
-    model_asked = Signal()
     more_models_asked = Signal()
     """The page where models are found."""
-    """The bundled model shall be loaded."""
     model_given = Signal(object)
     """The path of a model that shall be loaded."""
 
@@ -149,7 +147,7 @@ class ChatPage(QWidget):
         self.sidebar_button.clicked.connect(self.sidebar_asked)
         self.performance_button.clicked.connect(self.performance_asked)
         self.greeting.example_chosen.connect(self._session.send)
-        self.greeting.model_asked.connect(self.model_asked)
+        self.greeting.offer.space_asked.connect(self.more_models_asked)
         self.greeting.more_asked.connect(self.more_models_asked)
         self.transcript.continue_asked.connect(self._session.continue_answer)
         self.transcript.regenerate_asked.connect(self._session.regenerate)

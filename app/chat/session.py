@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -29,6 +30,7 @@ from app.history import (
 from app.settings import SettingsStore
 from engine.errors import UserFixable
 from engine.events import Failed, FailureKind, TextDelta
+from engine.hub.starter import is_starter
 from engine.language import tr, tr_count
 from engine.request import Role, SamplingParams
 
@@ -82,7 +84,8 @@ class ChatSession(QObject):
         self.drafting = True
         """Whether the next answers are drafted for."""
         self.conversations = ConversationList(store, self)
-        self._open = OpenConversation(store, settings, self.conversations, self)
+        self._settings = settings
+        self._open = OpenConversation(store, settings, self.conversations, self._is_starter, self)
         self.drafts = Drafts(store.path.parent / "drafts", self)
         self.branch = Branch(store, self)
         self.writer = AnswerWriter(store, bridge, self)
@@ -341,6 +344,12 @@ class ChatSession(QObject):
         if self.current is not None:
             self.branch.show_again(self.current, self.live)
             self.changed.emit()
+
+    def _is_starter(self) -> bool:
+        """Whether the starter model answers, or will once the engine is there."""
+        load = self._bridge.last_load
+        model = self._settings.value.model if load is None else load.model
+        return not model or is_starter(Path(model))
 
     def _is_busy(self) -> bool:
         """One answer is written at a time; says so while there is one."""

@@ -37,14 +37,15 @@ class ModelChoice(QObject):
         self.models: Sequence[Installed] = ()
         self.bridge.subscribe(PlanReady, self._loaded)
 
-    def first_load(self, bundled: Callable[[], Path]) -> Load:
-        """What to load at the start: the model used last, if it is still there.
+    def first_load(self, starter: Callable[[], Path | None]) -> Load | None:
+        """What to load at the start: the model used last, else the starter model; None: neither.
 
         Reads the disk; the engine's starting thread calls it.
         """
         value = self._settings.value
         used = Path(value.model) if value.model else None
-        return self.running.command(used if used and used.exists() else bundled())
+        first = used if used and used.exists() else starter()
+        return None if first is None else self.running.command(first)
 
     def refresh(self) -> None:
         """Look again which models there are, beside the window."""
@@ -73,12 +74,6 @@ class ModelChoice(QObject):
         recent = tuple(path for path in value.recent_models if path != str(model))
         self._settings.change(recent_models=recent)
         self.refresh()
-
-    def load_bundled(self) -> None:
-        """Load the model that comes with Duotail."""
-        from engine.hub.local import bundled_target  # the engine has imported it long ago
-
-        self.load(bundled_target())
 
     def load_path(self, path: Path) -> None:
         """Check a folder or file that somebody chose, and load it if it holds a model.

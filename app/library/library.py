@@ -37,6 +37,8 @@ class Library:
     ) -> None:
         self._make, self._models = make, models
         self._settings, self._banners = settings, banners
+        self.made: Callable[[Desks], None] = lambda _desks: None
+        """Told of the desks once there are any."""
         self._desks: Desks | None = None
         self._fetched: Fetched | None = None
 
@@ -51,6 +53,7 @@ class Library:
             self._fetched = Fetched(
                 self._desks.hub, self._desks.ordering, self._models, self._banners()
             )
+            self.made(self._desks)
         return self._desks
 
     def _access(self) -> Access:

@@ -11,6 +11,7 @@ from app.library.choice import ModelChoice
 from app.library.hub_desk import HubDesk
 from app.library.ordering import Ordering
 from app.library.words import model_of
+from engine.hub.download import starter_job
 from engine.hub.download.job import JobReport, JobState
 from engine.language import tr
 
@@ -55,6 +56,9 @@ class Fetched(QObject):
         return bool(target) and all(each.state in _NO_MORE for each in group)
 
     def _offer(self, report: JobReport) -> None:
+        if report.job.key == starter_job.KEY and self._models.bridge.status.plan is None:
+            self.use(report.job.key)  # it was wanted in order to begin
+            return
         name = model_of(report.job.repo)
         draft = self._draft(report.job.key)
         words = tr("{model} is here, with its draft.") if draft else tr("{model} is here.")

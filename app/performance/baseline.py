@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from PySide6.QtCore import QObject, Signal
@@ -15,6 +15,7 @@ from app.chat.session import ChatSession
 from app.performance import wording
 from app.performance.evidence import speed_of_plain_rounds
 from app.performance.feed import ASIDE
+from app.performance.gain import PAYS, Baseline, gain_words
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
 from app.status import Phase
@@ -27,14 +28,6 @@ from engine.request import ChatRequest, Role
 
 _TOKENS = 64
 _SIMULATED = "simulated:"
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """Tokens per second without a draft; `at` in Unix time, None where it is from this answer."""
-
-    tokens_per_s: float
-    at: float | None = None
 
 
 class WithoutDraft(QObject):
@@ -148,10 +141,20 @@ class WithoutDraft(QObject):
     # -- what is known ---------------------------------------------------------------------
 
     def baseline(self, timeline: Timeline) -> Baseline | None:
-        """Of the answer itself where enough of it went without a draft, else what was measured."""
+        """Of the answer itself where enough of it went without a draft, else what was measured.
+
+        A few rounds of this answer do where nothing was measured before.
+        """
         own = speed_of_plain_rounds(timeline.rounds)
-        if own is not None:
-            return Baseline(own)
+        if own is None:
+            kept = self._kept()
+            if kept is not None:
+                return kept
+            own = speed_of_plain_rounds(timeline.rounds, few=True)
+        return None if own is None else Baseline(own)
+
+    def _kept(self) -> Baseline | None:
+        """What was measured before of the present model."""
         load, plan = self._bridge.last_load, self._bridge.status.plan
         if load is None or plan is None:
             return None
@@ -177,14 +180,25 @@ class WithoutDraft(QObject):
         if tally is None or not tally.drafted or now is None:
             said = tr("Without a draft {without} tokens/s; measured {ago}.")
             return said.format(without=without, ago=self._ago(baseline))
-        return tr(
-            "Without a draft {without} tokens/s, now {now} ({ratio} times); measured {ago}."
-        ).format(
+        said = tr("Without a draft {without} tokens/s, now {now} ({ratio} times); measured {ago}.")
+        if now / baseline.tokens_per_s >= PAYS and tally.acceptance_length is not None:
+            said = tr(
+                "Drafting makes it {ratio} times as fast: {now} tokens/s instead of {without},"
+                " because a verification brings {length} tokens; measured {ago}."
+            )
+        return said.format(
             without=without,
             now=wording.rate(now),
             ratio=number(now / baseline.tokens_per_s, ".2f"),
+            length=wording.rate(tally.acceptance_length),
             ago=self._ago(baseline),
         )
+
+    def gain(self, timeline: Timeline, tally: AnswerTally | None) -> str:
+        """What drafting brings to this answer, in a line; see `gain_words`."""
+        if self._bridge.status.plan is None:
+            return ""
+        return gain_words(tally, self.baseline(timeline), has_draft=self.has_draft)
 
     def _ago(self, baseline: Baseline) -> str:
         if baseline.at is None:

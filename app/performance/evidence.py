@@ -16,8 +16,8 @@ from app.performance.timeline import Shares, Timeline
 from engine.events import DeviceSample, PlanSummary, RoundFinished
 from engine.plan.speeds import Speeds
 
-_ENOUGH_PLAIN = 12
-"""Rounds without a draft that make a speed."""
+_ENOUGH_PLAIN, _FEW_PLAIN = 12, 3
+"""Rounds without a draft that make a speed; those that do where nothing else is known."""
 _NEWEST = 400
 """Rounds that are looked at: what was measured last counts."""
 
@@ -97,10 +97,10 @@ def others_on_cpu(model: PerformanceModel, timeline: Timeline) -> float | None:
     return max(system - ours, 0.0)
 
 
-def speed_of_plain_rounds(rounds: Sequence[RoundFinished]) -> float | None:
+def speed_of_plain_rounds(rounds: Sequence[RoundFinished], *, few: bool = False) -> float | None:
     """Tokens per second of the rounds that went without a draft, where there are enough of them.
 
-    From round to round, so that all that belongs to a round is in it.
+    From round to round, so that all that belongs to a round is in it. `few`: some will do.
     """
     times = [
         done.at - before.at
@@ -110,7 +110,7 @@ def speed_of_plain_rounds(rounds: Sequence[RoundFinished]) -> float | None:
         and not done.drafting
         and done.committed == 1
     ]
-    if len(times) < _ENOUGH_PLAIN:
+    if len(times) < (_FEW_PLAIN if few else _ENOUGH_PLAIN):
         return None
     typical = median(times)
     return 1 / typical if typical > 0 else None

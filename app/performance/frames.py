@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QWidget
 from app.performance.feed import Feed
 from app.performance.model import Part
 from app.performance.painted_view import PaintedView
+from app.performance.sight import Sight
 from engine.hardware.host.cores import available_cores
 
 _FRAME_MS = 250
@@ -56,7 +57,7 @@ class Frames(QObject):
         self._stale = Part.NOTHING
         self._count = 0
         self._described_at = -math.inf
-        self._described = feed.sight.timeline
+        self._described = _account(feed.sight)
         few = available_cores() <= _FEW_CORES
         self._interval = _FRAME_ON_FEW_CORES_MS if few else _FRAME_MS
         self._timer = QTimer(self, singleShot=True)
@@ -111,7 +112,7 @@ class Frames(QObject):
         elif self._stale:
             self._timer.start(self._interval)
         due = not self._described_at <= model.now < self._described_at + _WORDS_EVERY_S
-        if due or self._described is not sight.timeline:
+        if due or self._described != _account(sight):
             self.describe()
 
     def paint_all(self) -> None:
@@ -122,7 +123,7 @@ class Frames(QObject):
 
     def describe(self) -> None:
         """Renew the words."""
-        self._described_at, self._described = self._feed.model.now, self._feed.sight.timeline
+        self._described_at, self._described = self._feed.model.now, _account(self._feed.sight)
         self.words_due.emit()
         for view in self.views:
             words = view.describe()
@@ -161,3 +162,9 @@ class Frames(QObject):
             case QEvent.Type.PaletteChange:
                 self.schedule()
         return False
+
+
+def _account(sight: Sight) -> tuple[str, bool]:
+    """Which answer is on show, and whether it has ended."""
+    tally = sight.tally
+    return sight.timeline.request_id, tally is not None and tally.stats is not None

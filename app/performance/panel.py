@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app.performance import wording
+from app.performance.baseline import WithoutDraft
 from app.performance.controls import Controls
 from app.performance.depth_view import DepthView
 from app.performance.draft_time_view import DraftTimeView
@@ -33,8 +34,11 @@ class PerformancePanel(QWidget):
     (-1, -1): nothing is pointed at.
     """
 
-    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, feed: Feed, without: WithoutDraft | None = None, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
+        self._without = without
         self.setAccessibleName(tr("Performance"))
         keep_sized(self, lambda: self.setMinimumWidth(scaled(_NARROWEST)))
         self.feed, self.sight = feed, feed.sight
@@ -57,6 +61,9 @@ class PerformancePanel(QWidget):
         self.numbers, self.timeline = NumbersView(sight), TimelineView(sight)
         self.draft_time, self.positions = DraftTimeView(sight), DepthView(sight)
         self.lanes = [LaneView(sight, lane) for lane in self.feed.model.lanes[:USUAL]]
+        self.gain = _label(tr("What drafting brings"))
+        self.gain.setProperty("look", "title")
+        self.gain.hide()
         self._sentence = _label(tr("Where the time goes"))
         self._absent = _label(tr("What cannot be measured"))
         self._absent.setText(tr("GPU: none was found that can be measured."))
@@ -67,6 +74,7 @@ class PerformancePanel(QWidget):
         layout.setSpacing(_GAP)
         for part in (
             self.controls,
+            self.gain,
             self.numbers,
             self.timeline,
             self._sentence,
@@ -142,6 +150,11 @@ class PerformancePanel(QWidget):
             self._absent.setVisible(absent)
 
     def _describe(self) -> None:
+        if self._without is not None:
+            gain = self._without.gain(self.sight.timeline, self.sight.tally)
+            self.gain.setVisible(bool(gain))
+            if gain != self.gain.text():
+                self.gain.setText(gain)
         sentence = wording.where_time_goes(self.sight.timeline, self.sight.tally)
         if sentence != self._sentence.text():
             self._sentence.setText(sentence)

@@ -199,7 +199,8 @@ SUGGESTIONS = (
 )
 KEPT = (
     KeptModel(
-        Path("model"), "Duotail Nano", Origin.BUNDLED, 8_700_000, "Q8_0", "llama", 8_000_000, 1024,
+        Path("model"), "SmolLM2 135M Instruct", Origin.BUNDLED, 98_362_432, "Q4_1", "llama",
+        134_500_000, 8192,
         "apache-2.0",
     ),
     KeptModel(

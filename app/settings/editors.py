@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.settings.kinds import Choice, Number, Switch, Word
-from app.settings.model import SPECS, SYSTEM, Settings
+from app.settings.model import BY_MODEL, SPECS, SYSTEM, Settings
 from app.settings.store import SettingsStore
 from app.theme.theme import ui_font
 from engine.language import LANGUAGES, number, tr
@@ -218,9 +218,10 @@ def _languages(settings: Settings) -> list[tuple[object, str]]:
 
 
 def _presets(settings: Settings) -> list[tuple[object, str]]:
-    pairs: list[tuple[object, str]] = [(preset.name, preset.label) for preset in settings.presets]
-    if settings.preset(settings.default_preset) is None:
-        pairs.insert(0, (settings.default_preset, tr("No preset")))
+    pairs: list[tuple[object, str]] = [(BY_MODEL, tr("What suits the model"))]
+    pairs += [(preset.name, preset.label) for preset in settings.presets]
+    if settings.default_preset and settings.preset(settings.default_preset) is None:
+        pairs.insert(1, (settings.default_preset, tr("No preset")))
     return pairs
 
 

@@ -14,13 +14,21 @@ from typing import Any
 from tomli_w import dumps
 
 from app.settings.model import DEFAULTS, SPECS, Settings
-from app.settings.presets import AS_BEFORE, BUILT_IN, Presets
+from app.settings.presets import (
+    AS_BEFORE,
+    BALANCED,
+    CREATIVE,
+    PRECISE,
+    STARTER,
+    Preset,
+    Presets,
+)
 from engine.errors import UserFixable
 from engine.language import tr
 
 _log = logging.getLogger(__name__)
 
-VERSION = 2
+VERSION = 3
 _HEADER = "# Duotail's settings. Change them in the window, or here while Duotail is closed.\n"
 
 
@@ -82,17 +90,32 @@ def _named_presets(table: dict[str, Any]) -> dict[str, Any]:
     table = {key: value for key, value in table.items() if key not in unset}
     if not own:
         return table
-    presets = [*_written_presets(), {"name": AS_BEFORE} | own]
+    presets = [*_written(PRECISE, BALANCED, CREATIVE), {"name": AS_BEFORE} | own]
     return table | {"preset": presets, "default_preset": AS_BEFORE}
 
 
-def _written_presets() -> list[Any]:
-    written = Presets().write(BUILT_IN)
+def _starter_preset(table: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 knew no preset of the starter model, and wrote the usual one down as if chosen."""
+    presets = table.get("preset")
+    if isinstance(presets, list):
+        names = {each.get("name") for each in presets if isinstance(each, dict)}
+        if STARTER.name not in names:
+            table = table | {"preset": [*presets, *_written(STARTER)]}
+    if table.get("default_preset") == PRECISE.name:
+        table = {key: value for key, value in table.items() if key != "default_preset"}
+    return table
+
+
+def _written(*presets: Preset) -> list[Any]:
+    written = Presets().write(presets)
     assert isinstance(written, list)  # noqa: S101 - told to the type checker
     return written
 
 
-_MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_named_presets,)
+_MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
+    _named_presets,
+    _starter_preset,
+)
 """The n-th leads from version n to n + 1."""
 
 

@@ -11,7 +11,7 @@ from app.settings.fits import FitOf, Fits
 from app.settings.hub_access import usable_cache, usable_endpoint, usable_proxy
 from app.settings.kinds import Choice, Kind, Number, Switch, Whole, Word, Words
 from app.settings.modes import ModeOf, Modes
-from app.settings.presets import BUILT_IN, PRECISE, Preset, Presets
+from app.settings.presets import BUILT_IN, PRECISE, STARTER, Preset, Presets
 from app.theme.theme import ThemeChoice
 from engine.commands import Mode
 from engine.hub.remote.endpoint import USUAL_ENDPOINT
@@ -19,6 +19,8 @@ from engine.language import LANGUAGES, PSEUDO, later
 
 SYSTEM = "system"
 """The language of the system."""
+BY_MODEL = ""
+"""The starter model's own preset for it, the precise one for all others."""
 SMALLEST_FONT, LARGEST_FONT, FONT_STEP = 0.8, 1.6, 0.1
 SMALLEST_VRAM = 0.25
 _MOST = 2**63 - 1
@@ -112,7 +114,7 @@ class Settings:
         ),
     )
     default_preset: str = field(
-        default=PRECISE.name,
+        default=BY_MODEL,
         metadata=_row(
             Word(),
             Section.CHAT,
@@ -207,7 +209,7 @@ class Settings:
         ),
     )
     model: str = field(default="", metadata=_kept(Word(longest=4096)))
-    """Folder of the model used last; empty for the bundled one."""
+    """The model used last; empty for the starter model."""
     mode: Mode = field(default=Mode.AUTO, metadata=_kept(Choice(Mode, tuple(Mode))))
     draft: DraftSource = field(
         default=DraftSource.AUTO, metadata=_kept(Choice(DraftSource, tuple(DraftSource)))
@@ -239,9 +241,18 @@ class Settings:
         """The preset of this name."""
         return next((preset for preset in self.presets if preset.name == name), None)
 
-    def new_setup(self) -> ChatSetup:
-        """What a new conversation starts with."""
-        preset = self.preset(self.default_preset)
+    def new_preset(self, *, starter: bool) -> str:
+        """The name of the preset that new conversations with the present model start with.
+
+        Args:
+            starter: whether that is the starter model.
+        """
+        by_model = STARTER.name if starter and self.preset(STARTER.name) else PRECISE.name
+        return self.default_preset or by_model
+
+    def new_setup(self, *, starter: bool = False) -> ChatSetup:
+        """What a new conversation starts with; see `new_preset`."""
+        preset = self.preset(self.new_preset(starter=starter))
         return ChatSetup() if preset is None else preset.in_use()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from app.history.records import ChatSetup
 from app.settings.kinds import Kind, Number, Switch, Whole, Word
+from app.settings.starter_prompt import STARTER_PROMPT
 from engine.language import later, tr
 
 
@@ -113,7 +114,15 @@ PRECISE = Preset(later("Precise"))
 """Always the most likely word: the same question gives the same answer."""
 BALANCED = Preset(later("Balanced"), ChatSetup(temperature=0.7, top_p=0.95))
 CREATIVE = Preset(later("Creative"), ChatSetup(temperature=1.0, min_p=0.05))
-BUILT_IN = (PRECISE, BALANCED, CREATIVE)
+STARTER = Preset(
+    later("Starter model"),
+    ChatSetup(STARTER_PROMPT, temperature=0.3, min_p=0.1, frequency_penalty=0.4),
+)
+"""For a very small model: it repeats itself where always the most likely word is taken.
+
+A penalty on what the prompt said as well would keep it from using what the system prompt tells it.
+"""
+BUILT_IN = (PRECISE, BALANCED, CREATIVE, STARTER)
 AS_BEFORE = later("As before")
 """Name of the preset that is made of an older version's settings."""
 

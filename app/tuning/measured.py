@@ -167,7 +167,12 @@ class MeasuredSpeeds(QObject):
             return
         drafting, length = stats.drafted > 0, stats.acceptance_length
         point = self._point(*self._in_force, speed, length, drafting=drafting)
-        self.add(replace(point, committed=stats.committed))
+        points = [replace(point, committed=stats.committed)]
+        if drafting and stats.plain_round_s:
+            # What some rounds of it went without is what drafting is compared with next time.
+            plain = self._point(*self._in_force, 1 / stats.plain_round_s, None, drafting=False)
+            points.append(replace(plain, committed=stats.plain_rounds))
+        self.add(*points)
 
     def _compared(self, event: Compared) -> None:
         for run in event.runs:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from time import perf_counter
 
 from engine.decode.decoding import Round
 from engine.events import AnswerStats
+
+_FEW_PLAIN, _NEWEST_PLAIN = 3, 400
+"""Rounds without a draft that make a typical one, and those that are looked at."""
 
 
 @dataclass(slots=True)
@@ -31,9 +36,12 @@ class Tally:
     verify_seconds: float = 0.0
     useful_seconds: float = 0.0
     wasted_seconds: float = 0.0
+    plain_times: deque[float] = field(default_factory=lambda: deque(maxlen=_NEWEST_PLAIN))
 
     def add(self, done: Round, counted: int, *, first: bool) -> None:
         """Count a round of which `counted` tokens belong to the answer."""
+        if not first and not done.drafted and not done.drafting and self.last_at is not None:
+            self.plain_times.append(done.verify.end - self.last_at)
         self.committed += counted
         if counted:
             self.last_at = done.verify.end
@@ -79,6 +87,7 @@ class Tally:
             decode_seconds=decoding,
             useful_seconds=self.useful_seconds,
             wasted_seconds=self.wasted_seconds,
+            plain_round_s=median(self.plain_times) if len(self.plain_times) >= _FEW_PLAIN else None,
         )
 
 

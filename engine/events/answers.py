@@ -81,6 +81,8 @@ class AnswerStats:
     wasted_seconds: float = 0.0
     """Of `draft_seconds`: some of what was drafted was committed, or none. The fate of the rest was
     open when the answer ended."""
+    plain_round_s: float | None = None
+    """Typical seconds of a round without a draft, from one commit to the next; None: too few."""
 
     @property
     def draft_idle(self) -> float | None:

@@ -79,7 +79,7 @@ def open_desk(
         open_now.append(assembly)
         assembly.window.show()
         qtbot.waitExposed(assembly.window)
-        assembly.start(lambda: Path("model"))
+        assembly.start(lambda: script.starter)
         return Desk(assembly, script, qtbot)
 
     yield make

@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import perf_counter
 
 from app.library.hub import Hub, Listener
@@ -59,6 +60,8 @@ class Script:
     requests: list[ChatRequest] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     plan: PlanSummary = PLAN
+    starter: Path | None = Path("model")
+    """Where the starter model is; None: it is not on this computer."""
     preview: Callable[[Load], Previewed] | None = previewed
     """What `Preview` is answered with; None: with silence."""
     announce: Callable[[Load], PlanSummary] | None = None

@@ -202,9 +202,9 @@ def test_a_model_that_does_not_load_leaves_a_way_on(open_desk: OpenDesk) -> None
     desk.chat.composer.field.setPlainText("Hello")
     assert not desk.chat.composer.send_button.isEnabled()
     assert desk.chat.composer.send_button.accessibleDescription()
-    assert desk.chat.greeting.load_button.isVisible()
+    assert desk.chat.greeting.offer.load_button.isVisible()
     script.fail_load = None
-    desk.bot.mouseClick(desk.chat.greeting.load_button, Qt.MouseButton.LeftButton)
+    desk.bot.mouseClick(desk.chat.greeting.offer.load_button, Qt.MouseButton.LeftButton)
     desk.ready()
     assert desk.chat.composer.send_button.isEnabled()
 

@@ -60,13 +60,14 @@ class JobRow(QWidget):
         self.report, state = report, report.state
         self.state.setText(state_words(report))
         failed = state is JobState.FAILED
-        say(self.trouble, sentences(report.cause, report.remedy) if failed else "")
+        stuck = failed or (state is JobState.WAITING and bool(report.cause))
+        say(self.trouble, sentences(report.cause, report.remedy) if stuck else "")
         self.trouble.setToolTip(report.details)
         whole = report.job.nbytes
         self.bar.setValue(round(report.done / whole * _STEPS) if whole else 0)
         self.bar.setVisible(state is not JobState.DONE and not failed)
         self.use_button.setVisible(state is JobState.DONE and report.job.draft_of is None)
-        self.again_button.setVisible(failed)
+        self.again_button.setVisible(stuck)
         self.token_button.setVisible(failed and report.fault in _ASK_FOR_TOKEN)
         self.space_button.setVisible(failed and report.fault in _FREE_SPACE)
         self._swap(state)

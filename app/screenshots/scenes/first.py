@@ -7,7 +7,8 @@ from pathlib import Path
 
 from app.screenshots.scenes.shoot import Shoot
 from app.screenshots.script import MACHINE, MODEL_NAME, PLAN, sample
-from app.screenshots.stage import Stage, catch_up
+from app.screenshots.stage import Stage, catch_up, wait_for
+from app.status import Phase
 from engine.commands import Mode
 from engine.events import (
     Calibrated,
@@ -16,6 +17,9 @@ from engine.events import (
     MachineFound,
     PlanReady,
 )
+from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.starter_job import starter_job
+from engine.hub.remote.faults import Fault
 from engine.plan.machine import Accelerator
 
 _LAYERS = 8
@@ -26,8 +30,10 @@ def first_start(stage: Stage, shoot: Shoot) -> None:
     window = stage.window
     shoot("preparing")
     window.performance.hide()
-    stage.assembly.start(lambda: Path("model"))
-    stage.tell(sample(0.0, 3.0), LoadProgress(0.0, "Loading Duotail Nano", 0.62))
+    _without_model(stage, shoot)
+    stage.assembly.models.load(Path("model"))
+    wait_for(lambda: stage.assembly.bridge.status.phase is Phase.LOADING)
+    stage.tell(sample(0.0, 3.0), LoadProgress(0.0, f"Loading {MODEL_NAME}", 0.62))
     shoot("loading")
     stage.ready()
     window.performance.show()
@@ -37,6 +43,33 @@ def first_start(stage: Stage, shoot: Shoot) -> None:
     shoot("measuring")
     stage.tell(Calibrated(0.0, None))
     _on_accelerators(stage, shoot)
+
+
+def _without_model(stage: Stage, shoot: Shoot) -> None:
+    """The starter model is offered, comes, and cannot come without a network."""
+    job, hub, offer = starter_job(), stage.hub_script, stage.window.chat.greeting.offer
+    stage.assembly.start(lambda: None)
+    wait_for(lambda: stage.assembly.bridge.status.phase is Phase.NO_MODEL)
+    shoot("offer")
+    coming = JobReport(job, JobState.FETCHING, 41_300_000, 6_200_000.0, 9.0)
+    hub.bring = lambda _job: coming
+    offer.fetch_button.click()
+    wait_for(lambda: offer.row is not None)
+    shoot("downloading")
+    stage.scripted_hub.tell(
+        JobReport(
+            job,
+            JobState.WAITING,
+            cause="huggingface.co cannot be reached. pypi.org cannot be reached.",
+            remedy="Check your network connection, and the proxy in the settings if you use one.",
+            fault=Fault.OFFLINE,
+        )
+    )
+    wait_for(lambda: offer.row is not None and offer.row.again_button.isVisible())
+    shoot("no-network")
+    stage.scripted_hub.tell()
+    wait_for(lambda: offer.row is None)
+    hub.bring = None
 
 
 def _on_accelerators(stage: Stage, shoot: Shoot) -> None:

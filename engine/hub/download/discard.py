@@ -26,6 +26,9 @@ def discard(job: Job, place: Place, others: Iterable[Job]) -> None:
         if blob.name not in used:
             with contextlib.suppress(OSError):
                 blob.unlink()
+    if job.wheel is not None:
+        with contextlib.suppress(OSError):
+            place.partial(job.wheel.file).unlink()
     _remove_empty(place.cache / place.name / "blobs", place.cache)
 
 

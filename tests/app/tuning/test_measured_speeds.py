@@ -271,3 +271,16 @@ def test_deleting_them_in_the_settings_forgets_them_in_this_run_too(desk: Desk) 
     desk.bot.waitUntil(lambda: not path.exists() and row.size_label.text() == "Empty")
     measured.flush()
     assert not path.exists()
+
+
+def test_rounds_without_a_draft_are_what_the_next_start_compares_with(
+    bridge: EngineBridge, speeds: MeasuredSpeeds
+) -> None:
+    for event in (
+        PlanReady(0.0, MODEL, MODEL_NAME, PLAN),
+        finished(replace(stats(96), plain_round_s=0.05, plain_rounds=3)),
+    ):
+        bridge._dispatch(event)
+    plain = speeds.baseline(MODEL)
+    assert plain is not None
+    assert (plain.tokens_per_s, plain.committed, plain.acceptance_length) == (20.0, 3, None)

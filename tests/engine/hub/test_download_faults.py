@@ -13,6 +13,7 @@ from download_desk import HASTY, WEIGHTS, Desk, desk
 from local_hub import Act
 
 from engine import language
+from engine.hub.download.hub_files import HubFiles
 from engine.hub.messages import Fetch, Fetched, Refused
 from engine.hub.remote.listing import RemoteFile
 
@@ -229,7 +230,8 @@ def test_room_is_looked_at_on_the_way(at: Desk, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(transfer, "free_bytes", lambda _: next(free))
     rules = replace(HASTY, reserve=1000, look_every=1000)
     asked = Fetch(at.access(), at.job())
-    looked = transfer.Transfer(asked, at.place(), rules, lambda: None)
+    find = HubFiles(asked, rules.timeout_s).find
+    looked = transfer.Transfer(find, at.place(), rules, lambda: None)
     looked._look(999)
     looked._look(1)
     with pytest.raises(transfer.HubError) as error:

@@ -11,6 +11,7 @@ from local_hub import git_sha1
 
 from engine.hub.download.cache import Place, blob_name, cache_folder, distinct
 from engine.hub.download.checking import Checked, is_right
+from engine.hub.download.hub_files import HubFiles
 from engine.hub.download.job import Job, JobState
 from engine.hub.download.job_list import JobList
 from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
@@ -203,7 +204,8 @@ def test_pauses_grow_and_a_server_s_word_counts_more(tmp_path: Path) -> None:
     from engine.hub.download.transfer import Transfer
 
     rules = Rules(pauses_s=(1.0, 4.0))
-    transfer = Transfer(Fetch(Access(), _JOB), Place.of(_JOB, str(tmp_path)), rules, lambda: None)
+    find = HubFiles(Fetch(Access(), _JOB), 1.0).find
+    transfer = Transfer(find, Place.of(_JOB, str(tmp_path)), rules, lambda: None)
     dropped = HubError(Trouble(Fault.DROPPED))
     assert [transfer._pause(dropped, tries) for tries in (1, 2)] == [1.0, 4.0]
     with pytest.raises(HubError):
