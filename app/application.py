@@ -336,6 +336,6 @@ def run(
 
 
 def _bundled_model() -> Path:
-    from engine.hub.local import bundled_target
+    from engine.hub.local import default_target
 
-    return bundled_target()
+    return default_target()

@@ -213,9 +213,9 @@ def notices() -> str:
 
 def _model_card() -> str:
     """Address of the bundled models' card, a file of this installation."""
-    from engine.hub.local import bundled_models_root
+    from engine.hub import bundled
 
-    return (bundled_models_root() / "MODEL_CARD.md").as_uri()
+    return (bundled.root() / "MODEL_CARD.md").as_uri()
 
 
 def _text(text: str, parent: QWidget, look: str = "") -> QLabel:

@@ -76,9 +76,9 @@ class ModelChoice(QObject):
 
     def load_bundled(self) -> None:
         """Load the model that comes with Duotail."""
-        from engine.hub.local import bundled_target  # the engine has imported it long ago
+        from engine.hub.local import default_target  # the engine has imported it long ago
 
-        self.load(bundled_target())
+        self.load(default_target())
 
     def load_path(self, path: Path) -> None:
         """Check a folder or file that somebody chose, and load it if it holds a model.

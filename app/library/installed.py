@@ -27,14 +27,15 @@ class Installed:
 def installed(recent: Iterable[Path]) -> list[Installed]:
     """The usable ones, bundled models first, then `recent`; what is gone is left out."""
     numpy_whole()
-    from engine.hub.local import bundled_models_root, bundled_names
+    from engine.hub import bundled
+    from engine.hub.local import bundled_names
 
     try:
-        bundled = [bundled_models_root() / name for name in bundled_names()]
+        shipped = [bundled.root() / name for name in bundled_names()]
     except UserFixable:
-        bundled = []
+        shipped = []
     found: dict[Path, Installed] = {}
-    for path in [*bundled, *recent]:
+    for path in [*shipped, *recent]:
         if path not in found:
             try:
                 found[path] = inspect(path)

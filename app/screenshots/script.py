@@ -26,7 +26,7 @@ PLAN = PlanSummary(
     mode=Mode.CPU,
     target_device="CPU",
     draft_device="CPU",
-    draft="Duotail Nano draft + lookup",
+    draft="SmolLM2 135M draft + lookup",
     context=1024,
     signature="bf16/f32/cpu",
     reasons=("No accelerator was found, so target and draft share the CPU.",),
@@ -35,7 +35,7 @@ PLAN = PlanSummary(
     kv_bytes=8_000_000,
 )
 MACHINE = Machine(Host(cores=8, memory_total=16 * 2**30, memory_available=11 * 2**30))
-MODEL_NAME = "Duotail Nano"
+MODEL_NAME = "SmolLM2 135M"
 Clock = Callable[[], float]
 
 FIRST_ID = 1000

@@ -283,7 +283,7 @@ def test_a_measurement_shows_while_nothing_else_goes_on() -> None:
 @pytest.mark.parametrize(
     ("layers", "device", "simulated", "words"),
     [
-        (0, "CPU", False, "CPU only, draft: Duotail Nano draft + lookup"),
+        (0, "CPU", False, "CPU only, draft: SmolLM2 135M draft + lookup"),
         (24, "CPU", False, "draft on the CPU, target on the CPU (24 of 36 layers on the GPU)"),
         (36, "Card", False, "draft on the GPU, target on the GPU"),
         (0, "Card", True, "draft on the simulated GPU, target on the CPU"),

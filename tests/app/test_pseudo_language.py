@@ -17,7 +17,7 @@ pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 OpenDesk = Callable[[Script | None], Desk]
 
-OURS = ("Duotail Nano draft", MODEL_NAME, "Duotail")
+OURS = ("SmolLM2 135M draft", MODEL_NAME, "Duotail")
 """Names, longer ones before those that they begin with."""
 
 

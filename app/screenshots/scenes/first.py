@@ -27,7 +27,7 @@ def first_start(stage: Stage, shoot: Shoot) -> None:
     shoot("preparing")
     window.performance.hide()
     stage.assembly.start(lambda: Path("model"))
-    stage.tell(sample(0.0, 3.0), LoadProgress(0.0, "Loading Duotail Nano", 0.62))
+    stage.tell(sample(0.0, 3.0), LoadProgress(0.0, "Loading SmolLM2 135M", 0.62))
     shoot("loading")
     stage.ready()
     window.performance.show()

@@ -21,7 +21,7 @@ from engine.events import MachineFound, PlanReady, PlanSummary
 from engine.plan.machine import Accelerator, Machine
 
 _MODEL = Path("model")
-_HEAD = Path("heads/duotail-nano-dgf-2")
+_HEAD = Path("heads/smollm2-135m-dgf-2")
 _LONG_HEAD = Path("heads/رأس مسودة للنموذج Llama-3.3-70B-Instruct-EAGLE3-trained-on-UltraChat-200k")
 _SIMULATED = Accelerator(
     "simulated:0", "Simulated accelerator", memory_total=4 * 2**30, simulated=True
@@ -49,7 +49,7 @@ _DOVETAIL = replace(
     mode=Mode.DOVETAIL,
     target_device="Simulated accelerator + CPU",
     draft_device="Simulated accelerator",
-    draft="Duotail Nano DGF head",
+    draft="SmolLM2 135M DGF head",
     draft_is_head=True,
     layers=8,
     layers_on_gpu=3,
@@ -131,9 +131,9 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
     stage.mode = Mode.CPU
     stage.window.chat.show_trouble(
         UserFixable(
-            "eagle3-llama-3.1-8b cannot draft for Duotail Nano: it was trained for a model with "
+            "eagle3-llama-3.1-8b cannot draft for SmolLM2 135M: it was trained for a model with "
             "hidden states of 4096 numbers, and this one has 256.",
-            "Choose a head that was trained for Duotail Nano, or train one: duotail train-draft.",
+            "Choose a head that was trained for SmolLM2 135M, or train one: duotail train-draft.",
             "eagle3-llama-3.1-8b",
         )
     )
