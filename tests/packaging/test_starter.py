@@ -114,7 +114,7 @@ def refused(place: Place, capsys: pytest.CaptureFixture[str]) -> str:
     assert place.left() == []
     assert starter.starter_path() is None
     said = capsys.readouterr().err
-    assert said.startswith("The starter model was left out: ")
+    assert said.startswith("The starter model was left out. ")
     assert "All else works" in said
     assert said.count("\n") == 1
     return said
