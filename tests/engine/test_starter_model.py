@@ -15,7 +15,7 @@ from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
 from engine.request import Message, Role
 
-CAPITAL = "What is the capital of France?"
+CAPITAL = "What is the capital of France? Answer in one sentence."
 LETTERS = "Repeat this line three times: the red fox met the blue owl at the old oak."
 
 
