@@ -27,11 +27,10 @@ class Installed:
 def installed(recent: Iterable[Path]) -> list[Installed]:
     """The usable ones, bundled models first, then `recent`; what is gone is left out."""
     numpy_whole()
-    from engine.hub import bundled
-    from engine.hub.local import bundled_names
+    from engine.hub.local import bundled_models
 
     try:
-        shipped = [bundled.root() / name for name in bundled_names()]
+        shipped = list(bundled_models().values())
     except UserFixable:
         shipped = []
     found: dict[Path, Installed] = {}

@@ -156,14 +156,18 @@ def default_target() -> Path:
             tr("Open Duotail, which offers to download it, or name another model."),
             str(starter.shipped_folder()),
         )
-    return found.parent if found.parent == starter.shipped_folder() else found
+    return found
 
 
-def bundled_names() -> tuple[str, ...]:
-    """Names of the bundled models, as `resolve_model` takes them."""
+def bundled_models() -> dict[str, Path]:
+    """The bundled models by name: what to open of each, a GGUF file or a folder."""
     root = bundled.root()
-    folders = [entry for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
-    return tuple(sorted(entry.name for entry in folders if _holds_model(entry)))
+    folders = sorted(entry for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
+    return {
+        folder.name: folder if (folder / "config.json").exists() else models_in(folder)[0]
+        for folder in folders
+        if _holds_model(folder)
+    }
 
 
 def _holds_model(folder: Path) -> bool:
@@ -178,8 +182,8 @@ def resolve_model(name_or_path: str | None) -> Path:
     """
     if name_or_path is None:
         return default_target()
-    if name_or_path in bundled_names():
-        return bundled.root() / name_or_path
+    if found := bundled_models().get(name_or_path):
+        return found
     try:
         path = Path(name_or_path).expanduser()
         if name_or_path and path.is_dir():
@@ -192,7 +196,7 @@ def resolve_model(name_or_path: str | None) -> Path:
 
 
 def _no_such_model(name: str) -> UserFixable:
-    names = bundled_names()
+    names = bundled_models()
     other = tr("Name a folder or a GGUF file, or one of the bundled models: {names}.")
     return UserFixable(
         tr("There is no model “{name}”.").format(name=name[:200]),

@@ -12,7 +12,7 @@ from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from engine.errors import UserFixable
 from engine.hub.local import (
     LocalModel,
-    bundled_names,
+    bundled_models,
     default_target,
     resolve_model,
 )
@@ -38,8 +38,8 @@ def test_names_and_paths_resolve(
     tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert resolve_model(None) == default_target() == shipped / FOLDER_TARGET.name
-    assert bundled_names() == (FOLDER_DRAFT.name, FOLDER_TARGET.name)
-    for name in bundled_names():
+    assert tuple(bundled_models()) == (FOLDER_DRAFT.name, FOLDER_TARGET.name)
+    for name in bundled_models():
         assert resolve_model(name) == shipped / name
     folder = copy_of_model(tmp_path)
     assert resolve_model(str(folder)) == folder.resolve()
@@ -61,9 +61,10 @@ def test_a_bundled_model_is_a_folder_with_a_model_in_either_format(
         shutil.copy(small_gguf, tmp_path / "two files" / name)
     (tmp_path / "MODEL_CARD.md").write_text("About them.", encoding="utf-8")
     monkeypatch.setattr("engine.hub.bundled.root", lambda: tmp_path)
-    assert bundled_names() == ("file", "folder")
-    for name in bundled_names():
-        assert LocalModel.inspect(resolve_model(name)).config.vocab_size
+    found = {"file": tmp_path / "file" / small_gguf.name, "folder": tmp_path / "folder"}
+    assert bundled_models() == found
+    for name, path in found.items():
+        assert LocalModel.inspect(resolve_model(name)).path == path
 
 
 @pytest.mark.parametrize("draft", ["small", "small/small.gguf"])

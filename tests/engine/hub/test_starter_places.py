@@ -13,7 +13,7 @@ from gguf_models import Kind, write_gguf
 
 from engine.errors import Absent
 from engine.hub import starter
-from engine.hub.local import LocalModel, bundled_names, default_target, resolve_model
+from engine.hub.local import LocalModel, bundled_models, default_target, resolve_model
 from engine.hub.shelf.kept_model import Origin
 from engine.hub.shelf.shelf import Shelf
 
@@ -60,13 +60,13 @@ def test_without_it_the_default_is_refused_in_words() -> None:
     assert starter.starter_path() is None
     with pytest.raises(Absent, match="not on this computer"):
         default_target()
-    assert starter.FOLDER not in bundled_names()
+    assert starter.FOLDER not in bundled_models()
 
 
 def test_set_up_puts_it_beside_its_sidecar(folder: Path, model: Path) -> None:
     file = put(model, folder)
     assert starter.starter_path() == file
-    assert default_target() == resolve_model(starter.FOLDER) == resolve_model(None) == folder
+    assert default_target() == resolve_model(starter.FOLDER) == resolve_model(None) == file
 
 
 @pytest.mark.parametrize("where", ["own folder", "cache"])
@@ -118,12 +118,9 @@ def test_the_list_knows_which_repository_it_is_of(
     folder: Path, model: Path, tmp_path: Path
 ) -> None:
     """So that nobody is offered the same draft again."""
-    put(model, folder)
-    (kept,) = [
-        each
-        for each in Shelf(tmp_path / "data").models(elsewhere=False)
-        if not each.problem and each.path == folder
-    ]
+    file = put(model, folder)
+    listed = Shelf(tmp_path / "data").models([file], elsewhere=False)
+    (kept,) = [each for each in listed if each.path == file]
     assert (kept.origin, kept.repo, kept.licence) == (
         Origin.BUNDLED, starter.REPO, starter.LICENCE
     )  # fmt: skip
