@@ -161,8 +161,9 @@ class AboutDialog(_Page):
         self.column.addWidget(
             _rich(
                 tr(
-                    "The bundled models were trained for Duotail. The people and licences behind"
-                    " their training data are named in the {link}model card{end}."
+                    "The starter model is SmolLM2 135M Instruct by Hugging Face, under the Apache"
+                    " License 2.0. Where it and its draft come from is told in the"
+                    " {link}model card{end}."
                 ).format(link=f'<a href="{_model_card()}">', end="</a>"),
                 self,
             )
@@ -212,10 +213,10 @@ def notices() -> str:
 
 
 def _model_card() -> str:
-    """Address of the bundled models' card, a file of this installation."""
-    from engine.hub.local import bundled_models_root
+    """Address of the card of starter model and draft, a file of this installation."""
+    from engine.hub import bundled
 
-    return (bundled_models_root() / "MODEL_CARD.md").as_uri()
+    return (bundled.root() / "MODEL_CARD.md").as_uri()
 
 
 def _text(text: str, parent: QWidget, look: str = "") -> QLabel:

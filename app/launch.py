@@ -15,7 +15,7 @@ from engine import language
 from engine.language import LANGUAGES, listed, tr
 
 _LARGEST_GPU = 10_000
-COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft", "train-model")
+COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft")
 
 
 def main(argv: list[str] | None = None) -> int:

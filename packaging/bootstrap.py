@@ -32,7 +32,12 @@ NVIDIA_DRIVER = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/libcuda.so.1")
 DOWNLOAD_MB = {"PyTorch for the CPU": 195, "Qt": 80, "the rest": 60}
 DOWNLOAD_CUDA_MB = {"PyTorch with CUDA": 3300, "Qt": 80, "the rest": 60}
 DOWNLOAD_DEV_MB = {"test tools": 275}  # 200 are Triton
-DISK_MB, DISK_CUDA_MB, DISK_DEV_MB = 1500, 7600, 1100
+DOWNLOAD_STARTER_MB = {"the starter model": 93}
+DISK_MB, DISK_CUDA_MB, DISK_DEV_MB, DISK_STARTER_MB = 1500, 7600, 1100, 200
+
+# What `starter.py` fetches; engine/hub/starter.py has all that is known of it.
+STARTER = ROOT / "resources/models/smollm2-135m-instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
+STARTER_BYTES = 98362432
 
 
 class SetupProblem(Exception):
@@ -95,11 +100,13 @@ def is_set_up(venv: Path, dev: bool, wanted: str) -> bool:
     return any(file.exists() and file.read_text() == wanted for file in stamps(venv, dev))
 
 
-def download_words(cuda: bool, dev: bool) -> str:
+def download_words(cuda: bool, dev: bool, starter: bool) -> str:
     """What will be downloaded, part by part."""
     parts = dict(DOWNLOAD_CUDA_MB if cuda else DOWNLOAD_MB)
     if dev:
         parts.update(DOWNLOAD_DEV_MB)
+    if starter:
+        parts.update(DOWNLOAD_STARTER_MB)
     listed = ", ".join(f"{name} {_size(mb)}" for name, mb in parts.items())
     return f"about {_size(sum(parts.values()))} ({listed})"
 
@@ -206,14 +213,15 @@ def venv_works() -> bool:
 
 def install(dev: bool) -> None:
     """Install Duotail and everything that it needs into `.venv`."""
-    cuda = wants_cuda()
+    cuda, starter = wants_cuda(), not starter_is_here()
     if PYTHON.with_name("duotail").exists():
         tools = dev and not PYTHON.with_name("pytest").exists()
         added = "adding the test tools ({} MB)".format(*DOWNLOAD_DEV_MB.values())
         say("Bringing .venv up to date{}.".format(f", {added}" if tools else ""))
     else:
-        check_disk((DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0))
-        say(f"Downloading {download_words(cuda, dev)}; later starts skip this.")
+        needed = (DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0)
+        check_disk(needed + (DISK_STARTER_MB if starter else 0))
+        say(f"Downloading {download_words(cuda, dev, starter)}; later starts skip this.")
     pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
     pip += ["-c", str(CONSTRAINTS)]
     if not sys.stdout.isatty():
@@ -223,10 +231,21 @@ def install(dev: bool) -> None:
         "download broke off, run make again; what is done stays."
     )
     cpu_build = [] if cuda or sys.platform != "linux" else cpu_build_options()
-    say("[1/2] PyTorch")
+    say("[1/3] PyTorch")
     run([*pip, *cpu_build, "torch"], failed)
-    say("[2/2] Qt, {}Duotail itself".format("the test tools, " if dev else ""))
+    say("[2/3] Qt, {}Duotail itself".format("the test tools, " if dev else ""))
     run([*pip, "-e", ".[dev]" if dev else "."], failed)
+
+
+def starter_is_here() -> bool:
+    """Whether the starter model is there; a file of that name is whole, or of another size."""
+    return STARTER.exists() and STARTER.stat().st_size == STARTER_BYTES
+
+
+def fetch_starter() -> None:
+    """Fetch the starter model if it is not there; without it, all else works."""
+    if not starter_is_here():
+        subprocess.run([str(PYTHON), str(ROOT / "packaging" / "starter.py")], cwd=str(ROOT))
 
 
 def check_disk(needed_mb: int) -> None:
@@ -276,10 +295,16 @@ def import_qt() -> None:
         raise SetupProblem("Qt does not start on this machine. It says:\n" + detail)
 
 
-def set_up(dev: bool, platforms: "list[str]") -> None:
-    """Bring `.venv` up to date; Qt has to work with one of `platforms`."""
+def set_up(dev: bool, platforms: "list[str]", screen: bool) -> None:
+    """Bring `.venv` up to date; Qt has to work with one of `platforms`.
+
+    A starter model that could not be fetched is asked for again, but not before a window opens:
+    the window offers it.
+    """
     wanted = fingerprint(ROOT)
     if is_set_up(VENV, dev, wanted):
+        if not screen:
+            fetch_starter()
         return
     started = time.monotonic()
     check_compiler()
@@ -287,6 +312,8 @@ def set_up(dev: bool, platforms: "list[str]") -> None:
     install(dev)
     check_qt(platforms)
     import_qt()
+    say("[3/3] The starter model")
+    fetch_starter()
     stamps(VENV, dev)[0].write_text(wanted)
     say(f"Ready after {time.monotonic() - started:.0f} s.")
 
@@ -305,7 +332,7 @@ def main() -> int:
                 "`make run` from a desktop session, or `make setup` and then "
                 '`.venv/bin/duotail chat --prompt "Hello"` to chat in the terminal.'
             )
-        set_up(options.dev, platforms if options.screen else ["offscreen"])
+        set_up(options.dev, platforms if options.screen else ["offscreen"], options.screen)
         if options.screen:
             check_qt(platforms)  # a set-up without a screen did not look for these
     except SetupProblem as problem:

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from engine.hub.starter import starter_path
+from tests.folder_models import FOLDER_DRAFT, FOLDER_TARGET
+
 _USER_DIRS = {
     "DUOTAIL_DATA_DIR": "data",
     "DUOTAIL_CONFIG_DIR": "config",
@@ -27,6 +30,9 @@ _USER_DIRS = {
 }
 
 
+STARTER = starter_path()
+"""The starter model of whoever runs the tests, found before they lose sight of user folders."""
+
 # Threads that wait for each other by turning round and round hold a busy machine up for minutes.
 # Here, as torch and numpy read it when they are imported, which other conftests do.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -36,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set the environment before Qt or a hub library can read it."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.update(LC_ALL="C.UTF-8", LANGUAGE="en")  # tests read the texts in English
+    os.environ["DUOTAIL_DEFAULT_MODEL"] = str(FOLDER_TARGET)  # small, and always there
     # What is slow at times is no failure, and what passes once passes every time; to look for new
     # examples: --hypothesis-profile default.
     slow = [HealthCheck.too_slow]
@@ -61,6 +68,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         skip = pytest.mark.skip(reason="no accelerator on this machine")
         for item in marked:
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def starter() -> Path:
+    """The file of the starter model, for tests of the real thing; all others have a small pair."""
+    if STARTER is None:
+        pytest.skip("the starter model is not here: `make setup` fetches it")
+    return STARTER
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that stands for `resources/models`, with a small pair; its target is the default."""
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    for model in (FOLDER_TARGET, FOLDER_DRAFT):
+        (folder / model.name).symlink_to(model)
+    monkeypatch.setattr("engine.hub.bundled.root", lambda: folder)
+    monkeypatch.setenv("DUOTAIL_DEFAULT_MODEL", str(folder / FOLDER_TARGET.name))
+    return folder
 
 
 @pytest.fixture(scope="session")

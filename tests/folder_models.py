@@ -1,6 +1,6 @@
 """A small trained model and its draft as folders in Hugging Face layout, for tests that read such.
 
-What Duotail ships may be stored in another way: `engine.hub.local.bundled_target` tells where.
+What Duotail ships may be stored in another way: `engine.hub.local.default_target` tells where.
 """
 
 from __future__ import annotations

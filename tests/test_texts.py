@@ -31,7 +31,6 @@ ENGLISH_FILES = {
     "app/theme/theme.py",  # names of fonts
     "engine/cli/bench_round.py",  # what the model is asked
     "engine/comparing/questions.py",  # what the model is asked
-    "engine/train/lessons/computed.py",  # what a model learns
 }
 """Files with sentences that are none of the program's."""
 

@@ -27,14 +27,14 @@ class Installed:
 def installed(recent: Iterable[Path]) -> list[Installed]:
     """The usable ones, bundled models first, then `recent`; what is gone is left out."""
     numpy_whole()
-    from engine.hub.local import bundled_models_root, bundled_names
+    from engine.hub.local import bundled_models
 
     try:
-        bundled = [bundled_models_root() / name for name in bundled_names()]
+        shipped = list(bundled_models().values())
     except UserFixable:
-        bundled = []
+        shipped = []
     found: dict[Path, Installed] = {}
-    for path in [*bundled, *recent]:
+    for path in [*shipped, *recent]:
         if path not in found:
             try:
                 found[path] = inspect(path)

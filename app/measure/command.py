@@ -85,12 +85,12 @@ def _wishes(options: argparse.Namespace) -> Wishes:
     from app.measure.random_model import shape_path
     from app.measure.window import Wishes
     from app.pages.names import PageName
-    from engine.hub.local import bundled_target
+    from engine.hub.local import default_target
 
     parts = options.only or PARTS
     paces: tuple[float | None, ...] = (float(options.pace), None)
     return Wishes(
-        model=shape_path(options.shape) if options.shape else options.model or bundled_target(),
+        model=shape_path(options.shape) if options.shape else options.model or default_target(),
         threads=options.threads,
         theme=options.theme,
         seconds=options.seconds,

@@ -16,7 +16,7 @@ from engine.bench.subject import random_subject
 from engine.commands import Load, Mode
 from engine.decode.controller import Controller
 from engine.events import PlanSummary
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel, default_target
 from engine.loading.checking import ModelText
 from engine.loading.load import LoadedPair
 from engine.loading.placing import whole
@@ -91,7 +91,7 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
     plan = PlanSummary(Mode.PLAIN, "CPU", None, None, context, decoder.signature, ())
     shares = whole(config.num_layers, CPU)
     placing = Plan(Mode.PLAIN, shares, None, None, False, context, 0, None, None, (), ())
-    bundled = LocalModel.inspect(bundled_target())
+    bundled = LocalModel.inspect(default_target())
     text = ModelText(_reciter(bundled), bundled.template(), FilesState.of(bundled.path))
     return LoadedPair(
         command=Load(path),

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine import language
-from engine.cli import bench, chat, hardware, hub, models, plan, train_draft, train_model
+from engine.cli import bench, chat, hardware, hub, models, plan, train_draft
 from engine.cli.exit_code import ExitCode
 from engine.cli.refusal import report
 from engine.errors import Absent, UserFixable
 from engine.language import tr
 
-COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft", "train-model")
+COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft")
 """Sub-commands of `duotail` that need no window."""
 
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str], data: Path | None = None) -> int:
         ),
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for module in (chat, bench, plan, hardware, models, hub, train_draft, train_model):
+    for module in (chat, bench, plan, hardware, models, hub, train_draft):
         module.add_parser(commands)
     arguments = parser.parse_args(hub.joined(list(argv)), argparse.Namespace(data=data))
     try:

@@ -34,7 +34,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     """Declare the sub-command."""
     parser = kinds.add_parser("drafters", help=tr("all that can draft for a model, side by side"))
     parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
+        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
     )
     parser.add_argument(
         "--draft", dest="drafts", action="append", required=True, metavar="NAME|PATH|lookup",

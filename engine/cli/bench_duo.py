@@ -41,7 +41,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "duo", help=tr("drafting while the target verifies, beside drafting in turns")
     )
     parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
+        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
     )
     parser.add_argument(
         "--shape", metavar="S", help=tr("random weights of a published shape instead")

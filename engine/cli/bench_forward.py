@@ -41,7 +41,7 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     ):
         parser = kinds.add_parser(name, help=words)
         which = parser.add_mutually_exclusive_group()
-        which.add_argument("--model", metavar="NAME|PATH", help=tr("default: the bundled one"))
+        which.add_argument("--model", metavar="NAME|PATH", help=tr("default: the starter model"))
         which.add_argument("--shape", metavar="S", help=tr("random weights of a published shape"))
         parser.add_argument(
             "--format",

@@ -24,7 +24,7 @@ WINDOW = 512
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = kinds.add_parser("quality", help=tr("perplexity of a text in each weight format"))
-    parser.add_argument("--model", metavar="NAME|PATH", help=tr("default: the bundled one"))
+    parser.add_argument("--model", metavar="NAME|PATH", help=tr("default: the starter model"))
     parser.add_argument(
         "--text",
         type=Path,

@@ -12,7 +12,7 @@ from engine.backend.native.packed_cache import PackedCache
 from engine.cli.exit_code import ExitCode
 from engine.columns import left
 from engine.hub.gguf_files import SeveralModels
-from engine.hub.local import LocalModel, bundled_names, resolve_model
+from engine.hub.local import LocalModel, bundled_models, resolve_model
 from engine.language import tr
 from engine.model.heads.reduced import DraftOnly, ReducedDraft
 from engine.units import file_size
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """List and print."""
     cache = PackedCache()
     freed = cache.clear() if arguments.clear_cache else 0
-    models = [(name, LocalModel.inspect(resolve_model(name))) for name in bundled_names()]
+    models = [(name, LocalModel.inspect(path)) for name, path in bundled_models().items()]
     for path in arguments.paths:
         models += [(str(model.path), model) for model in _models_at(resolve_model(path))]
     held = {"path": str(cache.folder), "bytes": cache.usage(), "freed_bytes": freed}

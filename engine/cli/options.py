@@ -21,7 +21,7 @@ GIB = 2**30
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """--model, --draft, --mode, --context, and what an accelerator may take."""
     parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
+        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
     )
     parser.add_argument(
         "--draft", default="auto", metavar="auto|NAME|PATH|lookup|none", help=tr("what drafts")

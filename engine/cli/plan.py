@@ -44,7 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser("plan", help=tr("what would run where, how fast, and why"))
     subject = parser.add_mutually_exclusive_group()
     subject.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
+        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
     )
     subject.add_argument("--shape", metavar="S", help=tr("a published shape instead of a model"))
     parser.add_argument(

@@ -33,7 +33,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the sub-command."""
     parser = commands.add_parser("train-draft", help=tr("train a draft for a model"))
     parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
+        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
     )
     parser.add_argument(
         "--data", nargs="+", type=Path, required=True, metavar="PATH",

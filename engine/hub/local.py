@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 
-from engine.errors import UserFixable
+from engine.errors import Absent, UserFixable
+from engine.hub import bundled, starter
 from engine.hub.gguf_files import PACKED, chosen_file, format_words, is_gguf, model_name, models_in
 from engine.language import listed, tr
 from engine.model.config import ModelConfig
@@ -25,7 +26,6 @@ from engine.model.weights.head_weights import HeadWeights, open_own
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE, SafetensorsFolder
 
-BUNDLED_TARGET = "duotail-nano"
 SIDECAR = "duotail.json"
 _BLOCKS_OF_HEADS = 8
 """Published ones have one."""
@@ -104,14 +104,14 @@ class LocalModel:
         gguf = open_gguf(file)
         config = model_config(gguf)
         weights = ModelWeights.open(config, GgufSource(gguf), "gguf")
-        sidecar = _file_sidecar(gguf.files[0])
+        folder, sidecar = _file_sidecar(gguf.files[0])
         return cls(
             path=path,
             name=_given_name(sidecar) or model_name(gguf),
             config=config,
             kind=format_words(gguf),
             weight_bytes=weights.nbytes,
-            draft=_draft(file.parent, sidecar),
+            draft=_draft(folder, sidecar),
             gguf=gguf,
         )
 
@@ -156,28 +156,35 @@ class LocalModel:
         return ChatTemplate.from_gguf(self.gguf.metadata.values)
 
 
-def bundled_models_root() -> Path:
-    """The folder of the models that come with Duotail."""
-    root = files("resources") / "models"
-    if not isinstance(root, Path):
-        raise UserFixable(
-            tr("Duotail was installed as a packed archive, which its models cannot be read from."),
-            tr("Install it again with pipx, uv tool or one of the installers."),
-            str(root),
+def default_target() -> Path:
+    """The model that answers where none is named: the starter model, wherever it is.
+
+    DUOTAIL_DEFAULT_MODEL names another one, a folder or a GGUF file.
+
+    Raises:
+        Absent: it is not on this computer.
+    """
+    if chosen := os.environ.get("DUOTAIL_DEFAULT_MODEL"):
+        return Path(chosen)
+    found = starter.starter_path()
+    if found is None:
+        raise Absent(
+            tr("The starter model, {name}, is not on this computer.").format(name=starter.NAME),
+            tr("Open Duotail, which offers to download it, or name another model."),
+            str(starter.shipped_folder()),
         )
-    return root
+    return found
 
 
-def bundled_target() -> Path:
-    """The folder of the bundled chat model."""
-    return bundled_models_root() / BUNDLED_TARGET
-
-
-def bundled_names() -> tuple[str, ...]:
-    """Names of the bundled models, as `resolve_model` takes them."""
-    root = bundled_models_root()
-    folders = [entry for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
-    return tuple(sorted(entry.name for entry in folders if _holds_model(entry)))
+def bundled_models() -> dict[str, Path]:
+    """The bundled models by name: what to open of each, a GGUF file or a folder."""
+    root = bundled.root()
+    folders = sorted(entry for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
+    return {
+        folder.name: folder if (folder / "config.json").exists() else models_in(folder)[0]
+        for folder in folders
+        if _holds_model(folder)
+    }
 
 
 def _holds_model(folder: Path) -> bool:
@@ -185,15 +192,15 @@ def _holds_model(folder: Path) -> bool:
 
 
 def resolve_model(name_or_path: str | None) -> Path:
-    """The path of a bundled name, a folder or a file; None stands for the bundled model.
+    """The path of a bundled name, a folder or a file; None stands for the default model.
 
     A folder wins over a bundled model of the same name only when written as a path (`./name`).
     Raises `UserFixable` when there is no such model.
     """
     if name_or_path is None:
-        return bundled_target()
-    if name_or_path in bundled_names():
-        return bundled_models_root() / name_or_path
+        return default_target()
+    if found := bundled_models().get(name_or_path):
+        return found
     try:
         path = Path(name_or_path).expanduser()
         if name_or_path and path.is_dir():
@@ -206,11 +213,11 @@ def resolve_model(name_or_path: str | None) -> Path:
 
 
 def _no_such_model(name: str) -> UserFixable:
+    names = bundled_models()
+    other = tr("Name a folder or a GGUF file, or one of the bundled models: {names}.")
     return UserFixable(
         tr("There is no model “{name}”.").format(name=name[:200]),
-        tr("Name a folder or a GGUF file, or one of the bundled models: {names}.").format(
-            names=listed(bundled_names())
-        ),
+        other.format(names=listed(names)) if names else tr("Name a folder or a GGUF file."),
     )
 
 
@@ -278,11 +285,18 @@ def _commonest_kind(weights: ModelWeights | SafetensorsFolder) -> str:
     return sizes.most_common(1)[0][0]
 
 
-def _file_sidecar(file: Path) -> JsonObject:
-    """`MODEL.duotail.json` beside `MODEL.gguf`; `duotail.json` where no other model is there."""
+def _file_sidecar(file: Path) -> tuple[Path, JsonObject]:
+    """`MODEL.duotail.json` beside `MODEL.gguf`; `duotail.json` where no other model is there.
+
+    A starter model without either has the one that ships, wherever it lies. First is the folder
+    that the sidecar's paths are relative to.
+    """
     own = file.with_suffix(f".{SIDECAR}")
     alone = not own.exists() and len(models_in(file.parent)) == 1
-    return JsonObject.read_optional(file.with_name(SIDECAR) if alone else own)
+    beside = file.with_name(SIDECAR) if alone else own
+    if not beside.exists() and starter.is_starter(file):
+        beside = starter.shipped_folder() / SIDECAR
+    return beside.parent, JsonObject.read_optional(beside)
 
 
 def _given_name(sidecar: JsonObject) -> str:

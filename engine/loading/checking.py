@@ -18,6 +18,7 @@ from engine.draft.vocabulary import fingerprint, same_tokens
 from engine.errors import NotPossible, OutOfMemory, UserFixable
 from engine.events import PlanSummary, WayOut
 from engine.hub.local import LocalModel
+from engine.hub.pairing.starter_draft import starter_draft
 from engine.language import tr
 from engine.loading.planning import UNKNOWN, asked, summarise
 from engine.loading.reading import FilesState, StoredWeights
@@ -201,6 +202,8 @@ class Read:
         draft = None
         if not (other or command.mode is Mode.PLAIN or wish is DraftChoice.NONE):
             draft = _draft_of(target, wish, memory)
+            if draft is None and wish is DraftChoice.AUTO:
+                draft = _starter_draft(target, text.tokenizer, memory)
         if draft is not None and draft.fusion is None:
             _check_vocabulary(target, text.tokenizer, draft)
         if other:
@@ -372,6 +375,15 @@ def _draft_of(target: Checked, choice: Path | DraftChoice, memory_available: int
             tr("Choose another draft, or the lookup draft."),
         )
     return draft
+
+
+def _starter_draft(target: Checked, tokenizer: Tokenizer, memory_available: int) -> Checked | None:
+    """The starter model, for a target without a draft of its own that speaks its tokens."""
+    config = target.config
+    path = starter_draft(config) if isinstance(config, ModelConfig) else None
+    if path is None or not same_tokens(tokenizer, LocalModel.inspect(path).tokenizer()):
+        return None
+    return _check_model(path, WeightFormat.AUTO, memory_available)
 
 
 def _refuse_head(target: Checked, path: Path) -> None:

@@ -29,7 +29,7 @@ from app.paths import find_paths
 from engine.answering import Answer
 from engine.commands import Load, Mode
 from engine.events import Event, Finished
-from engine.hub.local import bundled_target
+from engine.hub.local import default_target
 from engine.loading.checking import check
 from engine.loading.load import LoadedPair, load
 from engine.loading.machinery import Machinery
@@ -275,7 +275,7 @@ class Killings:
 
 def bundled_pair() -> LoadedPair:
     machinery = Machinery()
-    return load(check(Load(bundled_target()), machinery.look()), machinery.open)
+    return load(check(Load(default_target()), machinery.look()), machinery.open)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from app.paths import find_paths
 from app.status import Phase
 from app.theme.theme import Theme
 from engine.commands import Load, Mode
-from engine.hub.local import bundled_target
+from engine.hub.local import default_target
 
 KILLS = int(os.environ.get("DUOTAIL_KILLS", "4"))
 LATE = 0.05
@@ -59,7 +59,7 @@ def the_window_goes_on(data: Path, theme: Theme, qtbot: QtBot) -> None:
     qtbot.addWidget(assembly.window)
     session = assembly.session
     try:
-        assembly.bridge.start(lambda: Load(bundled_target()))
+        assembly.bridge.start(lambda: Load(default_target()))
         qtbot.waitUntil(lambda: assembly.bridge.status.phase is Phase.READY, timeout=60_000)
         assert session.messages
         if session.can_continue:

@@ -14,7 +14,7 @@ from app.application import Assembly
 from app.paths import find_paths
 from app.status import Phase
 from app.theme.theme import Theme
-from engine.hub.local import bundled_target
+from engine.hub.local import default_target
 
 ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).parent / "crash_loading_child.py"
@@ -24,7 +24,7 @@ def started(data: Path, theme: Theme, qtbot: QtBot) -> tuple[Assembly, str]:
     """A window with its model loaded, and what its banner says."""
     assembly = Assembly(find_paths(str(data)), theme)
     qtbot.addWidget(assembly.window)
-    assembly.start(bundled_target)
+    assembly.start(default_target)
     qtbot.waitUntil(lambda: assembly.bridge.status.phase is Phase.READY, timeout=60_000)
     return assembly, " ".join(assembly.window.chat.banners.texts)
 

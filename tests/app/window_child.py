@@ -26,7 +26,7 @@ from app.status import Phase
 from app.theme.theme import Theme
 from engine.commands import Load, Mode
 from engine.events import Event, TextDelta
-from engine.hub.local import bundled_target
+from engine.hub.local import default_target
 from engine.request import Role
 
 QUESTIONS = (
@@ -121,7 +121,7 @@ class User:
 
 def load(mode: Mode) -> Load:
     """The bundled models; in duo one of them drafts while a simulated accelerator verifies."""
-    return Load(bundled_target(), mode=mode, simulate_gpu=GIB if mode is Mode.DUO else None)
+    return Load(default_target(), mode=mode, simulate_gpu=GIB if mode is Mode.DUO else None)
 
 
 def main(data: str, seed: int, mode: Mode, pause: float | None) -> None:

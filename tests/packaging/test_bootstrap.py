@@ -120,9 +120,13 @@ def test_a_venv_that_was_moved_is_made_anew(
 
 
 def test_the_download_is_named_in_full() -> None:
-    assert bootstrap.download_words(cuda=False, dev=False).startswith("about 335 MB")
-    assert "test tools 275 MB" in bootstrap.download_words(cuda=False, dev=True)
-    assert bootstrap.download_words(cuda=True, dev=False).startswith("about 3.4 GB")
+    words = bootstrap.download_words
+    assert words(cuda=False, dev=False, starter=False).startswith("about 335 MB")
+    assert "test tools 275 MB" in words(cuda=False, dev=True, starter=False)
+    assert words(cuda=True, dev=False, starter=False).startswith("about 3.4 GB")
+    with_starter = words(cuda=False, dev=False, starter=True)
+    assert with_starter.startswith("about 428 MB")
+    assert "the starter model 93 MB" in with_starter
 
 
 def test_a_full_disk_is_told_before_the_download(monkeypatch: pytest.MonkeyPatch) -> None:

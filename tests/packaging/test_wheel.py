@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.hub.local import BUNDLED_TARGET
+from engine.hub import starter
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.py[co]", ".*", "*.po", "window-*.png")
+FETCHED = f"resources/models/{starter.FOLDER}/{starter.MODEL.name}"
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy.mkdir()
     for name in ("app", "engine", "resources", "tests"):
         shutil.copytree(ROOT / name, copy / name, ignore=LEFT_OUT)
+    (copy / FETCHED).unlink(missing_ok=True)
+    (copy / FETCHED).write_bytes(b"GGUF")  # as in a folder that was set up
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, copy)
     return copy
@@ -68,9 +71,8 @@ def test_the_wheel_holds_every_file_of_the_packages(source: Path, wheel: zipfile
         for path in (source / package).rglob("*")
         if path.is_file() and path.suffix not in (".c", ".h")  # those are built
     }
-    assert wanted - set(wheel.namelist()) == set()
-    weights = f"resources/models/{BUNDLED_TARGET}/"
-    assert any(name.startswith(weights) for name in wanted)
+    assert wanted - set(wheel.namelist()) == {FETCHED}
+    assert f"resources/models/{starter.FOLDER}/duotail.json" in wanted
 
 
 def test_what_is_written_in_c_is_built(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.local import bundled_models_root, bundled_names
+from engine.hub import starter
+from engine.hub.local import bundled_models
 from engine.hub.shelf.describing import Descriptions
 from engine.hub.shelf.elsewhere import found_elsewhere
 from engine.hub.shelf.kept_model import KeptModel, Origin
@@ -85,11 +87,16 @@ class Shelf:
 
 def _bundled() -> Iterator[FoundModel]:
     try:
-        root = bundled_models_root()
+        shipped = bundled_models()
     except UserFixable:
         return
-    for name in bundled_names():
-        yield FoundModel(root / name, Origin.BUNDLED)
+    for name, path in shipped.items():
+        found = FoundModel(path, Origin.BUNDLED)
+        if name == starter.FOLDER:
+            found = replace(
+                found, repo=starter.REPO, revision=starter.REVISION, licence=starter.LICENCE
+            )
+        yield found
 
 
 def _place(path: Path) -> Path:

@@ -18,7 +18,7 @@ from app.pages.names import PageName
 from app.theme.theme import Theme
 from engine.backend.cpu import native_is_built
 from engine.commands import Compare, Mode
-from engine.hub.local import bundled_target
+from engine.hub.local import default_target
 
 pytestmark = [
     pytest.mark.qt_log_ignore("This plugin does not support"),
@@ -66,7 +66,7 @@ def test_one_click_and_the_winner_is_used(guest: Traveller) -> None:
     guest.until(lambda: [row.mode for row in page.bars.rows] == own)
     running = guest.assembly.models.running
     guest.until(lambda: running.wish.mode is report.winner and not running.pending)
-    assert running.command(bundled_target()).mode is report.winner
+    assert running.command(default_target()).mode is report.winner
     assert "is simulated" in page.simulated.text()
     QTest.mouseClick(page.copy_button, Qt.MouseButton.LeftButton)
     shared = QGuiApplication.clipboard().text()

@@ -19,7 +19,7 @@ from app.status import Phase
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
 from engine.commands import DraftChoice, Mode
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel, default_target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from head_folders import write_head
@@ -34,7 +34,7 @@ QUESTION = "Tell me a short story about a dog."
 def head(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A head for the bundled model as `duotail train-draft` writes it; its weights are random."""
     folder = tmp_path_factory.mktemp("heads") / "my head"
-    return write_head(folder, "dgf", LocalModel.inspect(bundled_target()).config)
+    return write_head(folder, "dgf", LocalModel.inspect(default_target()).config)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_what_cannot_draft_is_told_and_the_model_goes_on(
     traveller.start()
     own = drafts(traveller)
     wrong = write_head(tmp_path / "wrong head", "dgf", small_target())
-    old = write_head(tmp_path / "old", "eagle2", LocalModel.inspect(bundled_target()).config)
+    old = write_head(tmp_path / "old", "eagle2", LocalModel.inspect(default_target()).config)
     (old / "model.safetensors").rename(old / "pytorch_model.bin")
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -183,4 +183,4 @@ def test_a_head_that_is_dropped_drafts(traveller: Traveller, head: Path) -> None
     traveller.until(lambda: "my head" in drafts(traveller))
     model = traveller.assembly.bridge.last_load
     assert model is not None
-    assert model.model == bundled_target()
+    assert model.model == default_target()

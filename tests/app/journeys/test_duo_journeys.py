@@ -22,7 +22,7 @@ from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
 from app.tuning.running import RunWish
 from engine.commands import DraftChoice, Mode
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel, default_target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from head_folders import write_head
@@ -130,7 +130,7 @@ def test_what_cannot_draft_ahead_is_told_and_the_model_goes_on(
     assert not duo.button.isEnabled()
     assert "Needs a draft model" in duo.about.text()
     opened.hide()
-    head = write_head(tmp_path / "my head", "dgf", LocalModel.inspect(bundled_target()).config)
+    head = write_head(tmp_path / "my head", "dgf", LocalModel.inspect(default_target()).config)
     before = guest.assembly.bridge.status.plan
     guest.assembly.models.running.apply(RunWish(Mode.DUO, head))
     guest.until(lambda: "my head" in told(guest))

@@ -23,7 +23,7 @@ from engine.backend.simulated.device import SimulatedDevice
 from engine.commands import Load, Mode, WeightFormat
 from engine.events import DeviceSample
 from engine.hardware.host.facts import probe_host
-from engine.hub.local import bundled_target
+from engine.hub.local import default_target
 from engine.plan.machine import Machine
 from engine.plan.plan import DeviceMemory
 from engine.service import Engine
@@ -87,7 +87,7 @@ def test_a_13b_at_16_bit_on_a_small_machine(
     assert "4-bit weights" in button(told, "4-bit weights").text()
     traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
     assert traveller.ask("Hello").message.state in WHOLE, "the present model goes on"
-    assert traveller.assembly.settings.value.model == str(bundled_target())
+    assert traveller.assembly.settings.value.model == str(default_target())
     traveller.chat.banners.clear()
 
     small = write_hollow_gguf(tmp_path / "small.F16.gguf", SMALL)

@@ -23,7 +23,7 @@ from app.status import Phase
 from app.theme.theme import Theme
 from engine.commands import Load, Mode, WeightFormat
 from engine.events import Event, TextDelta
-from engine.hub.local import bundled_target
+from engine.hub.local import default_target
 
 PATIENCE_MS = 100_000
 WHOLE = (AnswerState.COMPLETE, AnswerState.FULL)
@@ -91,12 +91,12 @@ class Traveller:
 
     def start(self) -> None:
         """Wait for the bundled model, as it loads at a first start."""
-        self.assembly.start(bundled_target)
+        self.assembly.start(default_target)
         self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
 
     def start_drafting(self) -> None:
         """The bundled pair, drafting whether or not that pays, which `auto` would ask first."""
-        load = Load(bundled_target(), mode=Mode.CPU)
+        load = Load(default_target(), mode=Mode.CPU)
         self.assembly.bridge.start(lambda: load)
         self.until(lambda: self.assembly.bridge.status.phase is Phase.READY)
 

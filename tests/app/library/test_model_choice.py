@@ -21,7 +21,7 @@ from app.settings.drafts import DraftSource
 from app.status import Phase
 from engine.commands import DraftChoice, Load, Stop, Unload
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel, bundled_models_root, bundled_target
+from engine.hub.local import LocalModel, default_target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from gguf_models import Kind, write_gguf
@@ -39,14 +39,15 @@ def loads(desk: Desk) -> list[Load]:
     return [command for command in desk.script.commands if isinstance(command, Load)]
 
 
+@pytest.mark.usefixtures("shipped")
 def test_the_bundled_models_are_listed_and_one_of_them_loads(desk: Desk) -> None:
     actions = menu_of(desk)
-    title = LocalModel.inspect(bundled_target()).name
+    title = LocalModel.inspect(default_target()).name
     (name,) = [text for text in actions if text.startswith(f"{title}  ")]
     actions[name].trigger()
-    desk.bot.waitUntil(lambda: loads(desk)[-1].model == bundled_target())
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == default_target())
     assert menu_of(desk)[name].isChecked()
-    assert desk.assembly.settings.value.model == str(bundled_target())
+    assert desk.assembly.settings.value.model == str(default_target())
 
 
 def test_a_model_can_be_taken_out_of_memory(desk: Desk) -> None:
@@ -82,9 +83,7 @@ def test_a_file_that_was_chosen_is_loaded_and_listed(desk: Desk, files: Path) ->
     assert menu_of(desk)[words].isChecked()
     settings = desk.assembly.settings.value
     assert settings.model == str(files / "small.gguf")
-    first = desk.assembly.models.first_load(bundled_target)
-    assert first is not None
-    assert first.model == files / "small.gguf"
+    assert desk.assembly.models.first_load(default_target).model == files / "small.gguf"
 
 
 def test_one_of_several_files_in_a_folder_can_be_chosen(desk: Desk, files: Path) -> None:
@@ -144,13 +143,13 @@ def test_a_load_shows_how_far_it_is_and_can_be_called_off(desk: Desk) -> None:
 def test_what_a_model_cannot_do_is_said(desk: Desk) -> None:
     caveat = "Duotail has no decoder of its own for “stablelm” models."
     desk.script.plan = replace(desk.script.plan, draft=None, caveat=caveat)
-    desk.assembly.models.load(bundled_target())
+    desk.assembly.models.load_bundled()
     desk.bot.waitUntil(lambda: "transformers" in desk.chat.status_line.text)
     assert any(label.text().startswith(caveat) for label in desk.chat.greeting.findChildren(QLabel))
     assert not desk.chat.banners.findChildren(Banner)
     desk.type_and_send("Hello")
     desk.answered()
-    desk.assembly.models.load(bundled_target())
+    desk.assembly.models.load_bundled()
     desk.bot.waitUntil(lambda: bool(desk.chat.banners.findChildren(Banner)))
     banners = desk.chat.banners.findChildren(Banner)
     assert [banner.text for banner in banners] == [caveat]
@@ -160,30 +159,23 @@ def test_the_next_start_loads_what_was_used_unless_it_is_gone(desk: Desk, tmp_pa
     choice: ModelChoice = desk.assembly.models
     settings = desk.assembly.settings
     settings.change(model=str(tmp_path), draft=DraftSource.LOOKUP)
-    assert choice.first_load(bundled_target) == Load(tmp_path, draft=DraftChoice.LOOKUP)
+    assert choice.first_load(default_target) == Load(tmp_path, draft=DraftChoice.LOOKUP)
     file = tmp_path / "model.gguf"
     file.touch()
     settings.change(model=str(file))
-    assert _first(choice).model == file
+    assert choice.first_load(default_target).model == file
     settings.change(model=str(tmp_path / "gone"))
-    assert _first(choice).model == bundled_target()
-    assert choice.first_load(lambda: None) is None
+    assert choice.first_load(default_target).model == default_target()
 
 
 def test_recent_folders_follow_the_bundled_models_and_the_unusable_are_left_out(
-    tmp_path: Path,
+    tmp_path: Path, shipped: Path
 ) -> None:
     copy = tmp_path / "mine"
     copy.mkdir()
-    for file in bundled_target().iterdir():
+    for file in default_target().iterdir():
         (copy / file.name).symlink_to(file)
     found = installed([copy, tmp_path / "gone"])
     assert [model.path for model in found][-1] == copy
-    assert {model.path.parent for model in found[:-1]} == {bundled_models_root()}
+    assert {model.path.parent for model in found[:-1]} == {shipped}
     assert all(model.weight_bytes > 0 for model in found)
-
-
-def _first(choice: ModelChoice) -> Load:
-    first = choice.first_load(bundled_target)
-    assert first is not None
-    return first

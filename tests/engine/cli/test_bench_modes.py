@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from command_line import Duotail
+from folder_models import FOLDER_TARGET
 
 from engine.backend.cpu import native_is_built
 from engine.cli.exit_code import ExitCode
-from engine.hub.local import BUNDLED_TARGET
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 
@@ -22,7 +22,7 @@ def test_every_mode_has_a_row(duotail: Duotail) -> None:
     assert said["complete"]
     assert said["hardware"]["simulated"]
     assert said["winner"] in {row["mode"] for row in said["rows"]}
-    command = f"duotail bench modes --model {BUNDLED_TARGET} --simulate-gpu 1"
+    command = f"duotail bench modes --model {FOLDER_TARGET.name} --simulate-gpu 1"
     assert said["command"].startswith(command)
 
 
@@ -34,7 +34,7 @@ def test_the_table_and_the_text_to_share(duotail: Duotail) -> None:
     assert lines[-1].startswith("Best here: ")
     shared = duotail(*_FEW, "--markdown").out
     assert "| Mode | tokens/s |" in shared
-    assert f"`duotail bench modes --model {BUNDLED_TARGET}" in shared
+    assert f"`duotail bench modes --model {FOLDER_TARGET.name}" in shared
 
 
 def test_without_an_accelerator_the_rest_is_measured(duotail: Duotail) -> None:

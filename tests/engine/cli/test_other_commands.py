@@ -11,25 +11,24 @@ from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
 from engine.backend.native.packed_cache import PackedCache
-from engine.hub.local import BUNDLED_TARGET, bundled_models_root, bundled_names
 from engine.model.config import ModelConfig
 
 # -- models ----------------------------------------------------------------------------------
 
 
-def test_models(duotail: Duotail) -> None:
+def test_models(duotail: Duotail, shipped: Path) -> None:
     done = duotail("models", "--json")
     assert done.code == 0
     rows = done.json["models"]
-    assert {row["name"] for row in rows} == set(bundled_names())
-    assert BUNDLED_TARGET in bundled_names()
+    assert {row["name"] for row in rows} == {FOLDER_TARGET.name, FOLDER_DRAFT.name}
     for row in rows:
         assert set(row) == {"name", "title", "path", "kind", "bytes", "head", "target"}
-        assert Path(row["path"]) == bundled_models_root() / row["name"]
+        assert Path(row["path"]) == shipped / row["name"]
     table = duotail("models")
     assert all(row["title"] in table.out for row in rows)
 
 
+@pytest.mark.usefixtures("shipped")
 def test_models_tell_heads_from_models(duotail: Duotail, tmp_path: Path) -> None:
     head = write_head(tmp_path / "My head", "dgf", ModelConfig.open(FOLDER_TARGET))
     row = duotail("models", head, "--json").json["models"][-1]
@@ -38,7 +37,7 @@ def test_models_tell_heads_from_models(duotail: Duotail, tmp_path: Path) -> None
     listed = duotail("models", head).out.splitlines()
     (line,) = [line for line in listed if "My head" in line]
     assert line.endswith("(draft head for Some target)")
-    (line,) = [line for line in listed if line.startswith(f"{BUNDLED_TARGET} ")]
+    (line,) = [line for line in listed if line.startswith(f"{FOLDER_TARGET.name} ")]
     assert "draft head" not in line
 
 
@@ -61,6 +60,6 @@ def test_models_ignores_stray_folders(
     for folder in (FOLDER_TARGET, FOLDER_DRAFT):
         (tmp_path / folder.name).symlink_to(folder)
     (tmp_path / "__pycache__").mkdir()
-    monkeypatch.setattr("engine.hub.local.bundled_models_root", lambda: tmp_path)
+    monkeypatch.setattr("engine.hub.bundled.root", lambda: tmp_path)
     done = duotail("models", "--json")
     assert (done.code, len(done.json["models"])) == (0, 2)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from command_line import Duotail
+from folder_models import FOLDER_TARGET
 
 from engine.hardware.machine_file import write
-from engine.hub.local import BUNDLED_TARGET
 from engine.plan.machine import Accelerator, Host, Machine, Vendor
 from engine.plan.speeds import Speeds
 
@@ -25,7 +25,7 @@ def desktop(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_bundled_model(duotail: Duotail) -> None:
+def test_the_default_model(duotail: Duotail) -> None:
     plan = duotail("plan", "--json").json
     assert {"mode", "tokens_per_s", "memory", "layers_on_gpu", "reasons"} <= set(plan)
     assert (plan["mode"], plan["layers_on_gpu"], plan["lookup"]) == ("cpu", 0, True)
@@ -114,9 +114,9 @@ def test_a_table_for_people(duotail: Duotail, desktop: Path) -> None:
     ("arguments", "code", "words"),
     [
         (("--shape", "nope"), 2, "no shape"),
-        (("--mode", "dovetail", "--model", BUNDLED_TARGET), 3, "needs a graphics card"),
+        (("--mode", "dovetail", "--model", str(FOLDER_TARGET)), 3, "needs a graphics card"),
         (("--shape", "llama2-13b", "--context", "100000"), 2, "handles up to 4096"),
-        (("--shape", "llama2-7b", "--model", BUNDLED_TARGET), 2, "not allowed with"),
+        (("--shape", "llama2-7b", "--model", str(FOLDER_TARGET)), 2, "not allowed with"),
     ],
 )
 def test_what_cannot_be_planned(

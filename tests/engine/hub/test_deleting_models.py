@@ -10,7 +10,7 @@ import pytest
 from disk import COMMIT, OTHER_COMMIT, below, into_cache, into_ollama, needs_links
 
 from engine.errors import Cancelled, NotPossible, UserFixable
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel, default_target
 from engine.hub.shelf.copying import CopyProgress
 from engine.hub.shelf.deleting import delete, deletion
 from engine.hub.shelf.importing import import_copy, import_in_place
@@ -302,5 +302,5 @@ def test_a_move_that_is_cancelled_or_cannot_be_changes_nothing(
         move(model, there, shelf, nobody, never)
     for origin in (Origin.BUNDLED, Origin.CACHE, Origin.DOWNLOADED, Origin.OLLAMA):
         with pytest.raises(NotPossible, match="cannot be moved"):
-            move(KeptModel(bundled_target(), "x", origin, 1), there, shelf, nobody, never)
+            move(KeptModel(default_target(), "x", origin, 1), there, shelf, nobody, never)
     assert LocalModel.inspect(model.path)

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from disk import below, into_cache, into_ollama, needs_links, no_permission_bites
+from folder_models import FOLDER_TARGET
 
 from engine.errors import Cancelled, UserFixable
 from engine.hub.gguf_files import SeveralModels
-from engine.hub.local import LocalModel, bundled_target
+from engine.hub.local import LocalModel
 from engine.hub.shelf import copying
 from engine.hub.shelf.copying import CopyProgress, clear_unfinished, copy_all
 from engine.hub.shelf.importing import import_copy, import_in_place, meant
@@ -37,12 +38,12 @@ def copied(path: Path, shelf: Shelf, name: str = "") -> Path:
     return import_copy(path, shelf, nobody, never, name).path
 
 
-def test_in_place_it_stays_and_is_remembered(shelf: Shelf, chat_model: Path) -> None:
+def test_in_place_it_stays_and_is_remembered(shelf: Shelf, chat_model: Path, shipped: Path) -> None:
     model = import_in_place(chat_model / "model.safetensors", shelf)
     assert (model.path, model.origin) == (chat_model, Origin.IN_PLACE)
     assert [each.path for each in shelf.memory.all()] == [str(chat_model)]
     assert not shelf.folder.exists()
-    assert import_in_place(bundled_target(), shelf).origin is Origin.BUNDLED
+    assert import_in_place(shipped / FOLDER_TARGET.name, shelf).origin is Origin.BUNDLED
     assert len(shelf.memory.all()) == 1
 
 

@@ -11,11 +11,9 @@ from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 
 from engine.errors import UserFixable
 from engine.hub.local import (
-    BUNDLED_TARGET,
     LocalModel,
-    bundled_models_root,
-    bundled_names,
-    bundled_target,
+    bundled_models,
+    default_target,
     resolve_model,
 )
 
@@ -24,23 +22,25 @@ def copy_of_model(folder: Path) -> Path:
     return Path(shutil.copytree(FOLDER_TARGET, folder / "my model"))
 
 
-def test_the_bundled_pair_is_usable() -> None:
-    target = LocalModel.inspect(bundled_target())
+def test_the_small_pair_is_usable() -> None:
+    target = LocalModel.inspect(default_target())
     assert target.name.startswith("Duotail ")
     assert target.config.family == "llama"
     assert target.draft is not None
-    assert target.draft.is_relative_to(bundled_models_root().resolve())
+    assert target.draft == FOLDER_DRAFT
     draft = LocalModel.inspect(target.draft)
     assert draft.draft is None
     assert draft.config.vocab_size == target.config.vocab_size
     assert 0 < draft.weight_bytes < target.weight_bytes < 20_000_000
 
 
-def test_names_and_paths_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert resolve_model(None) == bundled_target()
-    assert BUNDLED_TARGET in bundled_names()
-    for name in bundled_names():
-        assert resolve_model(name) == bundled_models_root() / name
+def test_names_and_paths_resolve(
+    tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert resolve_model(None) == default_target() == shipped / FOLDER_TARGET.name
+    assert tuple(bundled_models()) == (FOLDER_DRAFT.name, FOLDER_TARGET.name)
+    for name in bundled_models():
+        assert resolve_model(name) == shipped / name
     folder = copy_of_model(tmp_path)
     assert resolve_model(str(folder)) == folder.resolve()
     monkeypatch.chdir(tmp_path)
@@ -60,10 +60,11 @@ def test_a_bundled_model_is_a_folder_with_a_model_in_either_format(
     for name in ("a.gguf", "b.gguf"):
         shutil.copy(small_gguf, tmp_path / "two files" / name)
     (tmp_path / "MODEL_CARD.md").write_text("About them.", encoding="utf-8")
-    monkeypatch.setattr("engine.hub.local.bundled_models_root", lambda: tmp_path)
-    assert bundled_names() == ("file", "folder")
-    for name in bundled_names():
-        assert LocalModel.inspect(resolve_model(name)).config.vocab_size
+    monkeypatch.setattr("engine.hub.bundled.root", lambda: tmp_path)
+    found = {"file": tmp_path / "file" / small_gguf.name, "folder": tmp_path / "folder"}
+    assert bundled_models() == found
+    for name, path in found.items():
+        assert LocalModel.inspect(resolve_model(name)).path == path
 
 
 @pytest.mark.parametrize("draft", ["small", "small/small.gguf"])
@@ -79,11 +80,12 @@ def test_a_draft_may_be_a_file_or_the_folder_that_holds_it(
     assert LocalModel.inspect(found).kind == "Q8_0"
 
 
+@pytest.mark.usefixtures("shipped")
 @pytest.mark.parametrize("name", ["", "no-such-model", "/no/such/folder", "a\0b", "x" * 5000])
 def test_unknown_models_are_refused_with_what_there_is(name: str) -> None:
     with pytest.raises(UserFixable, match="no model") as caught:
         resolve_model(name)
-    assert BUNDLED_TARGET in caught.value.remedy
+    assert FOLDER_TARGET.name in caught.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from disk import into_lm_studio
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
 from engine.errors import UserFixable
-from engine.hub.local import bundled_models_root, bundled_names, bundled_target
 from engine.hub.shelf.describing import Descriptions
 from engine.hub.shelf.kept_model import KeptModel, Origin
 from engine.hub.shelf.remembered import Memory, Remembered
@@ -24,10 +24,10 @@ def by_path(shelf: Shelf, *more: Path) -> dict[Path, KeptModel]:
     return {model.path: model for model in shelf.models(more, elsewhere=False)}
 
 
-def test_the_bundled_models_are_there_with_all_columns(shelf: Shelf) -> None:
+def test_the_bundled_models_are_there_with_all_columns(shelf: Shelf, shipped: Path) -> None:
     models = by_path(shelf)
-    assert set(models) == {bundled_models_root() / name for name in bundled_names()}
-    target = models[bundled_target()]
+    assert set(models) == {shipped / FOLDER_TARGET.name, shipped / FOLDER_DRAFT.name}
+    target = models[shipped / FOLDER_TARGET.name]
     assert target.origin is Origin.BUNDLED
     assert target.family
     assert target.kind
@@ -64,11 +64,12 @@ def test_a_folder_with_one_file_is_in_gguf_too(
 
 
 def test_models_used_before_are_there_and_those_gone_are_not(
-    shelf: Shelf, small_gguf: Path, tmp_path: Path
+    shelf: Shelf, shipped: Path, small_gguf: Path, tmp_path: Path
 ) -> None:
-    models = by_path(shelf, small_gguf, tmp_path / "gone.gguf", bundled_target())
+    models = by_path(shelf, small_gguf, tmp_path / "gone.gguf", FOLDER_TARGET)
     assert models[small_gguf].origin is Origin.IN_PLACE
-    assert models[bundled_target()].origin is Origin.BUNDLED
+    assert models[shipped / FOLDER_TARGET.name].origin is Origin.BUNDLED
+    assert FOLDER_TARGET not in models
     assert tmp_path / "gone.gguf" not in models
 
 
