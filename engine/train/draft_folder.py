@@ -11,7 +11,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from engine.model.config import ModelConfig
-from engine.train.checkpoint import write_whole
+from engine.train.whole_file import write_whole
 from engine.train.targets import Target
 
 TEXT_FILES = (

@@ -236,15 +236,15 @@ class Draft(nn.Module):
     """A feature head, or a Llama of its own; without the matrices that a head borrows.
 
     Raises:
-        ValueError: the config asks for what training has not: vocabularies of a head's own,
+        ValueError: the config asks for what training has not: an embedding of a head's own,
             biases, windows.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         fusion = config.fusion
-        if fusion is not None and (fusion.rows or fusion.own_head or fusion.own_embedding):
-            raise ValueError("heads are trained with their target's matrices")
+        if fusion is not None and fusion.own_embedding:
+            raise ValueError("heads are trained with their target's embedding")
         if config.qk_norm or config.output_norms or config.sinks or config.attention_softcap:
             raise ValueError("drafts are plain Llamas")
         self._config = config
@@ -254,8 +254,8 @@ class Draft(nn.Module):
             self.fusion = _Fused(config, fusion)
         else:
             self._init_model()
-            if not config.tie_word_embeddings:
-                self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        if fusion.own_head if fusion is not None else not config.tie_word_embeddings:
+            self.lm_head = nn.Linear(config.hidden_size, config.head_rows, bias=False)
 
     def _init_model(self) -> None:
         """As Llamas begin: small normal numbers, smaller still for what is added up."""
@@ -267,12 +267,16 @@ class Draft(nn.Module):
 
     @property
     def output(self) -> Tensor | None:
-        """A model's own output matrix [vocab, hidden]; None of a head, which borrows it."""
-        if self._config.fusion is not None:
-            return None
-        own = self.model.embed_tokens if self._config.tie_word_embeddings else self.lm_head
-        weight: Tensor = own.weight
-        return weight
+        """Its own output matrix [rows, hidden]; None of a head that borrows the target's."""
+        own = getattr(self, "lm_head", None)
+        if own is None and self._config.fusion is None:
+            own = self.model.embed_tokens
+        return None if own is None else own.weight
+
+    @torch.no_grad()
+    def begin_output(self, rows: Tensor) -> None:
+        """Begin with these rows, [rows, hidden], in its own output matrix."""
+        self.lm_head.weight.copy_(rows)
 
     @torch.no_grad()
     def begin_embedding(self, rows: Tensor) -> None:
