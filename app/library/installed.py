@@ -52,8 +52,8 @@ def inspect(path: Path) -> Installed:
     """
     numpy_whole()
     from engine.hub.local import LocalModel
-    from engine.model.heads.description import HeadDescription
+    from engine.model.heads.reduced import DraftOnly
 
     model = LocalModel.inspect(path)
-    head = isinstance(model.config, HeadDescription)
+    head = isinstance(model.config, DraftOnly)
     return Installed(path, model.name, model.kind, model.weight_bytes, head)

@@ -76,5 +76,6 @@ def _head(name: str, target: ModelConfig) -> ModelConfig | None:
         last = target.num_layers - 1
         taps = min(1, last), last // 2, max(last - 3, 0)
         rows = _EAGLE3_ROWS if target.vocab_size > _EAGLE3_ROWS else None
-        return head_shape(target, Fusion("eagle3", hidden, taps, rows, own_head=True), 1)
+        head = head_shape(target, Fusion("eagle3", hidden, taps, own_head=True), 1)
+        return replace(head, rows=rows)
     return None

@@ -14,7 +14,7 @@ from engine.columns import left
 from engine.hub.gguf_files import SeveralModels
 from engine.hub.local import LocalModel, bundled_names, resolve_model
 from engine.language import tr
-from engine.model.heads.description import HeadDescription
+from engine.model.heads.reduced import DraftOnly, ReducedDraft
 from engine.units import file_size
 
 
@@ -68,15 +68,18 @@ def _models_at(path: Path) -> Iterator[LocalModel]:
 def _draft_for(model: LocalModel) -> str:
     """What a head has to be chosen for."""
     head = model.config
-    if not isinstance(head, HeadDescription):
+    if not isinstance(head, DraftOnly):
         return ""
+    if isinstance(head, ReducedDraft):
+        target = head.target or tr("another model")
+        return " (" + tr("draft for {target}").format(target=target) + ")"
     if not head.target:
         return " (" + tr("draft head") + ")"
     return " (" + tr("draft head for {target}").format(target=head.target) + ")"
 
 
 def _row(name: str, model: LocalModel) -> dict[str, object]:
-    head = model.config if isinstance(model.config, HeadDescription) else None
+    head = model.config if isinstance(model.config, DraftOnly) else None
     return {
         "name": name,
         "title": model.name,

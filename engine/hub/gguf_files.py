@@ -22,6 +22,8 @@ _FILE_TYPES = {
 _PICTURES = "mmproj"
 """What a file that only sees pictures is called, beside the model that it belongs to."""
 _LISTED = 5
+PACKED = "duotail-draft.gguf"
+"""The tensors of a draft, by our names, beside the config.json that tells what they make."""
 
 
 class SeveralModels(UserFixable):
@@ -72,7 +74,12 @@ def models_in(folder: Path) -> tuple[Path, ...]:
     """The models in GGUF that lie in a folder, by name; a split one by its first part."""
     files = [file for file in folder.iterdir() if file.suffix.lower() == ".gguf"]
     firsts = {file.with_name(part_names(file)[0]) if part_names(file) else file for file in files}
-    return tuple(sorted(file for file in firsts if not file.name.lower().startswith(_PICTURES)))
+    return tuple(sorted(file for file in firsts if not _is_a_part(file.name.lower())))
+
+
+def _is_a_part(name: str) -> bool:
+    """Whether a file is no model without those beside it."""
+    return name.startswith(_PICTURES) or name == PACKED
 
 
 def is_gguf(path: Path) -> bool:

@@ -9,14 +9,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.gguf_files import chosen_file, format_words, is_gguf, model_name, models_in
+from engine.hub.gguf_files import PACKED, chosen_file, format_words, is_gguf, model_name, models_in
 from engine.language import listed, tr
 from engine.model.config import ModelConfig
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import GgufFile, open_gguf
 from engine.model.gguf.source import GgufSource
-from engine.model.heads.description import HeadDescription
 from engine.model.heads.reading import is_head, read_head
+from engine.model.heads.reduced import DraftOnly, ReducedDraft, read_reduced
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, is_other, read_other
 from engine.model.text.chat_template import ChatTemplate
@@ -39,16 +39,16 @@ class LocalModel:
         path: what was chosen: a folder, or a GGUF file.
         name: for people.
         config: what it looks like; an `OtherConfig` where transformers has to run it, and a
-            `HeadDescription` of a feature head, which has neither tokenizer nor template.
+            `DraftOnly` of a draft that has neither tokenizer nor template.
         kind: the types of its weights in a word, such as "Q4_K_M" or "BF16".
         weight_bytes: of all its tensors, as stored.
         draft: the draft model that belongs to it.
-        gguf: the tables of contents, where it is in GGUF.
+        gguf: the tables of contents, where its tensors are in GGUF.
     """
 
     path: Path
     name: str
-    config: ModelConfig | OtherConfig | HeadDescription
+    config: ModelConfig | OtherConfig | DraftOnly
     kind: str
     weight_bytes: int
     draft: Path | None
@@ -67,8 +67,9 @@ class LocalModel:
     def _of_folder(cls, path: Path) -> LocalModel:
         source = JsonObject.read(path / "config.json")
         sidecar = JsonObject.read_optional(path / SIDECAR)
-        if _is_head(source, path):
-            return cls._of_head(path, source, sidecar)
+        reduced = read_reduced(source)
+        if reduced is not None or _is_head(source, path):
+            return cls._of_draft(path, source, sidecar, reduced)
         config = read_other(source) if is_other(source) else ModelConfig.from_json(source.data)
         weights = _safetensors(config, path)
         return cls(
@@ -81,17 +82,21 @@ class LocalModel:
         )
 
     @classmethod
-    def _of_head(cls, path: Path, source: JsonObject, sidecar: JsonObject) -> LocalModel:
-        folder = _head_folder(path)
-        config = read_head(source, folder.names())
-        own, _ = open_own(config.config, folder)
+    def _of_draft(
+        cls, path: Path, source: JsonObject, sidecar: JsonObject, reduced: ReducedDraft | None
+    ) -> LocalModel:
+        gguf = _packed(path)
+        tensors = SafetensorsFolder.open(path) if gguf is None else GgufSource(gguf)
+        config = reduced or read_head(source, tensors.names())
+        own, _ = open_own(config.config, tensors)
         return cls(
             path=path,
             name=_given_name(sidecar) or path.resolve().name[:200],
             config=config,
-            kind=_commonest_kind(own),
+            kind=_commonest_kind(own) if gguf is None else format_words(gguf),
             weight_bytes=own.nbytes,
             draft=None,
+            gguf=gguf,
         )
 
     @classmethod
@@ -116,15 +121,27 @@ class LocalModel:
             return ModelWeights.of_folder(config, self.path)
         return ModelWeights.open(config, GgufSource(self.gguf, native), "gguf")
 
-    def head_weights(self, config: ModelConfig, target: ModelWeights, tied: bool) -> HeadWeights:
-        """A head's tensors and those that it borrows.
+    def draft_weights(
+        self,
+        config: ModelConfig,
+        target: ModelWeights,
+        tied: bool,
+        native: Collection[str] = (),
+    ) -> HeadWeights:
+        """The tensors of a draft that is no model by itself, and those that it borrows.
 
         Args:
-            config: of the head with its target.
+            config: of the draft with its target.
             target: the weights it borrows from.
             tied: whether the target's output matrix is its embedding.
+            native: see `own_weights`.
         """
-        return HeadWeights.open(config, _head_folder(self.path), target, target_tied=tied)
+        tensors = (
+            SafetensorsFolder.open(self.path)
+            if self.gguf is None
+            else GgufSource(self.gguf, native)
+        )
+        return HeadWeights.open(config, tensors, target, target_tied=tied)
 
     def tokenizer(self) -> Tokenizer:
         """Its tokenizer, from the same files."""
@@ -205,11 +222,19 @@ def _safetensors(
     return ModelWeights.of_folder(config, folder)
 
 
-def _head_folder(folder: Path) -> SafetensorsFolder:
-    """A head's tensors, or how to get to them."""
+def _packed(folder: Path) -> GgufFile | None:
+    """A draft's tensors in GGUF; None where they are in safetensors, which go first.
+
+    Raises:
+        UserFixable: they are in neither, or the file is damaged.
+    """
     names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    if names & {SINGLE_FILE, INDEX_FILE}:
+        return None
+    if PACKED in names:
+        return open_gguf(folder / PACKED)
     old = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt")))
-    if old and not names & {SINGLE_FILE, INDEX_FILE}:
+    if old:
         raise UserFixable(
             tr(
                 "The draft head's weights are in an old format (.bin or .pt) that can run hidden "
@@ -222,7 +247,7 @@ def _head_folder(folder: Path) -> SafetensorsFolder:
             ).format(file=old[0][:100]),
             listed(old[:20]),
         )
-    return SafetensorsFolder.open(folder)
+    return None
 
 
 def _is_head(source: JsonObject, folder: Path) -> bool:

@@ -18,6 +18,7 @@ from engine.loading.placing import Devices
 from engine.loading.reading import ProgressingWeights, SameVocabulary
 from engine.model.decoder import Decoder
 from engine.model.other_family import OtherConfig
+from engine.model.tensors import EMBEDDING, HEAD
 from engine.plan.machine import CPU
 from engine.plan.plan import Share
 
@@ -81,7 +82,10 @@ class DecoderBuilder:
             account = Account(self._devices[CPU].ledger, owner)
             return _other_decoder(checked, checked.config, reader, account)
         config = replace(checked.config.for_context(context), vocab_size=self._vocabulary)
-        weights = SameVocabulary(reader, self._vocabulary) if checked.fusion is None else reader
+        weights: Readable = reader
+        if checked.fusion is None:
+            tables = (EMBEDDING, HEAD) if config.rows is None else (EMBEDDING,)
+            weights = SameVocabulary(reader, self._vocabulary, tables)
         before_it, self._backends = self._backends, {}
         for name in dict.fromkeys(share.device for share in shares):
             loan = Loan(checked.lent, before_it.get(name)) if checked.lent else None

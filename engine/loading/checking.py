@@ -14,7 +14,7 @@ from engine.backend.cpu import choose_format, native_is_built
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
-from engine.draft.vocabulary import same_tokens
+from engine.draft.vocabulary import fingerprint, same_tokens
 from engine.errors import NotPossible, OutOfMemory, UserFixable
 from engine.events import PlanSummary, WayOut
 from engine.hub.local import LocalModel
@@ -23,8 +23,10 @@ from engine.loading.planning import UNKNOWN, asked, summarise
 from engine.loading.reading import FilesState, StoredWeights
 from engine.loading.ways_out import Model, ways_out
 from engine.model.config import Fusion, ModelConfig
-from engine.model.heads.description import HeadDescription, alone
+from engine.model.heads.description import HeadDescription
+from engine.model.heads.reduced import DraftOnly, ReducedDraft, alone
 from engine.model.other_family import OtherConfig
+from engine.model.tensors import HEAD_IDS, borrowed_tensors, expected_tensors
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.weights.model_weights import ModelWeights
@@ -84,6 +86,7 @@ class Checked:
             return other_footprint(config, numbers, self.format)
         if self.format is WeightFormat.STORED:
             kinds = {name: weights.kind(name) for name in weights.names()}
+            kinds |= {name: lent.kind for name, lent in self.lent.items()}
             return stored_footprint(config, kinds, self.model.kind)
         return footprint(config, self.format, {name: lent.kind for name, lent in self.lent.items()})
 
@@ -311,7 +314,7 @@ def own_model(
     """What Duotail's own decoder needs of a model, and the format that serves it.
 
     Raises:
-        NotPossible: the model runs through transformers, or is a head that drafts for another.
+        NotPossible: the model runs through transformers, or only drafts for another.
         Absent: the format needs the native backend, which is not built.
     """
     config = model.config
@@ -322,7 +325,7 @@ def own_model(
             ),
             tr("Choose a model of another family."),
         )
-    if isinstance(config, HeadDescription):
+    if isinstance(config, DraftOnly):
         raise alone(model.name, config)
     quantised = model.gguf is not None or model.kind == "MXFP4"  # gpt-oss in safetensors
     fmt = choose_format(wish, weight_count(config), quantised=quantised)
@@ -354,8 +357,12 @@ def _draft_of(target: Checked, choice: Path | DraftChoice, memory_available: int
     if path is None or choice is DraftChoice.LOOKUP:
         return None
     model = LocalModel.inspect(path)
-    if isinstance(model.config, HeadDescription):
-        return _check_head(target, model, model.config)
+    described = model.config
+    if isinstance(described, HeadDescription):
+        config = described.for_target(target.config, model.name, target.model.name)
+        return _check_draft(target, model, config)
+    if isinstance(described, ReducedDraft):
+        return _check_draft(target, model, described.config)
     draft = _check_model(path, WeightFormat.AUTO, memory_available)
     if isinstance(draft.config, OtherConfig):
         raise NotPossible(
@@ -374,30 +381,49 @@ def _refuse_head(target: Checked, path: Path) -> None:
         model.config.for_target(target.config, model.name, target.model.name)
 
 
-def _check_head(target: Checked, model: LocalModel, head: HeadDescription) -> Checked:
-    """A feature head, which computes with some of the target's own matrices.
+def _check_draft(target: Checked, model: LocalModel, config: ModelConfig) -> Checked:
+    """A draft that is no model by itself, such as a feature head with its target's matrices.
+
+    Args:
+        target: what it drafts for.
+        model: its folder.
+        config: what it comes to with its target.
 
     Raises:
-        NotPossible: it was made for another model.
+        NotPossible: it proposes tokens that the target does not have.
     """
-    config = head.for_target(target.config, model.name, target.model.name)
     if not isinstance(target.config, ModelConfig) or not isinstance(target.weights, ModelWeights):
-        raise TypeError("heads draft for models with a decoder of our own")
+        raise TypeError("such drafts are for models with a decoder of our own")
+    packed = model.gguf is not None
+    shapes, borrowed = expected_tensors(config), borrowed_tensors(config)
+    own = sum(prod(shape) for name, shape in shapes.items() if name not in borrowed)
+    fmt = choose_format(WeightFormat.AUTO, own, quantised=packed)
+    native = NATIVE_KINDS if fmt is WeightFormat.STORED else ()
     tied = target.config.tie_word_embeddings
-    weights = model.head_weights(config, target.weights, tied)
+    weights = model.draft_weights(config, target.weights, tied, native)
     held = KINDS.get(target.format)
     lent = {name: Lent(its, held or target.weights.kind(its)) for name, its in weights.lent.items()}
-    own = sum(prod(weights.shape(name)) for name in weights.names() if name not in lent)
-    return Checked(model, config, weights, choose_format(WeightFormat.AUTO, own), lent)
+    if config.rows and weights.float32(HEAD_IDS).max() >= target.config.vocab_size:
+        raise _other_vocabulary(target, model)
+    return Checked(model, config, weights, fmt, lent)
 
 
 def _check_vocabulary(target: Checked, tokenizer: Tokenizer, draft: Checked) -> None:
     """A stand-alone draft must speak the target's tokens."""
-    if same_tokens(tokenizer, draft.model.tokenizer()):
+    described = draft.model.config
+    if isinstance(described, ReducedDraft):
+        same = described.vocabulary == fingerprint(tokenizer.vocabulary)
+    else:
+        same = same_tokens(tokenizer, draft.model.tokenizer())
+    if same:
         return
-    raise NotPossible(
+    raise _other_vocabulary(target, draft.model)
+
+
+def _other_vocabulary(target: Checked, draft: LocalModel) -> UserFixable:
+    return NotPossible(
         tr("{draft} cannot draft for {target}: the two models have different vocabularies.").format(
-            draft=draft.model.name, target=target.model.name
+            draft=draft.name, target=target.model.name
         ),
         tr("Choose a draft of the same model family, or the lookup draft."),
     )

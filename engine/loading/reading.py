@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +11,6 @@ import numpy as np
 
 from engine.backend.segment import Floats, Readable, Stretch
 from engine.errors import Cancelled
-from engine.model.tensors import EMBEDDING, HEAD
 from engine.model.weights.source import widened
 from engine.model.weights.stored import not_finite
 
@@ -129,11 +128,15 @@ class SameVocabulary:
     Models of one family share a tokenizer and round its size up in different ways (Qwen2.5: 151936
     rows up to 3B, 152064 from 7B on). The rows in question belong to no token: they are left out,
     or are zeros, which zero bytes mean in every type of ggml as well.
+
+    Args:
+        weights: of the model.
+        rows: that the target has.
+        tables: matrices with a row for every token.
     """
 
-    def __init__(self, weights: Readable, rows: int) -> None:
-        self._weights = weights
-        self._rows = rows
+    def __init__(self, weights: Readable, rows: int, tables: Collection[str]) -> None:
+        self._weights, self._rows, self._tables = weights, rows, tables
 
     def float32(self, name: str) -> Floats:
         """The tensor as a C-contiguous fp32 array."""
@@ -170,7 +173,7 @@ class SameVocabulary:
             yield np.zeros((rows, part.shape[1]), dtype=part.dtype)
 
     def _differs(self, name: str) -> bool:
-        return name in (EMBEDDING, HEAD) and self._weights.shape(name)[0] != self._rows
+        return name in self._tables and self._weights.shape(name)[0] != self._rows
 
 
 def _finite(values: Floats, name: str) -> Floats:

@@ -106,7 +106,6 @@ class Fusion:
         target_hidden: numbers of a hidden state of the target.
         taps: target blocks whose outputs are the features, side by side; none: what its final norm
             gives, the input of its output matrix.
-        rows: tokens that the head can propose, where these are not all; "fusion.ids" names them.
         bias: "linear" has one.
         residual_normed: "eagle3": what the first block adds to is norm(x) rather than x.
         own_embedding, own_head: whether the head has these matrices, or uses the target's.
@@ -115,7 +114,6 @@ class Fusion:
     kind: FusionKind
     target_hidden: int
     taps: tuple[int, ...] = ()
-    rows: int | None = None
     bias: bool = False
     residual_normed: bool = False
     own_embedding: bool = False
@@ -141,6 +139,8 @@ class ModelConfig:
         sinks: each head has a learned logit that takes part in the softmax and adds nothing.
         blocks: one entry per block.
         fusion: of a feature head, which drafts for a target; None for a model of its own.
+        rows: of the output matrix, in a draft that can propose these tokens only; "lm_head.ids"
+            names them. None: all tokens.
     """
 
     family: str
@@ -168,11 +168,12 @@ class ModelConfig:
     output_norms: bool = False
     sinks: bool = False
     fusion: Fusion | None = None
+    rows: int | None = None
 
     @property
     def head_rows(self) -> int:
         """Tokens that there are logits for."""
-        return self.fusion.rows or self.vocab_size if self.fusion else self.vocab_size
+        return self.rows or self.vocab_size
 
     @property
     def num_layers(self) -> int:

@@ -30,7 +30,7 @@ from engine.model.config import Fusion, ModelConfig
 from engine.model.features import FeatureStore
 from engine.model.other_family import OtherConfig
 from engine.model.sequence import SequenceState
-from engine.model.tensors import FUSION_IDS
+from engine.model.tensors import HEAD_IDS
 from engine.plan.plan import Share
 
 MAX_TREE = 64
@@ -357,10 +357,10 @@ class Decoder:
 
 
 def _ids(config: ModelConfig, weights: Weights) -> NDArray[np.int64] | None:
-    """The tokens that a head of few rows has logits of."""
-    if config.fusion is None or config.fusion.rows is None:
+    """The tokens that a draft of few rows has logits of."""
+    if config.rows is None:
         return None
-    return weights.float32(FUSION_IDS).astype(np.int64)
+    return weights.float32(HEAD_IDS).astype(np.int64)
 
 
 def _signature(segment: Segment) -> str:

@@ -12,17 +12,17 @@ EMBEDDING = "model.embed_tokens.weight"
 FINAL_NORM = "model.norm.weight"
 HEAD = "lm_head.weight"
 
-FUSION_IDS = "fusion.ids"
-"""Of a head with a vocabulary of its own: the token that each row of its output matrix stands for.
+HEAD_IDS = "lm_head.ids"
+"""Of a draft with a reduced vocabulary: the token that each row of its output matrix stands for.
 
-Whole numbers; as all tensors it is read as fp32, which holds them exactly.
+Whole numbers, ascending; as all tensors it is read as fp32, which holds them exactly.
 """
 
 Shape = tuple[int, ...]
 
 
 def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
-    """Name -> shape; `lm_head.weight` only when it is not tied."""
+    """Name -> shape; `lm_head.weight` only when it is not tied, `lm_head.ids` of few rows."""
     tensors: dict[str, Shape] = {EMBEDDING: (config.vocab_size, config.hidden_size)}
     for index, block in enumerate(config.blocks):
         prefix = f"model.layers.{index}."
@@ -31,6 +31,8 @@ def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
     tensors[FINAL_NORM] = (config.hidden_size,)
     if not config.tie_word_embeddings:
         tensors[HEAD] = (config.head_rows, config.hidden_size)
+    if config.rows is not None:
+        tensors[HEAD_IDS] = (config.rows,)
     return tensors if config.fusion is None else _of_head(config, config.fusion, tensors)
 
 
@@ -53,8 +55,6 @@ def _of_head(config: ModelConfig, fusion: Fusion, tensors: dict[str, Shape]) -> 
             tensors["fusion.gate.weight"] = (hidden, 2 * hidden)
         else:
             tensors |= _linear("fusion.linear", hidden, hidden + fusion.width, fusion.bias)
-    if fusion.rows is not None:
-        tensors[FUSION_IDS] = (fusion.rows,)
     return tensors
 
 
@@ -73,7 +73,7 @@ def segment_tensors(
     """Those of them that some blocks need, with embedding and head if asked; what is tied once."""
     ends: set[str] = set()
     if head:
-        ends |= {FINAL_NORM, EMBEDDING if config.tie_word_embeddings else HEAD}
+        ends |= {FINAL_NORM, EMBEDDING if config.tie_word_embeddings else HEAD, HEAD_IDS}
     if embed:
         ends.add(EMBEDDING)
     inside = tuple(f"model.layers.{index}." for index in blocks)

@@ -114,9 +114,8 @@ static int32_t keep_best(const draft *d, int32_t *best, int32_t kept, int32_t no
 /* Adds the likeliest children of every beam; the best of them are the next beams. */
 static int32_t widen(draft *d, int32_t level)
 {
-    const int32_t *ids = d->segment->fusion ? d->segment->fusion->ids : NULL;
-    const int32_t result = dt_rank(d->pool, d->sampling, d->logits, d->beam_count, d->vocab, ids,
-                                   d->position + level, d->width, d->likeliest);
+    const int32_t result = dt_rank(d->pool, d->sampling, d->logits, d->beam_count, d->vocab,
+                                   d->segment->ids, d->position + level, d->width, d->likeliest);
     int32_t best[DT_MOST_WIDTH], kept = 0;
     for (int32_t row = 0; row < d->beam_count && result == DT_OK; row++) {
         const double above = d->nodes[d->beams[row]].score;

@@ -116,7 +116,8 @@ double dt_find_mass(dt_pool *pool, const float *row, int32_t vocab, float peak);
 
 /* As dt_rank, but the tokens of each row [rows] stand at a position of its own. */
 int32_t dt_rank_each(dt_pool *pool, const dt_sampling *sampling, const float *logits, int32_t rows,
-                     int32_t vocab, const int32_t *positions, int32_t width, dt_candidate *out);
+                     int32_t vocab, const int32_t *ids, const int32_t *positions, int32_t width,
+                     dt_candidate *out);
 
 typedef struct {
     uint32_t key; /* falls as the logit rises */

@@ -78,7 +78,6 @@ typedef struct {
     dt_matrix feature, token, gate; /* W1, W2 and Wz; DT_LINEAR and DT_EAGLE3 have the first alone */
     const float *norm;              /* DT_DGF: of the embedding; DT_EAGLE3: of x */
     const float *bias;              /* DT_LINEAR: of it, or NULL */
-    const int32_t *ids;             /* the token of each row of the head; see dt_rank */
 } dt_fusion;
 
 /* How the first `dim` numbers of each head are rotated: [positions, dim / 2]. */
@@ -96,6 +95,7 @@ typedef struct {
     float norm_eps, attention_scale, attention_softcap, logit_softcap, embedding_scale;
     const dt_block *block;
     dt_matrix embedding, head;
+    const int32_t *ids; /* the token of each row of the head, see dt_rank; NULL: its number */
     const float *final_norm;
     const dt_rope *rope;
     const dt_fusion *fusion; /* NULL but for a feature head */

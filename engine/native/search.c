@@ -200,7 +200,8 @@ int32_t dt_rank(dt_pool *pool, const dt_sampling *sampling, const float *logits,
 }
 
 int32_t dt_rank_each(dt_pool *pool, const dt_sampling *sampling, const float *logits, int32_t rows,
-                     int32_t vocab, const int32_t *positions, int32_t width, dt_candidate *out)
+                     int32_t vocab, const int32_t *ids, const int32_t *positions, int32_t width,
+                     dt_candidate *out)
 {
-    return rank(pool, sampling, logits, rows, vocab, NULL, positions, 1, width, out);
+    return rank(pool, sampling, logits, rows, vocab, ids, positions, 1, width, out);
 }

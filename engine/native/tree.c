@@ -106,7 +106,8 @@ int32_t dt_expand(dt_pool *pool, const dt_segment *segment, dt_cache *cache, con
     int32_t result = dt_forward_tree(pool, segment, cache, rows, committed, staged, parents);
     if (result == DT_OK) {
         look_ahead(rows, committed, staged, parents, positions);
-        result = dt_rank_each(pool, sampling, rows->logits, count, segment->head.rows, positions, width, out);
+        result = dt_rank_each(pool, sampling, rows->logits, count, segment->head.rows, segment->ids, positions,
+                              width, out);
     }
     free(positions);
     return result;

@@ -82,7 +82,7 @@ def _described(config: ModelConfig, target: Target) -> dict[str, object]:
             "target_hidden_size": fusion.target_hidden,
             "taps": list(fusion.taps),
             "bias": fusion.bias,
-            "rows": fusion.rows,
+            "rows": config.rows,
             "target": target.name,
             "target_layers": target.config.num_layers,
         }

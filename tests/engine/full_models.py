@@ -13,7 +13,7 @@ from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Floats, Stretch
 from engine.model.config import Activation, BlockConfig, Experts, ModelConfig, RopeConfig
 from engine.model.decoder import Decoder
-from engine.model.tensors import FUSION_IDS, expected_tensors
+from engine.model.tensors import HEAD_IDS, expected_tensors
 from engine.model.weights.random_weights import spread_ids
 
 PARTIAL = RopeConfig(dim=12)
@@ -86,7 +86,7 @@ class RandomWeights:
     def float32(self, name: str) -> Floats:
         """The tensor."""
         extents = self.shape(name)
-        if name == FUSION_IDS:
+        if name == HEAD_IDS:
             return spread_ids(extents[0], self.config.vocab_size)
         rng = np.random.default_rng(list(name.encode()))
         noise = rng.standard_normal(extents, dtype=np.float32)

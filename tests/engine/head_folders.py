@@ -66,7 +66,9 @@ def noise(shape: tuple[int, ...]) -> NDArray[np.float32]:
     return _rng.normal(0, shape[1] ** -0.5, shape).astype(np.float32)
 
 
-def _ours(target: ModelConfig, kind: str, blocks: int) -> tuple[dict[str, Any], Arrays]:
+def _ours(
+    target: ModelConfig, kind: str, blocks: int, few: int | None = None
+) -> tuple[dict[str, Any], Arrays]:
     hidden = target.hidden_size
     taps = [0, 2, target.num_layers - 1] if kind == "eagle3" else []
     own = {
@@ -74,7 +76,7 @@ def _ours(target: ModelConfig, kind: str, blocks: int) -> tuple[dict[str, Any], 
         "target_hidden_size": hidden,
         "taps": taps,
         "bias": kind == "linear",
-        "rows": None,
+        "rows": few,
         "target": "Some target",
         "target_layers": target.num_layers,
     }
@@ -96,7 +98,14 @@ def _ours(target: ModelConfig, kind: str, blocks: int) -> tuple[dict[str, Any], 
         tensors["fusion.features.weight"] = noise((hidden, 3 * hidden))
         tensors["model.layers.0.hidden_norm.weight"] = noise((hidden,))
         tensors["model.norm.weight"] = noise((hidden,))
-    return config, tensors
+    return config, tensors if few is None else tensors | few_rows(target, few)
+
+
+def few_rows(target: ModelConfig, count: int) -> Arrays:
+    """An output matrix for some tokens, and which they are."""
+    kept = np.sort(_rng.choice(target.vocab_size, count, replace=False))
+    matrix = noise((count, target.hidden_size))
+    return {"lm_head.weight": matrix, "lm_head.ids": kept.astype(np.int32)}
 
 
 def dgf(target: ModelConfig) -> tuple[dict[str, Any], Arrays]:
@@ -112,6 +121,21 @@ def our_linear(target: ModelConfig) -> tuple[dict[str, Any], Arrays]:
 def our_eagle3(target: ModelConfig) -> tuple[dict[str, Any], Arrays]:
     """EAGLE-3-style, by ourselves; all tokens, through the target's output matrix."""
     return _ours(target, "eagle3", 1)
+
+
+def our_reduced_dgf(target: ModelConfig) -> tuple[dict[str, Any], Arrays]:
+    """What `duotail train-draft` writes with a draft vocabulary."""
+    return _ours(target, "dgf", 1, rows(target))
+
+
+def our_reduced_linear(target: ModelConfig) -> tuple[dict[str, Any], Arrays]:
+    """EAGLE-style, with a draft vocabulary."""
+    return _ours(target, "linear", 1, rows(target))
+
+
+def our_reduced_eagle3(target: ModelConfig) -> tuple[dict[str, Any], Arrays]:
+    """EAGLE-3-style, with a draft vocabulary, by ourselves."""
+    return _ours(target, "eagle3", 1, rows(target))
 
 
 def eagle2(target: ModelConfig) -> tuple[dict[str, Any], Arrays]:
@@ -184,6 +208,9 @@ LAYOUTS: dict[str, Maker] = {
     "dgf": dgf,
     "our linear": our_linear,
     "our eagle3": our_eagle3,
+    "our reduced dgf": our_reduced_dgf,
+    "our reduced linear": our_reduced_linear,
+    "our reduced eagle3": our_reduced_eagle3,
     "eagle2": eagle2,
     "eagle3": eagle3,
     "specforge": specforge,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.backend.segment import Floats, Weights
 from engine.model.config import BlockConfig, Fusion, FusionKind, ModelConfig, RopeConfig
-from engine.model.tensors import FUSION_IDS, borrowed_tensors, expected_tensors
+from engine.model.tensors import HEAD_IDS, borrowed_tensors, expected_tensors
 
 ROOT = -1
 """Parent of a pair that nothing comes before."""
@@ -63,7 +63,6 @@ def head_config(
         kind,
         target.hidden_size,
         taps=(0, layers // 2, layers - 1) if kind == "eagle3" else (),
-        rows=rows,
         bias=bias,
         residual_normed=residual_normed,
         own_head=own_head,
@@ -73,6 +72,7 @@ def head_config(
         blocks=(BlockConfig(target.blocks[0].rope),) * blocks,
         tie_word_embeddings=target.tie_word_embeddings and not own_head,
         fusion=fusion,
+        rows=rows,
     )
 
 
@@ -141,7 +141,7 @@ class HeadReference:
     def ids(self) -> list[int]:
         """The token of every row of the logits."""
         every = np.arange(self._config.head_rows)
-        return [int(token) for token in self._w.get(FUSION_IDS, every)]
+        return [int(token) for token in self._w.get(HEAD_IDS, every)]
 
     def path(self, pair: int) -> list[int]:
         """The pairs before and this one, from the first."""

@@ -12,7 +12,6 @@ from torch.nn.functional import silu
 from engine.backend.accelerator.linear import Linear, rms_norm
 from engine.backend.accelerator.loading import Loader
 from engine.model.config import Fusion, FusionKind, ModelConfig
-from engine.model.tensors import FUSION_IDS
 
 _MATRICES: dict[FusionKind, tuple[str, ...]] = {
     "dgf": ("feature", "token", "gate"),
@@ -22,11 +21,7 @@ _MATRICES: dict[FusionKind, tuple[str, ...]] = {
 
 
 class Fuser:
-    """Weights and arithmetic of a head's fusion.
-
-    Attributes:
-        ids: int32 [head rows], the token of each row of the output matrix; None: its number.
-    """
+    """Weights and arithmetic of a head's fusion."""
 
     def __init__(self, config: ModelConfig, fusion: Fusion, loader: Loader) -> None:
         self._fusion, self._eps = fusion, config.rms_norm_eps
@@ -40,7 +35,6 @@ class Fuser:
         elif fusion.kind == "eagle3":
             names = ("input_layernorm", "hidden_norm")
             self._norms = [loader.vector(f"model.layers.0.{name}.weight") for name in names]
-        self.ids = loader.whole_numbers(FUSION_IDS) if fusion.rows is not None else None
 
     def begin(
         self, embedded: torch.Tensor, features: torch.Tensor, *, own: bool

@@ -19,7 +19,7 @@ from engine.backend.accelerator.loading import Loader
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.products import Products
 from engine.model.config import ModelConfig
-from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS
 
 Tap = Callable[[int, torch.Tensor], None]
 """Is told the number of a block and what has come out of it, fp32 [n, d]."""
@@ -30,6 +30,7 @@ class Network:
 
     Attributes:
         kinds: how its matrices are stored.
+        ids: of a draft with a reduced vocabulary: the token of each logit, int32 [head rows].
         weight_bytes: of all weights.
     """
 
@@ -47,6 +48,7 @@ class Network:
         self._blocks = [Block(config, loader, products, index) for index in blocks]
         self._fuser = None if config.fusion is None else Fuser(config, config.fusion, loader)
         self._head: Linear | None = None
+        self.ids = loader.whole_numbers(HEAD_IDS) if head and config.rows is not None else None
         self._norm: torch.Tensor | None = None
         self._embedding: DeviceMatrix | None = None
         if head:
@@ -71,11 +73,6 @@ class Network:
     def heads(self) -> bool:
         """Whether it ends with logits."""
         return self._head is not None
-
-    @property
-    def ids(self) -> torch.Tensor | None:
-        """Of a feature head: the token of each logit, int32 [head rows]; None: its number."""
-        return None if self._fuser is None else self._fuser.ids
 
     def enter(
         self, tokens: torch.Tensor, given: torch.Tensor | None, *, own: bool

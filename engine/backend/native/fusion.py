@@ -5,7 +5,6 @@ from __future__ import annotations
 from engine.backend.native.blocks import BlockPacker
 from engine.backend.native.library import FusionKind, FusionStruct
 from engine.model.config import Fusion
-from engine.model.tensors import FUSION_IDS
 
 
 def pack_fusion(fusion: Fusion, packer: BlockPacker) -> FusionStruct:
@@ -26,6 +25,4 @@ def pack_fusion(fusion: Fusion, packer: BlockPacker) -> FusionStruct:
     else:
         struct.feature = packer.matrix("fusion.features.weight")
         struct.norm = packer.vector("model.layers.0.hidden_norm.weight")
-    if fusion.rows is not None:
-        struct.ids = packer.token_ids(FUSION_IDS)
     return struct

@@ -138,7 +138,7 @@ class FusionStruct(c.Structure):
     _fields_ = (
         *((name, c.c_int32) for name in ("kind", "width", "residual_normed")),
         *((name, Matrix) for name in ("feature", "token", "gate")),
-        *((name, c.c_void_p) for name in ("norm", "bias", "ids")),
+        *((name, c.c_void_p) for name in ("norm", "bias")),
     )
 
 
@@ -171,6 +171,7 @@ class SegmentStruct(c.Structure):
         ("block", c.POINTER(Block)),
         ("embedding", Matrix),
         ("head", Matrix),
+        ("ids", c.c_void_p),
         ("final_norm", c.c_void_p),
         ("rope", c.POINTER(Rope)),
         ("fusion", c.POINTER(FusionStruct)),

@@ -46,7 +46,7 @@ from engine.backend.segment import (
 from engine.backend.shared import Loan, Shared
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
-from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, segment_tensors
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
 
 
 class NativeBackend:
@@ -174,6 +174,8 @@ class NativeSegment:
             self._struct.head = packer.matrix(EMBEDDING if config.tie_word_embeddings else HEAD)
             if FINAL_NORM in segment_tensors(config, blocks, embed=embed, head=head):
                 self._struct.final_norm = packer.vector(FINAL_NORM)
+        if head and config.rows is not None:
+            self._struct.ids = packer.token_ids(HEAD_IDS)
         if embed:
             tied = head and config.tie_word_embeddings
             self._struct.embedding = self._struct.head if tied else packer.matrix(EMBEDDING)

@@ -20,7 +20,7 @@ from engine.backend.torch_cpu.linear import Linear, rms_norm, vector
 from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
 from engine.model.config import ModelConfig, RopeConfig
 from engine.model.rope import rotations
-from engine.model.tensors import EMBEDDING, FINAL_NORM, FUSION_IDS, segment_tensors
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD_IDS, segment_tensors
 
 ROWS = 64
 """Rows of results that are accounted for; a longer prefill has few logits."""
@@ -68,7 +68,7 @@ class TorchSegment:
         needed = segment_tensors(config, blocks, embed=embed, head=head)
         if config.tie_word_embeddings:
             needed.pop(EMBEDDING, None)
-        needed.pop(FUSION_IDS, None)  # logits have as many numbers as rows
+        needed.pop(HEAD_IDS, None)  # logits have as many numbers as rows
         own = sum(map(prod, needed.values())) * _FLOAT
         account.take(Purpose.WEIGHTS, own).lasts_as_long_as(self)
         self._blocks = [Block(config, weights, index) for index in blocks]

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from engine.draft.vocabulary import fingerprint
 from engine.errors import UserFixable
 from engine.hub.local import LocalModel
 from engine.hub.pairing.candidate import Candidate, Verdict
 from engine.hub.pairing.curated import Curated, CuratedModel, curated
-from engine.hub.pairing.vocabularies import Vocabularies
+from engine.hub.pairing.vocabularies import Vocabularies, tokens_of
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import number, sentences, tr
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
+from engine.model.heads.reduced import DraftOnly, ReducedDraft
 from engine.model.other_family import OtherConfig
 from engine.plan.footprint import weight_count
 
@@ -122,14 +124,16 @@ class _Judge:
 
     def _compared(self, said: Candidate, draft: LocalModel) -> Candidate:
         target = self._target
+        if isinstance(target.config, DraftOnly):
+            return replace(said, reason=tr("A draft head cannot answer, so nothing drafts for it."))
         if isinstance(draft.config, HeadDescription):
             return self._head(said, draft, draft.config)
         if isinstance(target.config, OtherConfig):
             return replace(said, reason=_runs_elsewhere(target.config, draft=False))
         if isinstance(draft.config, OtherConfig):
             return replace(said, reason=_runs_elsewhere(draft.config, draft=True))
-        if isinstance(target.config, HeadDescription):
-            return replace(said, reason=tr("A draft head cannot answer, so nothing drafts for it."))
+        if isinstance(draft.config, ReducedDraft):
+            return self._reduced(said, draft, draft.config)
         share = weight_count(draft.config) / weight_count(target.config)
         if share >= 1:
             return replace(said, reason=tr("It is not smaller than the model that would answer."))
@@ -142,15 +146,22 @@ class _Judge:
     def _head(self, said: Candidate, draft: LocalModel, head: HeadDescription) -> Candidate:
         """A feature head, by the shapes of both."""
         target = self._target
-        if isinstance(target.config, HeadDescription):
-            return replace(said, reason=tr("A draft head cannot answer, so nothing drafts for it."))
         config = head.for_target(target.config, draft.name, target.name)
         if isinstance(target.config, ModelConfig):
             tied = target.config.tie_word_embeddings
-            draft.head_weights(config, target.own_weights(target.config), tied)
+            draft.draft_weights(config, target.own_weights(target.config), tied)
         words = tr("It is a feature head for models of this shape.")
         if head.target:
             words = tr("It is a feature head, made for {target}.").format(target=head.target)
+        return self._fits(said, draft, words)
+
+    def _reduced(self, said: Candidate, draft: LocalModel, reduced: ReducedDraft) -> Candidate:
+        """A stand-alone draft with few output rows, by what it says of its target's tokens."""
+        if reduced.vocabulary != fingerprint(tokens_of(self._target).ids):
+            return replace(said, reason=tr("It was made for a model with another vocabulary."))
+        words = tr("It is a draft for models with this vocabulary.")
+        if reduced.target:
+            words = tr("It is a draft, made for {target}.").format(target=reduced.target)
         return self._fits(said, draft, words)
 
     def _fits(self, said: Candidate, draft: LocalModel, reason: str) -> Candidate:

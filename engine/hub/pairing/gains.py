@@ -9,6 +9,7 @@ from engine.hub.local import LocalModel
 from engine.hub.sketch import in_format, of_stored
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
+from engine.model.heads.reduced import ReducedDraft
 from engine.plan.acceptance import usual_draft
 from engine.plan.facts import ModelFacts, Wish
 from engine.plan.footprint import footprint, weight_count
@@ -47,6 +48,8 @@ class Gains:
 
 def _facts(model: LocalModel) -> ModelFacts | None:
     config = model.config
+    if isinstance(config, ReducedDraft):
+        config = config.config
     if not isinstance(config, ModelConfig):
         return None
     weights = choose_format(WeightFormat.AUTO, weight_count(config), quantised=_quantised(model))

@@ -13,7 +13,7 @@ from engine.hub.shelf.searching import FoundModel
 from engine.language import tr
 from engine.loading.reading import FilesState
 from engine.model.config import ModelConfig
-from engine.model.heads.description import HeadDescription
+from engine.model.heads.reduced import DraftOnly
 from engine.plan.footprint import weight_count
 
 _MOST_KEPT = 256
@@ -73,7 +73,7 @@ def _read(found: FoundModel) -> KeptModel:
         parameters=weight_count(config) if isinstance(config, ModelConfig) else None,
         context=config.max_positions,
         licence=_licence(model),
-        head=isinstance(config, HeadDescription),
+        head=isinstance(config, DraftOnly),
         draft=model.draft,
         gguf=model.gguf is not None,
     )
@@ -93,7 +93,9 @@ def _unusable(found: FoundModel, problem: str) -> KeptModel:
 def _licence(model: LocalModel) -> str:
     """As the file, or the card beside it, says."""
     if model.gguf is not None:
-        return (model.gguf.metadata.text("general.license") or "")[:80]
+        said = (model.gguf.metadata.text("general.license") or "")[:80]
+        if said or model.path.is_file():
+            return said
     try:
         with (model.path / "README.md").open(encoding="utf-8", errors="replace") as stream:
             lines = stream.read(4000).splitlines()

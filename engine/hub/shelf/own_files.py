@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.gguf_files import chosen_file
+from engine.hub.gguf_files import PACKED, chosen_file
 from engine.hub.local import SIDECAR
 from engine.language import tr
 from engine.model.gguf.file import part_names
@@ -15,7 +15,7 @@ _OF_MODELS = re.compile(
     r"config\.json|generation_config\.json|.*\.safetensors(\.index\.json)?|tokenizer.*|"
     r"vocab\.(json|txt)|merges\.txt|.*\.tiktoken|special_tokens_map\.json|added_tokens\.json|"
     r"chat_template.*|preprocessor_config\.json|(README|LICEN[SC]E|NOTICE|USE_POLICY).*|"
-    + re.escape(SIDECAR),
+    + "|".join(map(re.escape, (SIDECAR, PACKED))),
     re.IGNORECASE,
 )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from engine.hub.gguf_files import models_in
+from engine.hub.gguf_files import PACKED, models_in
 from engine.hub.shelf.kept_model import Origin
 
 _SAFETENSORS = ".safetensors"
@@ -60,7 +60,7 @@ class Search:
             return
         if any(name.lower().endswith(".gguf") for name in names):
             yield from _readable_models(root)
-        if _CONFIG in names and any(name.endswith(_SAFETENSORS) for name in names):
+        if _CONFIG in names and any(name.endswith((_SAFETENSORS, PACKED)) for name in names):
             yield root
         if depth <= 0:
             return

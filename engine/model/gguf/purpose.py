@@ -20,7 +20,7 @@ _BERTS = ("bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "modern-bert", "eu
 _SEARCHERS = ("jina-bert-v2", "jina-bert-v3", "gemma-embedding", "llama-embed", "t5encoder")
 _ARCHITECTURES = {
     "clip": _PICTURES,
-    **dict.fromkeys(("eagle3", "dflash", "gemma4-assistant"), _DRAFT),
+    **dict.fromkeys(("duotail-draft", "eagle3", "dflash", "gemma4-assistant"), _DRAFT),
     **dict.fromkeys((*_BERTS, *_SEARCHERS), _EMBEDDING),
 }
 _NO_POOLING = 0

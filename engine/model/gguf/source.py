@@ -54,7 +54,7 @@ class GgufSource(TensorSource):
             yield part
 
     def _is_widened(self, kind: str) -> bool:
-        return kind not in FLOATS and kind not in self._native
+        return kind in WIDENED and kind not in self._native
 
     def _is_readable(self, kind: str) -> bool:
         return kind in FLOATS or kind in WIDENED

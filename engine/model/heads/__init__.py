@@ -1,1 +1,1 @@
-"""Feature heads in folders: what their config.json says, and what that comes to with a target."""
+"""Drafts that are no models by themselves: their config.json, and what it is with a target."""

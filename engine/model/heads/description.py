@@ -69,13 +69,18 @@ class HeadDescription:
             self.kind,
             self.target_hidden,
             _USUAL_TAPS if self.taps is None else self.taps,
-            self.rows,
             self.bias,
             self.residual_normed,
             self.own_embedding,
             self.own_head,
         )
-        return replace(self.blocks, tie_word_embeddings=False, embedding_scale=1.0, fusion=fusion)
+        return replace(
+            self.blocks,
+            tie_word_embeddings=False,
+            embedding_scale=1.0,
+            fusion=fusion,
+            rows=self.rows,
+        )
 
     def for_target(self, target: ModelConfig | OtherConfig, head: str, name: str) -> ModelConfig:
         """The head as backends compile it.
@@ -162,15 +167,3 @@ class HeadDescription:
             ),
             remedy,
         )
-
-
-def alone(name: str, head: HeadDescription) -> UserFixable:
-    """The error for a head that somebody wants to chat with."""
-    if head.target:
-        said = tr("{name} is a draft head for {target}, not a model that can answer by itself.")
-    else:
-        said = tr("{name} is a draft head, not a model that can answer by itself.")
-    return NotPossible(
-        said.format(name=name, target=head.target[:200]),
-        tr("Load the model that it was made for, and choose this folder as its draft."),
-    )

@@ -10,7 +10,7 @@ from engine.model.config import FusionKind, ModelConfig
 from engine.model.families import READERS, read_config
 from engine.model.heads.description import HeadDescription
 from engine.model.json_object import JsonObject
-from engine.model.tensors import EMBEDDING, FUSION_IDS, HEAD
+from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
 
 OUR_ARCHITECTURE = "DuotailDraftHead"
 OURS = "duotail_head"
@@ -102,7 +102,7 @@ def _eagle3(source: JsonObject, layer: JsonObject, stored: Collection[str]) -> H
     blocks = _blocks(layer)
     own = source if source.has("draft_vocab_size") else details
     rows = own.integer("draft_vocab_size", 1, blocks.vocab_size, default=blocks.vocab_size)
-    reduced = rows < blocks.vocab_size or TOKENS_OF_ROWS in stored or FUSION_IDS in stored
+    reduced = rows < blocks.vocab_size or TOKENS_OF_ROWS in stored or HEAD_IDS in stored
     hidden = source if source.has("target_hidden_size") else details
     return HeadDescription(
         kind="eagle3",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.tensors import FUSION_IDS, Shape, borrowed_tensors, expected_tensors
+from engine.model.tensors import HEAD_IDS, Shape, borrowed_tensors, expected_tensors
 from engine.model.weights.layout import checked_part, mismatch, unmentioned
 from engine.model.weights.parts import Part
 
@@ -47,14 +47,14 @@ def head_layout(
     wanted = expected_tensors(config)
     for name in borrowed_tensors(config):
         wanted.pop(name, None)
-    ids = wanted.pop(FUSION_IDS, None)
+    ids = wanted.pop(HEAD_IDS, None)
     names = {name: name for name in stored}
     found: dict[str, Part] = {}
     for name, shape in wanted.items():
         found[name] = _found(_places(name), shape, names, stored, where)
     tokens = None
     if ids is not None:
-        tokens = _found((OFFSETS, f"model.{OFFSETS}", FUSION_IDS), ids, names, stored, where)
+        tokens = _found((OFFSETS, f"model.{OFFSETS}", HEAD_IDS), ids, names, stored, where)
     used = {part.stored for part in found.values()} | set(_IGNORED)
     used |= {tokens.stored} if tokens else set()
     for name in stored:

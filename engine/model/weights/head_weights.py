@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.tensors import EMBEDDING, FUSION_IDS, HEAD, borrowed_tensors
+from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors
 from engine.model.weights.head_layout import head_layout
 from engine.model.weights.layout import mismatch
 from engine.model.weights.model_weights import ModelWeights
@@ -77,33 +77,33 @@ class HeadWeights:
 
     def names(self) -> tuple[str, ...]:
         """Canonical names of all tensors."""
-        tokens = () if self._tokens is None else (FUSION_IDS,)
+        tokens = () if self._tokens is None else (HEAD_IDS,)
         return (*self.lent, *self._own.names(), *tokens)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor."""
-        if name == FUSION_IDS and self._tokens is not None:
+        if name == HEAD_IDS and self._tokens is not None:
             return self._tokens.shape
         weights, stored = self._place(name)
         return weights.shape(stored)
 
     def kind(self, name: str) -> str:
         """What `stretches` gives, in ggml's words."""
-        if name == FUSION_IDS:
+        if name == HEAD_IDS:
             return "F32"
         weights, stored = self._place(name)
         return weights.kind(stored)
 
     def stored_bytes(self, name: str) -> int:
         """Bytes that a tensor takes in its file."""
-        if name == FUSION_IDS and self._tokens is not None:
+        if name == HEAD_IDS and self._tokens is not None:
             return self._tokens.nbytes
         weights, stored = self._place(name)
         return weights.stored_bytes(stored)
 
     def float32(self, name: str) -> NDArray[np.float32]:
         """A C-contiguous float32 copy of a tensor."""
-        if name == FUSION_IDS and self._tokens is not None:
+        if name == HEAD_IDS and self._tokens is not None:
             return self._tokens.copy()
         weights, stored = self._place(name)
         return weights.float32(stored)
@@ -146,7 +146,7 @@ def _tokens(
         raise mismatch(tr("{name} cannot be read").format(name=part.stored), where)
     raw = np.concatenate([piece.copy() for piece in source.raw(part.stored)]).reshape(-1)
     values = raw.view(_WHOLE[kind]).astype(np.float64)
-    if part.stored != FUSION_IDS:
+    if part.stored != HEAD_IDS:
         values += np.arange(len(values))
     right = (values >= 0) & (values < config.vocab_size) & (values == np.floor(values))
     if not right.all() or len(np.unique(values)) != len(values):

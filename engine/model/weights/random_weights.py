@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from engine.backend.segment import Floats, Stretch
 from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
-from engine.model.tensors import FUSION_IDS, expected_tensors
+from engine.model.tensors import HEAD_IDS, expected_tensors
 
 LANES = 16
 GROUPS = 61
@@ -82,7 +82,7 @@ class RandomWeights:
     def float32(self, name: str) -> Floats:
         """The tensor as a C-contiguous fp32 array."""
         extents = self._shapes[name]
-        if name == FUSION_IDS:
+        if name == HEAD_IDS:
             return spread_ids(extents[0], self._vocab)
         if len(extents) == 1:
             return np.full(extents, 1.0 if "norm" in name else 0.01, dtype=np.float32)

@@ -30,7 +30,7 @@ from engine.decode.sampler import Sampler
 from engine.draft.drafter import Budget
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.tensors import FUSION_IDS
+from engine.model.tensors import HEAD_IDS
 from engine.request import SamplingParams
 
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
@@ -225,7 +225,7 @@ class Gentle(HeadWeights):
 
     def float32(self, name: str) -> Floats:
         values = HeadWeights.float32(self, name)
-        scaled = name != FUSION_IDS and values.ndim > 1 and "embed" not in name
+        scaled = name != HEAD_IDS and values.ndim > 1 and "embed" not in name
         values = values * np.float32(0.3) if scaled else values
         return (values.view(np.uint32) & 0xFFFF0000).view(np.float32)
 

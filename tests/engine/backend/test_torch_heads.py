@@ -13,7 +13,7 @@ from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.model.config import ModelConfig
 from engine.model.decoder import Decoder
-from engine.model.tensors import FUSION_IDS, expected_tensors
+from engine.model.tensors import HEAD_IDS, expected_tensors
 
 every_head = pytest.mark.parametrize("config", HEADS.values(), ids=HEADS)
 
@@ -78,7 +78,7 @@ def test_its_weights_are_entered(config: ModelConfig) -> None:
     backend = TorchCpuBackend(Account(ledger, "draft"))
     blocks = range(config.num_layers)
     segment = backend.compile(config, HeadWeights(config), blocks, embed=True, head=True)
-    shapes = {name: s for name, s in expected_tensors(config).items() if name != FUSION_IDS}
+    shapes = {name: s for name, s in expected_tensors(config).items() if name != HEAD_IDS}
     held = sum(line.nbytes for line in ledger.lines() if line.purpose is Purpose.WEIGHTS)
     assert held == 4 * sum(prod(shape) for shape in shapes.values())
     matrices = sum(prod(shape) for shape in shapes.values() if len(shape) == 2)

@@ -23,8 +23,8 @@ from engine.model.heads.description import HeadDescription
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import (
     EMBEDDING,
-    FUSION_IDS,
     HEAD,
+    HEAD_IDS,
     borrowed_tensors,
     expected_tensors,
 )
@@ -72,15 +72,16 @@ def test_every_layout_is_a_head_with_all_its_tensors(
     config = model.config.for_target(its, model.name, "Target")
     source = ModelWeights.of_folder(its, target)
     tied = its.tie_word_embeddings
-    weights = model.head_weights(config, source, tied)
+    weights = model.draft_weights(config, source, tied)
     stored = load_file(folder / "model.safetensors")
     assert set(weights.names()) == set(expected_tensors(config))
     for name, shape in expected_tensors(config).items():
         assert weights.shape(name) == weights.float32(name).shape == shape, name
         if name in borrowed_tensors(config):
             wanted = source.float32(EMBEDDING if tied else name)
-        elif name == FUSION_IDS:
-            wanted = (stored["d2t"] + np.arange(ROWS)).astype(np.float32)
+        elif name == HEAD_IDS:
+            ids = stored["d2t"] + np.arange(ROWS) if "d2t" in stored else stored[HEAD_IDS]
+            wanted = ids.astype(np.float32)
         else:
             wanted = stored[place(layout, name)]
         np.testing.assert_array_equal(weights.float32(name), wanted, err_msg=name)
@@ -92,7 +93,7 @@ def test_every_layout_is_a_head_with_all_its_tensors(
 
 def stored_once(weights: HeadWeights) -> list[str]:
     """Names without those that lie in one place, and without what is no weight."""
-    names = [name for name in weights.names() if name != FUSION_IDS]
+    names = [name for name in weights.names() if name != HEAD_IDS]
     if weights.lent.get(HEAD) == EMBEDDING and EMBEDDING in weights.lent:
         names.remove(HEAD)
     return names
@@ -115,16 +116,22 @@ def test_what_each_layout_says(tmp_path: Path, plain: ModelConfig) -> None:
         "dgf": Fusion("dgf", hidden),
         "our linear": Fusion("linear", hidden, bias=True),
         "our eagle3": Fusion("eagle3", hidden, (0, 2, LAYERS - 1)),
+        "our reduced dgf": Fusion("dgf", hidden, own_head=True),
+        "our reduced linear": Fusion("linear", hidden, bias=True, own_head=True),
+        "our reduced eagle3": Fusion("eagle3", hidden, (0, 2, LAYERS - 1), own_head=True),
         "eagle2": Fusion("linear", hidden, bias=True, own_embedding=True),
         # What enters the layers 2, 7 // 2 and 7 - 3.
-        "eagle3": Fusion("eagle3", hidden, (1, 2, 3), rows=ROWS, own_head=True),
+        "eagle3": Fusion("eagle3", hidden, (1, 2, 3), own_head=True),
         "specforge": Fusion(
-            "eagle3", hidden, (1, 2, LAYERS - 1), rows=ROWS, own_embedding=True, own_head=True
+            "eagle3", hidden, (1, 2, LAYERS - 1), own_embedding=True, own_head=True
         ),
         "speculators": Fusion(
-            "eagle3", hidden, (1, 2, LAYERS - 1), rows=ROWS, residual_normed=True, own_head=True
+            "eagle3", hidden, (1, 2, LAYERS - 1), residual_normed=True, own_head=True
         ),
     }
+    reduced = {name for name in heads if described(tmp_path / name).config.rows == ROWS}
+    ours = {"our reduced dgf", "our reduced linear", "our reduced eagle3"}
+    assert reduced == {"eagle3", "specforge", "speculators", *ours}
 
 
 def test_the_usual_taps_are_what_enters_layers_2_16_and_29_of_32(
@@ -152,8 +159,9 @@ def test_a_head_with_the_targets_vocabulary_and_no_output_matrix(
     folder = write_head(tmp_path / "head", "eagle3", plain, draft_vocab_size=None)
     for name in ("lm_head.weight", "d2t", "t2d"):
         change_tensors(folder, lambda tensors, name=name: tensors.pop(name))
-    fusion = paired(folder, plain)
-    assert (fusion.rows, fusion.own_head) == (None, False)
+    config = described(folder).for_target(plain, "Head", "Target")
+    assert config.fusion is not None
+    assert (config.rows, config.fusion.own_head) == (None, False)
 
 
 @pytest.mark.parametrize("first", ["input_layernorm", "mlp.up_proj"])

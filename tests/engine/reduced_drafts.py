@@ -1,0 +1,42 @@
+"""Folders of small random draft models with output rows for some tokens only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from head_folders import block, llama, noise
+from safetensors.numpy import save_file
+
+from engine.draft.vocabulary import fingerprint
+from engine.hub.local import LocalModel
+from engine.model.config import ModelConfig
+
+HIDDEN, BLOCKS = 64, 2
+
+
+def write_reduced(folder: Path, target: Path, seed: int = 0) -> Path:
+    """A draft model for a target; half of the tokens have a row."""
+    model = LocalModel.inspect(target)
+    assert isinstance(model.config, ModelConfig)
+    vocab = model.config.vocab_size
+    ids = np.sort(np.random.default_rng(seed).choice(vocab, vocab // 2, replace=False))
+    own = {
+        "rows": len(ids),
+        "target": "Some target",
+        "vocabulary": fingerprint(model.tokenizer().vocabulary),
+    }
+    config = llama(model.config, BLOCKS) | {"hidden_size": HIDDEN, "duotail_draft": own}
+    tensors = {
+        "model.embed_tokens.weight": noise((vocab, HIDDEN)),
+        "model.norm.weight": noise((HIDDEN,)),
+        "lm_head.weight": noise((len(ids), HIDDEN)),
+        "lm_head.ids": ids.astype(np.int32),
+    }
+    for index in range(BLOCKS):
+        tensors |= block(f"model.layers.{index}.", HIDDEN)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(tensors, folder / "model.safetensors")
+    return folder
