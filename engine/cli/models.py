@@ -71,8 +71,8 @@ def _draft_for(model: LocalModel) -> str:
     if not isinstance(head, DraftOnly):
         return ""
     if isinstance(head, ReducedDraft):
-        target = head.target or tr("another model")
-        return " (" + tr("draft for {target}").format(target=target) + ")"
+        said = tr("draft for {target}").format(target=head.target) if head.target else tr("draft")
+        return f" ({said})"
     if not head.target:
         return " (" + tr("draft head") + ")"
     return " (" + tr("draft head for {target}").format(target=head.target) + ")"

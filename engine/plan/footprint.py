@@ -22,7 +22,7 @@ from engine.model.decoder import MAX_TREE
 from engine.model.features import NUMBER
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.other_family import OtherConfig
-from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, Shape, expected_tensors
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, Shape, expected_tensors
 
 KINDS = {
     WeightFormat.Q4: "Q4_0",
@@ -246,7 +246,7 @@ def _footprint(
 
 def _place(name: str) -> str:
     """The part that a tensor belongs to: a block's number, EMBEDDING or HEAD."""
-    if name in (FINAL_NORM, HEAD):
+    if name in (FINAL_NORM, HEAD, HEAD_IDS):
         return HEAD
     if name.startswith("fusion."):
         return "0"

@@ -174,4 +174,6 @@ def _numbers(blocks: Floats, scale: NDArray[Any], least: NDArray[Any]) -> Floats
     """The whole numbers nearest to those of the blocks, 0 to 15."""
     step = scale.astype(np.float32)
     inverse = np.divide(1, step, out=np.zeros_like(step), where=step > 0)
-    return np.clip(np.rint((blocks - least.astype(np.float32)) * inverse), 0, _STEPS)
+    whole = np.rint((blocks - least.astype(np.float32)) * inverse)
+    found: Floats = np.clip(whole, 0, _STEPS)
+    return found

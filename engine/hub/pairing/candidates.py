@@ -127,7 +127,7 @@ class _Judge:
         if isinstance(target.config, DraftOnly):
             return replace(said, reason=tr("A draft head cannot answer, so nothing drafts for it."))
         if isinstance(draft.config, HeadDescription):
-            return self._head(said, draft, draft.config)
+            return self._head(said, draft, draft.config, target.config)
         if isinstance(target.config, OtherConfig):
             return replace(said, reason=_runs_elsewhere(target.config, draft=False))
         if isinstance(draft.config, OtherConfig):
@@ -143,13 +143,18 @@ class _Judge:
         size = tr("It has {share} of the parameters.").format(share=_percent(share))
         return self._fits(said, draft, sentences(compared.words, size))
 
-    def _head(self, said: Candidate, draft: LocalModel, head: HeadDescription) -> Candidate:
-        """A feature head, by the shapes of both."""
+    def _head(
+        self,
+        said: Candidate,
+        draft: LocalModel,
+        head: HeadDescription,
+        its: ModelConfig | OtherConfig,
+    ) -> Candidate:
+        """A feature head, by the shapes of both; `its`: the target's."""
         target = self._target
-        config = head.for_target(target.config, draft.name, target.name)
-        if isinstance(target.config, ModelConfig):
-            tied = target.config.tie_word_embeddings
-            draft.draft_weights(config, target.own_weights(target.config), tied)
+        config = head.for_target(its, draft.name, target.name)
+        if isinstance(its, ModelConfig):
+            draft.draft_weights(config, target.own_weights(its), its.tie_word_embeddings)
         words = tr("It is a feature head for models of this shape.")
         if head.target:
             words = tr("It is a feature head, made for {target}.").format(target=head.target)
@@ -158,11 +163,8 @@ class _Judge:
     def _reduced(self, said: Candidate, draft: LocalModel, reduced: ReducedDraft) -> Candidate:
         """A stand-alone draft with few output rows, by what it says of its target's tokens."""
         if reduced.vocabulary != fingerprint(tokens_of(self._target).ids):
-            return replace(said, reason=tr("It was made for a model with another vocabulary."))
-        words = tr("It is a draft for models with this vocabulary.")
-        if reduced.target:
-            words = tr("It is a draft, made for {target}.").format(target=reduced.target)
-        return self._fits(said, draft, words)
+            return replace(said, reason=tr("It has another vocabulary."))
+        return self._fits(said, draft, tr("It has the same vocabulary."))
 
     def _fits(self, said: Candidate, draft: LocalModel, reason: str) -> Candidate:
         gain = self._speedup(self._target, draft) if self._speedup is not None else None

@@ -62,7 +62,7 @@ def read_reduced(source: JsonObject) -> ReducedDraft | None:
     rows = said.integer("rows", 1, config.vocab_size)
     vocabulary = said.text("vocabulary")
     if not vocabulary:
-        raise said.wrong("vocabulary", tr("the fingerprint of a vocabulary"))
+        raise said.wrong("vocabulary", tr("a text"))
     return ReducedDraft(
         replace(config, rows=rows, tie_word_embeddings=False),
         vocabulary,
