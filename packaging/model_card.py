@@ -2,7 +2,7 @@
 
     .venv/bin/python packaging/model_card.py MADE --questions FILE
 
-The questions of the bundled model's card are those of tests/engine/train/everyday_prompts.txt.
+The questions of the bundled model's card are those of tests/everyday_prompts.txt.
 Nothing else may run meanwhile. Prints Markdown: sizes, perplexities, acceptance lengths by
 category, speeds, and the first answers to the questions as the model gives them.
 """
@@ -18,10 +18,11 @@ from pathlib import Path
 from time import perf_counter
 
 from engine.answering import Answer
-from engine.bench.drafters import PLAIN, Fixed, Way, draft_cost, figures, measure_ways, ways_of
+from engine.bench.drafters import Fixed, ways_of
 from engine.bench.passages import read_passages
-from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
+from engine.bench.prompts import first_of_each_category, read_prompts
 from engine.bench.quality import measure_quality
+from engine.bench.ways import ALL, PLAIN, Figures, figures, measure_ways
 from engine.commands import DraftChoice, Load, WeightFormat
 from engine.events import Event, Finished, FinishReason
 from engine.hub.local import LocalModel
@@ -104,12 +105,12 @@ def _perplexities(made: Path) -> Iterator[str]:
 
 def _drafters(wishes: argparse.Namespace, target: Path, drafts: Sequence[Path]) -> Iterator[str]:
     prompts = first_of_each_category(read_prompts(wishes.made / HELD_OUT), wishes.limit)
-    everyday = [BenchPrompt("everyday", text) for text in _questions(wishes.questions)]
+    everyday = read_prompts(wishes.questions)
     pairs = [(folder.name, _pair(target, folder)) for folder in drafts]
     for fixed, words in WAYS.items():
         for temperature in TEMPERATURES:
-            ways = ways_of(pairs, fixed)
-            measure_ways(
+            ways = ways_of(pairs, [fixed])
+            measured = measure_ways(
                 ways,
                 [*prompts, *everyday],
                 SamplingParams(temperature=temperature, seed=1),
@@ -117,14 +118,14 @@ def _drafters(wishes: argparse.Namespace, target: Path, drafts: Sequence[Path]) 
                 repeat=wishes.repeat,
             )
             title = f"{words}, temperature {temperature:g}"
+            found = figures(ways, measured)
             if fixed is not None:
-                yield from _lengths(ways, f"{title}: acceptance length")
-            yield from _speeds(ways, f"{title}: speed")
+                yield from _lengths(found, f"{title}: acceptance length")
+            yield from _speeds(found[ALL], f"{title}: speed")
 
 
-def _lengths(ways: dict[str, Way], title: str) -> Iterator[str]:
-    found = figures(ways)
-    names = [name for name in ways if name != PLAIN]
+def _lengths(found: dict[str, dict[str, Figures]], title: str) -> Iterator[str]:
+    names = [name for name in found[ALL] if name != PLAIN]
     yield from ("", title, "", f"| category | prompts | {' | '.join(names)} |")
     yield "|---" * (len(names) + 2) + "|"
     for category, rows in found.items():
@@ -133,19 +134,17 @@ def _lengths(ways: dict[str, Way], title: str) -> Iterator[str]:
         yield f"| {category} | {rows[PLAIN].prompts} | {' | '.join(cells)} |"
 
 
-def _speeds(ways: dict[str, Way], title: str) -> Iterator[str]:
-    found = figures(ways)["all"]
+def _speeds(found: dict[str, Figures], title: str) -> Iterator[str]:
     yield from ("", title, "", "| way | tokens/s | speed-up | c | exact |", "|---|---|---|---|---|")
     for name, row in found.items():
-        cost = draft_cost(ways[name], found[PLAIN])
-        told = "-" if cost is None else f"{cost:.3f}"
+        told = "-" if row.c is None else f"{row.c:.3f}"
         exact = "yes" if row.exact else "NO"
         yield f"| {name} | {row.tokens_per_s:.0f} | {row.speedup:.2f} | {told} | {exact} |"
 
 
 def _answers(wishes: argparse.Namespace, target: Path) -> Iterator[str]:
     pair, ended = _pair(target, DraftChoice.AUTO), 0
-    questions = _questions(wishes.questions)
+    questions = [prompt.text for prompt in read_prompts(wishes.questions)]
     shown = []
     for number, text in enumerate(questions):
         request = ChatRequest(str(number), (Message(Role.USER, text),), SamplingParams(), 256)
@@ -158,11 +157,6 @@ def _answers(wishes: argparse.Namespace, target: Path) -> Iterator[str]:
     yield ""
     yield f"{ended} of {len(questions)} answers were ended by the model."
     yield from shown
-
-
-def _questions(file: Path) -> list[str]:
-    lines = file.read_text("utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
 
 
 def _pair(target: Path, draft: Path | DraftChoice) -> LoadedPair:

@@ -1,4 +1,7 @@
-"""Benchmark prompts from a JSON Lines file: {"turns": [text, ...]} or {"prompt": text}."""
+"""Benchmark prompts: JSON Lines of {"turns": [text, ...]} or {"prompt": text}, or plain text.
+
+A file whose name ends in ".txt" has one prompt a line, and comments behind a #.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
+
+EVERYDAY = "everyday"
+"""The category of prompts in plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,12 @@ def read_prompts(path: Path) -> list[BenchPrompt]:
             tr("Give a JSON Lines file in UTF-8."),
             str(error),
         ) from error
-    prompts = [_read(line, number, path) for number, line in enumerate(lines, 1) if line.strip()]
+    if path.suffix == ".txt":
+        texts = [line.strip() for line in lines]
+        prompts = [BenchPrompt(EVERYDAY, text) for text in texts if text and text[0] != "#"]
+    else:
+        read = enumerate(lines, 1)
+        prompts = [_read(line, number, path) for number, line in read if line.strip()]
     if not prompts:
         raise UserFixable(
             tr("{path} holds no prompts.").format(path=path),

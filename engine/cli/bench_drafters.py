@@ -5,32 +5,29 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from engine.bench.drafters import (
-    PLAIN,
-    Figures,
-    Fixed,
-    Way,
-    draft_cost,
-    figures,
-    measure_ways,
-    ways_of,
+from engine.bench.drafters import Fixed, LookupUse, ways_of
+from engine.bench.ways import ALL, PLAIN, Figures, figures, measure_ways
+from engine.cli.bench_prompts import (
+    MAX_TOKENS,
+    add_prompt_options,
+    chosen_prompts,
+    nothing_measured,
+    or_dash,
+    show_progress,
 )
-from engine.bench.prompts import first_of_each_category, read_prompts
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import add_sampling_options, one_or_more, sampling
-from engine.columns import left, right
-from engine.commands import Load
-from engine.errors import UserFixable
+from engine.cli.options import one_or_more, sampling
+from engine.columns import left, right, width
+from engine.commands import DraftChoice, Load
 from engine.hub.local import resolve_model
 from engine.language import number, tr
 from engine.loading.checking import check
 from engine.loading.load import LoadedPair, load
 from engine.loading.machinery import Machinery
-
-_MAX_TOKENS = 128
 
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -40,22 +37,24 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--model", metavar="NAME|PATH", help=tr("target (default: the bundled one)")
     )
     parser.add_argument(
-        "--draft", dest="drafts", action="append", required=True, metavar="NAME|PATH",
+        "--draft", dest="drafts", action="append", required=True, metavar="NAME|PATH|lookup",
         help=tr("a draft of the model; may be given several times"),
     )  # fmt: skip
-    add_sampling_options(parser)
-    parser.add_argument("--prompts", type=Path, required=True, metavar="FILE.jsonl")
-    parser.add_argument("--limit", type=one_or_more, metavar="N", help=tr("prompts per category"))
     parser.add_argument(
-        "--repeat", type=one_or_more, default=3, metavar="N", help=tr("runs each way")
-    )
+        "--lookup", type=LookupUse, choices=[*LookupUse], default=LookupUse.BOTH,
+        help=tr("drafts with lookup beside them, without, or both (default)"),
+    )  # fmt: skip
+    add_prompt_options(parser, repeat=3)
     parser.add_argument(
-        "--depth", type=one_or_more, metavar="N",
-        help=tr("draft chains of N tokens in every round (default: as the controller likes)"),
+        "--depth", type=_budget, action="append", metavar="auto|N|NxW",
+        help=tr(
+            "draft chains of N tokens, or trees of N levels that are W tokens wide, in every round "
+            "(default: auto, as the controller likes); may be given several times"
+        ),
     )  # fmt: skip
     parser.add_argument(
         "--width", type=one_or_more, default=1, metavar="N",
-        help=tr("with --depth: trees, that many tokens wide"),
+        help=tr("width of every --depth that has none"),
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     parser.set_defaults(run=run)
@@ -63,38 +62,48 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
-    prompts = first_of_each_category(read_prompts(arguments.prompts), arguments.limit)
-    fixed = None if arguments.depth is None else Fixed(arguments.depth, arguments.width)
-    ways = ways_of(_pairs(arguments), fixed)
-    measure_ways(
+    prompts, params = chosen_prompts(arguments), sampling(arguments)
+    budgets = [_widened(each, arguments.width) for each in arguments.depth or [None]]
+    ways = ways_of(_pairs(arguments), budgets, arguments.lookup)
+    measured = measure_ways(
         ways,
         prompts,
-        sampling(arguments),
-        max_tokens=arguments.max_tokens or _MAX_TOKENS,
+        params,
+        max_tokens=arguments.max_tokens or MAX_TOKENS,
         repeat=arguments.repeat,
-        progress=_progress,
+        system=arguments.system,
+        progress=show_progress,
     )
-    found = figures(ways)
-    if not found:
-        raise UserFixable(
-            tr("None of the prompts could be measured."),
-            tr("Use shorter prompts, a longer context or more tokens."),
-        )
-    costs = {name: draft_cost(way, found["all"][PLAIN]) for name, way in ways.items()}
-    ended = sum(one.ended for one in ways[PLAIN].results) / len(ways[PLAIN].results)
+    if not measured:
+        raise nothing_measured()
+    found = figures(ways, measured)
     if arguments.json:
+        plain = [runs[0].ended for runs in ways[PLAIN].answers]
         report = {
             "figures": {
                 category: {name: asdict(row) for name, row in rows.items()}
                 for category, rows in found.items()
             },
-            "draft_costs": costs,
-            "ended": ended,
+            "draft_costs": {name: row.c for name, row in found[ALL].items()},
+            "ended": sum(plain) / len(plain),
+            "skipped": len(prompts) - len(measured),
         }
         sys.stdout.write(json.dumps(report) + "\n")
     else:
-        sys.stdout.write(_tables(found, ways, costs))
+        sys.stdout.write(_tables(found))
     return ExitCode.DONE
+
+
+def _budget(text: str) -> Fixed | None:
+    """What `--depth` says; None: the controller's."""
+    if text == "auto":
+        return None
+    depth, times, wide = text.partition("x")
+    return Fixed(one_or_more(depth), one_or_more(wide) if times else 1)
+
+
+def _widened(budget: Fixed | None, wide: int) -> Fixed | None:
+    return replace(budget, width=wide) if budget and budget.width == 1 else budget
 
 
 def _pairs(arguments: argparse.Namespace) -> list[tuple[str, LoadedPair]]:
@@ -102,40 +111,60 @@ def _pairs(arguments: argparse.Namespace) -> list[tuple[str, LoadedPair]]:
     machine = machinery.look(None)
     speeds = machinery.speeds(machine)
     target, pairs = resolve_model(arguments.model), []
-    for name in arguments.drafts:
-        command = Load(target, draft=resolve_model(name))
-        pairs.append((Path(name).stem, load(check(command, machine, speeds), machinery.open)))
+    for name, said in zip(_names(arguments.drafts), arguments.drafts, strict=True):
+        draft = DraftChoice.LOOKUP if said == DraftChoice.LOOKUP else resolve_model(said)
+        command = Load(target, draft=draft)
+        pairs.append((name, load(check(command, machine, speeds), machinery.open)))
     return pairs
 
 
-def _progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r" + tr("{done}/{total} prompts").format(done=done, total=total) + " ")
-        sys.stderr.flush()
+def _names(drafts: Sequence[str]) -> list[str]:
+    """The last part of each path, where no other draft has the same."""
+    short = [Path(said).name.removesuffix(".gguf") or said for said in drafts]
+    return [
+        name if short.count(name) == 1 else said for name, said in zip(short, drafts, strict=True)
+    ]
 
 
-def _tables(
-    found: dict[str, dict[str, Figures]], ways: dict[str, Way], costs: dict[str, float | None]
-) -> str:
-    """Acceptance length by category, then speed over everything."""
-    names = [name for name in ways if name != PLAIN]
-    width = max(map(len, names)) + 2
-    lines = [left(tr("accept. length"), 16) + "".join(right(name, width) for name in names)]
+def _tables(found: dict[str, dict[str, Figures]]) -> str:
+    """The ways by speed, and the speed-up of each by category under its rank."""
+    names = sorted(found[ALL], key=lambda name: -found[ALL][name].speedup)
+    heads = (
+        "tok/s",
+        tr("speed-up"),
+        tr("in total"),
+        tr("accept. length"),
+        tr("drafted"),
+        "c",
+        tr("draft"),
+        tr("verify"),
+        tr("rest"),
+        tr("exact"),
+    )
+    wide = max(map(width, names)) + 5
+    lines = [left("", wide) + "".join(right(head, max(width(head) + 2, 9)) for head in heads)]
+    for rank, name in enumerate(names, 1):
+        cells = zip(_cells(found[ALL][name]), heads, strict=True)
+        shown = [right(cell, max(width(head) + 2, 9)) for cell, head in cells]
+        lines.append(left(f"{rank:2} {name}", wide) + "".join(shown))
+    ranks = "".join(right(str(rank), 6) for rank in range(1, len(names) + 1))
+    lines += ["", left(tr("speed-up"), 16) + ranks]
     for category, rows in found.items():
-        cells = [_or_dash(rows[name].acceptance_length, ".2f") for name in names]
-        lines.append(left(category, 16) + "".join(right(cell, width) for cell in cells))
-    head = ("tok/s", tr("speed-up"), "c", tr("exact"))
-    lines += ["", left("", width) + "".join(right(name, 10) for name in head)]
-    for name, row in found["all"].items():
-        cells = [
-            number(row.tokens_per_s, ".1f"),
-            number(row.speedup, ".2f") + "x",
-            _or_dash(costs[name], ".3f"),
-            tr("yes") if row.exact else tr("NO"),
-        ]
-        lines.append(left(name, width) + "".join(right(cell, 10) for cell in cells))
+        speeds = [right(number(rows[name].speedup, ".2f"), 6) for name in names]
+        lines.append(left(category, 16) + "".join(speeds))
     return "\n".join(lines) + "\n"
 
 
-def _or_dash(value: float | None, spec: str) -> str:
-    return "-" if value is None else number(value, spec)
+def _cells(row: Figures) -> list[str]:
+    return [
+        number(row.tokens_per_s, ".1f"),
+        number(row.speedup, ".2f") + "x",
+        number(row.total_speedup, ".2f") + "x",
+        or_dash(row.acceptance_length, ".2f"),
+        or_dash(row.drafted_per_round, ".1f"),
+        or_dash(row.c, ".3f"),
+        number(row.draft_share, ".0%"),
+        number(row.verify_share, ".0%"),
+        number(row.rest_share, ".0%"),
+        tr("yes") if row.exact else tr("NO"),
+    ]

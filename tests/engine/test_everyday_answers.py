@@ -21,7 +21,7 @@ from engine.loading.load import LoadedPair, load
 from engine.loading.machinery import Machinery
 from engine.request import ChatRequest, Message, Role, SamplingParams
 
-PROMPTS = Path(__file__).parent / "train" / "everyday_prompts.txt"
+PROMPTS = Path(__file__).parents[1] / "everyday_prompts.txt"
 AT_LEAST = 30
 """Of forty. Processors round sums in different ways, which now and then turns an answer."""
 

@@ -18,7 +18,7 @@ from engine.backend.cpu import native_is_built
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import DEVICE
 from engine.bench.prompts import BenchPrompt
-from engine.bench.speculate import measure
+from engine.bench.ways import ALL, PLAIN, PairWriter, Way, figures, measure_ways, without_draft
 from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, Stop
 from engine.draft.drafter import DraftContext
 from engine.draft.lane import DraftLane
@@ -119,9 +119,10 @@ def test_comparing_it_with_the_target_alone_leaves_the_lane_out(
 
     monkeypatch.setattr(DraftLane, "following", following)
     prompts = [BenchPrompt("stories", QUESTION)]
-    results = measure(pair, prompts, SAMPLED, max_tokens=40, repeat=2)
-    assert followed == 2
-    assert [result.exact for result in results] == [True]
+    ways = {PLAIN: Way(PairWriter(without_draft(pair))), "duo": Way(PairWriter(pair))}
+    measured = measure_ways(ways, prompts, SAMPLED, max_tokens=40, repeat=2)
+    assert followed == 3, "once untimed"
+    assert figures(ways, measured)[ALL]["duo"].exact
 
 
 # -- whatever ends an answer -------------------------------------------------------------------

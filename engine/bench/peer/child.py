@@ -135,6 +135,20 @@ class Peer:
         self._roll_back(start)
         return {"seconds": seconds}
 
+    def answer(self, tokens: Sequence[int], count: int, temperature: float, seed: int) -> Result:
+        """Write `count` tokens behind a prompt, whatever they are; seconds from first to last."""
+        sampler = _sampler(temperature, seed)
+        self._roll_back(0)
+        self._decode(tokens, 0, rows=1)
+        written = [llama.llama_sampler_sample(sampler, self._context, -1)]
+        began = perf_counter()
+        while len(written) < count:
+            self._decode(written[-1:], len(tokens) + len(written) - 1, rows=1)
+            written.append(llama.llama_sampler_sample(sampler, self._context, -1))
+        seconds = perf_counter() - began
+        llama.llama_sampler_free(sampler)
+        return {"tokens": written, "seconds": seconds}
+
     def logits(self, tokens: Sequence[int]) -> Result:
         """All logits of a short text, fp32 [tokens, vocabulary] in base64."""
         self._roll_back(0)
@@ -168,6 +182,17 @@ class Peer:
         memory = llama.llama_get_memory(self._context)
         if not llama.llama_memory_seq_rm(memory, 0, length, -1):
             raise RuntimeError("llama.cpp cannot forget the last tokens")
+
+
+def _sampler(temperature: float, seed: int) -> llama.llama_sampler_p:
+    """llama.cpp's own, without filters."""
+    chain = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
+    if temperature:
+        llama.llama_sampler_chain_add(chain, llama.llama_sampler_init_temp(temperature))
+        llama.llama_sampler_chain_add(chain, llama.llama_sampler_init_dist(seed % 2**32))
+    else:
+        llama.llama_sampler_chain_add(chain, llama.llama_sampler_init_greedy())
+    return chain
 
 
 def _commit() -> str:

@@ -13,12 +13,13 @@ from statistics import median
 import numpy as np
 from platformdirs import user_cache_path
 
+from engine.backend.native.pool import default_threads
 from engine.backend.segment import Floats, Readable
 from engine.bench.forward import CONTEXT, MOST_ROWS, next_tokens, prompt
 from engine.bench.peer.export import export
 from engine.bench.peer.process import PeerProcess, find_interpreter
-from engine.hardware.host.cores import available_cores
 from engine.model.config import ModelConfig
+from engine.request import SamplingParams
 
 TRIALS = 12
 """Forwards that decide on flash attention."""
@@ -59,10 +60,21 @@ class PeerSettings:
 
 
 class LlamaCppSide:
-    """See `engine.bench.forward.Side`."""
+    """See `engine.bench.forward.Side`.
 
-    def __init__(self, process: PeerProcess, path: Path, vocab: int, threads: int) -> None:
+    Args:
+        process: awake only while it is asked.
+        path: of a GGUF file.
+        vocab: its number of tokens.
+        threads: that it may use.
+        context: tokens of the longest answer with its prompt.
+    """
+
+    def __init__(
+        self, process: PeerProcess, path: Path, vocab: int, threads: int, context: int = 0
+    ) -> None:
         self._process, self._vocab, self._threads = process, vocab, threads
+        self._size = max(context, CONTEXT + MOST_ROWS)
         with process.awake():
             facts = process.ask("load", path=str(path))
             off, on = (self._try(flash) for flash in (False, True))
@@ -83,11 +95,10 @@ class LlamaCppSide:
         )
 
     def _open(self, *, flash_attention: bool) -> None:
-        size = CONTEXT + MOST_ROWS
         self._process.ask(
             "context",
             threads=self._threads,
-            size=size,
+            size=self._size,
             rows=MOST_ROWS,
             flash_attention=flash_attention,
         )
@@ -117,6 +128,23 @@ class LlamaCppSide:
         seconds: list[float] = answer["seconds"]
         return seconds
 
+    def answer(
+        self, tokens: Sequence[int], count: int, sampling: SamplingParams
+    ) -> tuple[list[int], float]:
+        """Write `count` tokens behind a prompt; with the seconds from the first to the last.
+
+        Tokens are drawn at the temperature, without filters and penalties.
+        """
+        with self.awake():
+            answer = self._process.ask(
+                "answer",
+                tokens=list(tokens),
+                count=count,
+                temperature=sampling.temperature,
+                seed=sampling.seed,
+            )
+        return answer["tokens"], answer["seconds"]
+
     def logits(self, tokens: Sequence[int]) -> Floats:
         """fp32 [tokens, vocabulary] of a text of at most MOST_ROWS tokens; the context is gone."""
         with self.awake():
@@ -127,17 +155,22 @@ class LlamaCppSide:
 
 @contextmanager
 def llama_cpp(
-    config: ModelConfig, weights: Readable, threads: int | None = None
+    config: ModelConfig, weights: Readable, threads: int | None = None, context: int = 0
 ) -> Iterator[LlamaCppSide]:
     """llama.cpp with these very weights, asleep; ended and cleaned up on leaving.
+
+    Args:
+        config: of the model.
+        weights: as our decoder holds them.
+        threads: as many as ours has, unless told.
+        context: see `LlamaCppSide`.
 
     Raises:
         Absent: it is not installed.
         UserFixable: it cannot have the same model, or it fails.
     """
     exported = export(config, weights)
-    process = PeerProcess(find_interpreter())
-    try:
+    with _process() as process:
         cache = user_cache_path("Duotail", appauthor=False, ensure_exists=True)
         with tempfile.TemporaryDirectory(
             prefix="peer-", dir=cache, ignore_cleanup_errors=True
@@ -145,8 +178,24 @@ def llama_cpp(
             path = Path(folder) / "model.gguf"
             with process.awake():
                 process.write(path, exported)
-            side = LlamaCppSide(process, path, config.vocab_size, threads or available_cores())
+            side = LlamaCppSide(
+                process, path, config.vocab_size, threads or default_threads(), context
+            )
             # Loaded is mapped: the file may go, and nothing is left behind by a crash.
         yield side
+
+
+@contextmanager
+def llama_cpp_of_file(path: Path, vocab: int, context: int) -> Iterator[LlamaCppSide]:
+    """llama.cpp with a GGUF file as it is; else see `llama_cpp`."""
+    with _process() as process:
+        yield LlamaCppSide(process, path, vocab, default_threads(), context)
+
+
+@contextmanager
+def _process() -> Iterator[PeerProcess]:
+    process = PeerProcess(find_interpreter())
+    try:
+        yield process
     finally:
         process.close()

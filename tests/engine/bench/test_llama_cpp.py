@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from folder_models import FOLDER_TARGET
+from gguf_models import write_gguf
 from llama_files import needs_peer
 from peer_models import small_config, small_subject
 
@@ -17,9 +20,16 @@ from engine.backend.native.library import Format
 from engine.bench.forward import forwards_in_turns
 from engine.bench.peer.process import PeerProcess, find_interpreter
 from engine.bench.peer.side import llama_cpp
+from engine.bench.peer.writer import peer_writer
+from engine.bench.ways import PairWriter, without_draft
 from engine.cli import main
+from engine.commands import DraftChoice, Load
 from engine.errors import Absent
+from engine.loading.checking import check
+from engine.loading.load import load
+from engine.loading.machinery import Machinery
 from engine.model.config import ModelConfig
+from engine.request import ChatRequest, Message, Role, SamplingParams
 
 LLAMA3 = {
     "rope_type": "llama3",
@@ -114,3 +124,49 @@ def test_the_commands_compare(capsys: pytest.CaptureFixture[str]) -> None:
         assert found[kind]["ratio"] == pytest.approx(ours / peer)
     assert found["decode"]["runs"] == 2
     assert len(found["verify"]["peer_ms"]) == len(found["verify"]["n"])
+
+
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of the peer's would wait for each other turning round and round."""
+    monkeypatch.setattr("engine.bench.peer.side.default_threads", lambda: 1)
+
+
+@needs_peer
+@pytest.mark.usefixtures("one_thread")
+def test_it_writes_as_much_as_our_plain_answer() -> None:
+    machinery = Machinery()
+    machine = machinery.look(None)
+    command = Load(FOLDER_TARGET, draft=DraftChoice.LOOKUP)
+    pair = load(check(command, machine, machinery.speeds(machine)), machinery.open)
+    question = Message(Role.USER, "Tell me a story about a fox.")
+    request = ChatRequest("one", (question,), SamplingParams(), 24)
+    plain = PairWriter(without_draft(pair))
+    ours = plain.write(request)
+    with peer_writer(plain) as peer:
+        theirs = peer.write(request)
+        drawn = peer.write(replace(request, sampling=SamplingParams(temperature=0.8, seed=3)))
+    assert ours.token_ids is not None
+    assert theirs.token_ids is not None
+    assert theirs.token_ids[:6] == ours.token_ids[:6], "it is the same model"
+    assert theirs.tokens == drawn.tokens == ours.tokens == len(theirs.token_ids) - 1
+    assert theirs.seconds > 0
+    assert drawn.token_ids != theirs.token_ids
+
+
+@needs_peer
+@pytest.mark.usefixtures("one_thread")
+def test_speculation_beside_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    gguf = write_gguf(FOLDER_TARGET, tmp_path / "model.gguf")
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("What is rain?", "utf-8")
+    options = ["--model", str(gguf), "--draft", "lookup", "--prompts", str(prompts)]
+    limits = ["--max-tokens", "16", "--peer", "llama.cpp", "--json"]
+    assert main(["bench", "speculate", *options, *limits]) == 0
+    report = json.loads(capsys.readouterr().out)
+    row = report["categories"]["everyday"]
+    assert row["exact"]
+    assert row["ratio_to_peer"] == pytest.approx(row["tokens_per_s"] / row["peer_tokens_per_s"])
+    plain = row["plain_tokens_per_s"] / row["peer_tokens_per_s"]
+    assert row["plain_ratio_to_peer"] == pytest.approx(plain)
+    assert report["peer"]["version"]

@@ -12,7 +12,7 @@ import pytest
 from engine.train.lessons.all import COMPUTED, lessons, themes
 from engine.train.scratch.screening import Screen
 
-FILE = Path(__file__).parents[1] / "everyday_prompts.txt"
+FILE = Path(__file__).parents[3] / "everyday_prompts.txt"
 
 
 def prompts() -> list[str]:

@@ -1,0 +1,65 @@
+"""llama.cpp as one of the ways to write answers: plain decoding of the model that a pair has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from engine.answering import read
+from engine.bench.peer.side import LlamaCppSide, PeerSettings, llama_cpp, llama_cpp_of_file
+from engine.bench.subject import stored_subject
+from engine.bench.ways import PairWriter, Written
+from engine.hub.local import LocalModel
+from engine.loading.load import LoadedPair
+from engine.request import ChatRequest
+
+
+class PeerWriter:
+    """See `engine.bench.ways.Writer`.
+
+    It has the prompt's token ids from us, and goes on for as many tokens as our plain answer had.
+
+    Args:
+        side: the peer.
+        plain: the same model decoding plainly, which answers first.
+    """
+
+    def __init__(self, side: LlamaCppSide, plain: PairWriter) -> None:
+        self._side, self._plain = side, plain
+
+    @property
+    def settings(self) -> PeerSettings:
+        """What it was measured with."""
+        return self._side.settings
+
+    def write(self, request: ChatRequest) -> Written:
+        """See `Writer`."""
+        pair, count = self._plain.pair, self._plain.tokens
+        prompt = read(request, pair.template, pair.tokenizer)
+        tokens, seconds = self._side.answer(prompt.ids, count + 1, request.sampling)
+        return Written(count, seconds, tuple(tokens), ended=False, rounds=count)
+
+
+@contextmanager
+def peer_writer(plain: PairWriter) -> Iterator[PeerWriter]:
+    """llama.cpp with the file of the pair's target; weights in safetensors are written as GGUF.
+
+    Raises:
+        Absent: it is not installed.
+        UserFixable: it cannot have the same model, or it fails.
+    """
+    with _side(plain.pair) as side:
+        yield PeerWriter(side, plain)
+
+
+@contextmanager
+def _side(pair: LoadedPair) -> Iterator[LlamaCppSide]:
+    gguf = LocalModel.inspect(pair.path).gguf
+    context, vocab = pair.plan.context, pair.target.config.vocab_size
+    if gguf is not None:
+        with llama_cpp_of_file(gguf.files[0], vocab, context) as side:
+            yield side
+    else:
+        subject = stored_subject(pair.path, pair.command.weights)
+        with llama_cpp(subject.config, subject.weights, context=context) as side:
+            yield side
