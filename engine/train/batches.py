@@ -136,7 +136,10 @@ class Batches:
         shape = len(group), int(lengths.max())
         states = [recording.states(one) for one in group]
         width = states[0].shape[2]
-        tokens, answers = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.bool)
+        tokens, answers = (
+            torch.zeros(shape, dtype=torch.int64),
+            torch.zeros(shape, dtype=torch.bool),
+        )
         hidden = torch.zeros(*shape, width)
         features = torch.zeros(*shape, taps * width) if taps else hidden
         for row, (one, found) in enumerate(zip(group, states, strict=True)):

@@ -96,7 +96,9 @@ def likeliest(hidden: Tensor, matrix: Tensor) -> Tensor:
     """The row of the highest logit, for hidden states [..., d] and a matrix [rows, d]."""
     flat = hidden.flatten(0, -2).to(matrix.dtype)
     parts = _stretches(len(flat), len(matrix))
-    return torch.cat([(flat[part] @ matrix.t()).argmax(1) for part in parts]).view(hidden.shape[:-1])
+    return torch.cat([(flat[part] @ matrix.t()).argmax(1) for part in parts]).view(
+        hidden.shape[:-1]
+    )
 
 
 def soft_cross_entropy(hidden: Tensor, matrix: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:

@@ -117,9 +117,7 @@ class TargetRecorder:
         if recorder.tokens >= self._wanted:
             raise _Enough
 
-    def _prompts(
-        self, examples: Iterable[Example], seed: int
-    ) -> Iterator[tuple[int, list[int]]]:
+    def _prompts(self, examples: Iterable[Example], seed: int) -> Iterator[tuple[int, list[int]]]:
         """Each example up to one of the user's turns; those that the template refuses are left out."""
         target = self._target
         for index, example in enumerate(examples):

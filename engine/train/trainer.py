@@ -8,8 +8,8 @@ from time import monotonic
 
 import torch
 
-from engine.train.checkpoint import Checkpoint, Progress
 from engine.train.batches import Batch
+from engine.train.checkpoint import Checkpoint, Progress
 from engine.train.learners import Learner
 from engine.train.optimisers import Optimisers, Pace
 

@@ -186,7 +186,9 @@ def train(
         if begun is not None and begun.identity != identity:
             raise _another(settings.out)
         with _making(settings.out):
-            told = _record(settings, config, target, drawing, folder, longest, tell_recording, stopped)
+            told = _record(
+                settings, config, target, drawing, folder, longest, tell_recording, stopped
+            )
         with Recording(folder, told) as recording:
             batches = _batches(settings, config, recording, longest)
             held_out = batches.held_out(settings.held_out)
@@ -447,7 +449,9 @@ def most_written(recording: Recording, config: ModelConfig) -> tuple[Tensor | No
     Raises:
         UserFixable: nothing was recorded.
     """
-    written = [tokens[marks] for tokens, marks in zip(recording.tokens, recording.answers, strict=True)]
+    written = [
+        tokens[marks] for tokens, marks in zip(recording.tokens, recording.answers, strict=True)
+    ]
     if not written:
         raise nothing_to_learn()
     counts = torch.bincount(torch.from_numpy(np.concatenate(written)), minlength=config.vocab_size)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, unlimited
-from engine.backend.native.library import StepStruct, library, pointer, refusal
+from engine.backend.native.library import StepStruct, pointer, refusal
 from engine.backend.native.memory import reserve_rows
 from engine.backend.native.segment import NativeSegment
 from engine.backend.native.sizes import ROWS
