@@ -19,13 +19,16 @@ from engine.commands import WeightFormat
 from engine.hub.local import resolve_model
 from engine.language import tr
 from engine.train.shapes import DraftKind
-from engine.units import duration
+from engine.units import duration, file_size
 
 if TYPE_CHECKING:
+    from engine.train.target_recorder import RecordingReport
     from engine.train.training import Report, Result, Settings
 
 _TOKENS = 2_000_000
 """Trained on unless told."""
+_ROWS = 8192
+"""Tokens that a draft proposes unless told: the others are too rare to be worth their time."""
 _SUFFIXES = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -43,11 +46,31 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--out", type=Path, required=True, metavar="DIR", help=tr("folder of the result")
     )
     parser.add_argument("--resume", action="store_true", help=tr("go on where it was stopped"))
+    _add_recording(parser)
     _add_shape(parser)
     _add_schedule(parser)
     _add_machine(parser)
     parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
     parser.set_defaults(run=run)
+
+
+def _add_recording(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--given", action="store_true",
+        help=tr("learn from the answers in the data (default: the target answers anew)"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--recorded", type=tokens, default=1_000_000, metavar="N",
+        help=tr("tokens that the target's states are recorded of, such as 500k, 2M"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--recording", type=Path, metavar="DIR",
+        help=tr("keep the recording in this folder, for further drafts of the same kind"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--answer-length", type=one_or_more, default=256, metavar="N",
+        help=tr("tokens after which the target's own answers are cut"),
+    )  # fmt: skip
 
 
 def _add_shape(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +88,10 @@ def _add_shape(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--intermediate", type=one_or_more, metavar="N", help=tr("width of the feed-forwards")
     )
+    parser.add_argument(
+        "--rows", type=one_or_more, metavar="N",
+        help=tr("tokens that it can propose, those written most (default: 8192 of large vocabularies)"),
+    )  # fmt: skip
     parser.add_argument(
         "--from", dest="begin", metavar="NAME|PATH", help=tr("begin with this draft's weights")
     )
@@ -128,7 +155,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     settings = _settings(arguments)
     with interruptible() as stop:
         try:
-            result = train(settings, _tell, lambda: bool(stop))
+            result = train(settings, _tell, lambda: bool(stop), _tell_recording)
         except Paused as paused:
             sys.stderr.write(
                 tr("Stopped after {steps} steps. Go on with --resume.").format(
@@ -164,6 +191,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
             hidden=arguments.hidden,
             heads=arguments.heads,
             intermediate=arguments.intermediate,
+            rows=arguments.rows or _ROWS,
             begin=begin,
         ),
         schedule=Schedule(
@@ -175,6 +203,10 @@ def _settings(arguments: argparse.Namespace) -> Settings:
             clip=arguments.clip,
             decay=arguments.decay,
         ),
+        own_answers=not arguments.given,
+        recorded=arguments.recorded,
+        recording=arguments.recording,
+        longest_answer=arguments.answer_length,
         format=WeightFormat(arguments.format),
         device=arguments.device,
         halves={"fp32": False, "bf16": True}.get(arguments.precision),
@@ -204,6 +236,19 @@ def interruptible() -> Iterator[list[bool]]:
         yield stop
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _tell_recording(report: RecordingReport) -> None:
+    words = tr(
+        "Recording the model: {tokens} of {wanted} tokens, {pace:.0f} tokens/s; {size} on disk."
+    ).format(
+        tokens=report.tokens,
+        wanted=report.wanted,
+        pace=report.tokens_per_s,
+        size=file_size(report.nbytes),
+    )
+    sys.stderr.write(words + "\n")
+    sys.stderr.flush()
 
 
 def _tell(report: Report) -> None:
@@ -245,7 +290,7 @@ def _row(result: Result, settings: Settings) -> dict[str, object]:
         "agreement": progress.agreement,
         "acceptance_length": result.acceptance_length,
         "lines_skipped": result.skipped,
-        "texts_cut": result.cut,
+        "covered": round(result.covered, 4),
     }
 
 

@@ -45,7 +45,8 @@ static void place_row(void *context, int32_t row)
     const dt_segment *s = f->segment;
     const dt_block *block = &s->block[f->block_index];
     const int32_t dim = s->head_dim, padded = f->dim;
-    const int32_t slot = f->step->first_slot + f->start + row;
+    const int32_t *slots = f->step->slots;
+    const int32_t slot = slots ? slots[f->start + row] : f->step->first_slot + f->start + row;
     const rotation at = at_position(f, f->step->positions[f->start + row]);
     const float *in = f->qkv + (int64_t)row * f->qkv_cols;
     float *query = f->query + (int64_t)row * s->heads * padded;
@@ -129,6 +130,15 @@ static void attend_batch_chunk(const forward *f, batch *b, int32_t from, int32_t
     for (int32_t m = 0; m < rows; m++) b->peak[who[m]] = peak[m], b->total[who[m]] = total[m];
 }
 
+/* Whether a chunk of a path is a chunk of the cache, as those of sequences side by side are. */
+static int lies_whole(const int32_t *slots, dt_span looked_at)
+{
+    const int32_t first = slots[looked_at.from] - looked_at.from;
+    for (int32_t k = looked_at.from + 1; k < looked_at.to; k++)
+        if (slots[k] != first + k) return 0;
+    return first >= 0 && first % DT_CHUNK == 0;
+}
+
 /* A chunk that paths have of their own. */
 static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk)
 {
@@ -140,6 +150,12 @@ static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk
         const dt_span seen = seen_by(b, from, to, chunk);
         if (seen.from >= seen.to) continue;
         const int32_t *slots = step->path_slots + (int64_t)b->path[from] * step->path_width + behind;
+        if (lies_whole(slots, seen)) {
+            const int32_t whole = slots[seen.from] / DT_CHUNK;
+            attend_batch_chunk(f, b, from, to, chunk, dt_keys(f->cache, f->block_index, head, whole),
+                               dt_values(f->cache, f->block_index, head, whole));
+            continue;
+        }
         gather(f, head, slots, seen, keys, values);
         attend_batch_chunk(f, b, from, to, chunk, keys, values);
     }

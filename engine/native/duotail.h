@@ -103,11 +103,12 @@ typedef struct {
     int64_t scratch_bytes;
 } dt_segment;
 
-/* One forward over n rows; see engine.backend.segment.Step. paths == 0 means a chain. */
+/* One forward over n rows; see engine.backend.segment.Step. paths == 0 means a chain. `slots` says where the
+ * rows' own keys and values go; NULL: to first_slot and the slots behind it. */
 typedef struct {
     int32_t rows, first_slot, paths, path_base, path_width, logit_count, tap_count;
     int32_t own; /* a feature head: hidden_in is what it put out itself, [rows, hidden] */
-    const int32_t *tokens, *positions, *path_slots, *row_path, *logit_rows, *taps;
+    const int32_t *tokens, *positions, *slots, *path_slots, *row_path, *logit_rows, *taps;
     const float *hidden_in; /* [rows, hidden], NULL for the first segment; [rows, width] for a head */
     float *hidden_out;      /* [rows, hidden] */
     float *logits;          /* [logit_count, vocab] or NULL */

@@ -200,7 +200,8 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
     if (bytes > segment->scratch_bytes) return DT_NO_MEMORY;
     memset(segment->scratch, 0, (size_t)bytes);
     lay_out(&f, most, segment->scratch);
-    dt_reach(cache, step->first_slot + step->rows);
+    for (int32_t row = 0; step->slots && row < step->rows; row++) dt_reach(cache, step->slots[row] + 1);
+    if (!step->slots) dt_reach(cache, step->first_slot + step->rows);
     int32_t done = 0;
     for (f.start = 0; f.start < step->rows; f.start += SLICE) {
         f.rows = step->rows - f.start < SLICE ? step->rows - f.start : SLICE;

@@ -5,10 +5,8 @@ It is replaced as a whole, so that whatever stops the process leaves the last on
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from torch import Tensor
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.train.batches import Place
+from engine.train.whole_file import write_whole
 
 FILE = "training.safetensors"
 _VERSION = "2"
@@ -94,39 +93,3 @@ class Checkpoint:
                 tr("Delete the folder and begin anew."),
                 str(error)[:500],
             ) from error
-
-
-def write_whole(file: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or as it was before.
-
-    Raises:
-        UserFixable: the disk is full, or cannot be written to.
-    """
-    _writing(file, lambda: _replace(file, content))
-
-
-def _replace(file: Path, content: bytes) -> None:
-    new = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with new.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(file)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
-
-
-def _writing(file: Path, write: Callable[[], None]) -> None:
-    try:
-        write()
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise UserFixable(
-            (tr("The disk is full: {file} was not written.") if full else
-             tr("{file} cannot be written.")).format(file=file),
-            tr("Make room, then go on with --resume.") if full else
-            tr("Choose a folder that you may write to."),
-            str(error),
-        ) from error  # fmt: skip

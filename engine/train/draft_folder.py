@@ -11,8 +11,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from engine.model.config import ModelConfig
-from engine.train.checkpoint import write_whole
 from engine.train.targets import Target
+from engine.train.whole_file import write_whole
 
 TEXT_FILES = (
     "tokenizer.json",

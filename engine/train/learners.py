@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from engine.train.batches import Batch
 from engine.train.modules import Draft, KeysValues
 from engine.train.soft_labels import TargetOutput, likeliest, soft_cross_entropy
 
@@ -17,17 +18,6 @@ STEPS = 5
 _TINY = 1e-5
 NOISE_AT_MOST = 512
 """Sequences shorter than this get the noise of one of this length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """A `FeatureBatch` on the device; [batch, n, ...]."""
-
-    tokens: Tensor
-    answers: Tensor
-    lengths: Tensor
-    features: Tensor
-    hidden: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +50,40 @@ class LossWeights:
     decay: float = 0.8
 
 
+@dataclass(frozen=True, slots=True)
+class DraftVocabulary:
+    """The tokens that a draft can propose.
+
+    Attributes:
+        ids: int64 [rows], ascending; None: all of the target's.
+        target: the target's output, whole.
+        output: the target's output for these tokens.
+    """
+
+    ids: Tensor | None
+    target: TargetOutput
+    output: TargetOutput
+
+    @classmethod
+    def of(cls, target: TargetOutput, ids: Tensor | None) -> DraftVocabulary:
+        """Some of the target's tokens, or all."""
+        if ids is None:
+            return cls(None, target, target)
+        return cls(ids, target, TargetOutput(target.matrix[ids].contiguous(), target.softcap))
+
+    def tokens(self, rows: Tensor) -> Tensor:
+        """Token ids of rows."""
+        return rows if self.ids is None else self.ids[rows]
+
+    def drafted(self, hidden: Tensor, matrix: Tensor) -> Tensor:
+        """The tokens that a draft proposes, for its states [..., d] and its matrix [rows, d]."""
+        return self.tokens(likeliest(hidden, matrix))
+
+    def wanted(self, hidden: Tensor) -> Tensor:
+        """The tokens that the target holds likeliest, of all that there are."""
+        return likeliest(hidden, self.target.matrix)
+
+
 class Learner(Protocol):
     """Something that learns to draft."""
 
@@ -68,11 +92,11 @@ class Learner(Protocol):
         """What is trained."""
         ...
 
-    def learn(self, lesson: Lesson, generator: torch.Generator) -> Outcome:
+    def learn(self, batch: Batch, generator: torch.Generator) -> Outcome:
         """The loss of a batch."""
         ...
 
-    def runs(self, lesson: Lesson) -> Tensor:
+    def runs(self, batch: Batch) -> Tensor:
         """How many of `STEPS` drafted tokens the target would take, at every answer token."""
         ...
 
@@ -87,7 +111,7 @@ class HeadLearner:
     Args:
         draft: a head.
         embedding: the target's, [vocab, hidden].
-        output: the target's.
+        vocabulary: what it can propose.
         weights: of the loss.
         steps: how often it drafts on from its own outputs while it learns; 1: not at all.
         noise: uniform noise of half-width noise / length is added to the target's features.
@@ -97,31 +121,32 @@ class HeadLearner:
         self,
         draft: Draft,
         embedding: Tensor,
-        output: TargetOutput,
+        vocabulary: DraftVocabulary,
         weights: LossWeights,
         steps: int,
         noise: float,
     ) -> None:
         self.draft = draft
-        self._embedding, self._output = embedding, output
+        self._embedding, self._vocabulary = embedding, vocabulary
         self._weights, self._steps, self._noise = weights, steps, noise
 
-    def learn(self, lesson: Lesson, generator: torch.Generator) -> Outcome:
+    def learn(self, batch: Batch, generator: torch.Generator) -> Outcome:
         """See `Learner`."""
-        features = lesson.features
+        features = batch.features
         if self._noise:
-            widths = self._noise / lesson.lengths.clamp(min=NOISE_AT_MOST)
+            widths = self._noise / batch.lengths.clamp(min=NOISE_AT_MOST)
             noise = torch.rand(features.shape, generator=generator, device=features.device)
             features = features + (2 * noise - 1) * widths[:, None, None]
         loss = torch.zeros((), device=features.device)
-        goals, wanted = lesson.hidden[:, 1:-1], lesson.answers[:, 2:]
+        goals, wanted = batch.hidden[:, 1:-1], batch.answers[:, 2:]
         rows = agreeing = 0
-        for step, output in enumerate(self._unrolled(lesson, features, self._steps)):
+        probs = self._vocabulary.output.probs(goals[wanted])
+        for step, output in enumerate(self._unrolled(batch, features, self._steps)):
             counted = wanted.clone()
             counted[:, :step] = False
             goal, own = goals[counted], output[counted]
             labels, agrees = soft_cross_entropy(
-                self.draft.before_output(own), self._output.matrix, goal, self._output
+                self.draft.before_output(own), self._matrix, probs[counted[wanted]]
             )
             part = self._weights.labels * labels
             if self._weights.regression:
@@ -133,21 +158,26 @@ class HeadLearner:
         return Outcome(loss, rows, agreeing)
 
     @torch.no_grad()
-    def runs(self, lesson: Lesson) -> Tensor:
+    def runs(self, batch: Batch) -> Tensor:
         """See `Learner`; the tokens between are the text's."""
-        wanted = lesson.answers[:, 2:]
-        goal = likeliest(lesson.hidden[:, 1:-1], self._output.matrix)
+        wanted = batch.answers[:, 2:]
+        goal = self._vocabulary.wanted(batch.hidden[:, 1:-1])
         going, runs = wanted, torch.zeros(wanted.shape, device=wanted.device)
-        for step, output in enumerate(self._unrolled(lesson, lesson.features, STEPS)):
-            own = likeliest(self.draft.before_output(output), self._output.matrix)
+        for step, output in enumerate(self._unrolled(batch, batch.features, STEPS)):
+            own = self._vocabulary.drafted(self.draft.before_output(output), self._matrix)
             agrees = (own == goal) & wanted
             going = going & _earlier(agrees, step)
             runs += going
         return runs[wanted]
 
-    def _unrolled(self, lesson: Lesson, features: Tensor, steps: int) -> list[Tensor]:
+    @property
+    def _matrix(self) -> Tensor:
+        own = self.draft.output
+        return self._vocabulary.output.matrix if own is None else own
+
+    def _unrolled(self, batch: Batch, features: Tensor, steps: int) -> list[Tensor]:
         """Outputs [batch, n - 2, hidden] of each step; in step i the first i pairs mean nothing."""
-        embedded = functional.embedding(lesson.tokens[:, 1:-1], self._embedding)
+        embedded = functional.embedding(batch.tokens[:, 1:-1], self._embedding)
         given, earlier = features[:, :-2], list[list[KeysValues]]()
         outputs = []
         for _ in range(steps):
@@ -161,26 +191,27 @@ class HeadLearner:
 class ModelLearner:
     """A stand-alone model, distilled: forward KL from what the target holds at answer tokens."""
 
-    def __init__(self, draft: Draft, output: TargetOutput) -> None:
-        self.draft, self._output = draft, output
+    def __init__(self, draft: Draft, vocabulary: DraftVocabulary) -> None:
+        self.draft, self._vocabulary = draft, vocabulary
 
-    def learn(self, lesson: Lesson, generator: torch.Generator) -> Outcome:
+    def learn(self, batch: Batch, generator: torch.Generator) -> Outcome:
         """See `Learner`."""
         del generator
-        wanted = lesson.answers[:, 1:]
+        wanted = batch.answers[:, 1:]
         own, goal = (
-            self.draft.run_model(lesson.tokens[:, :-1])[wanted],
-            lesson.hidden[:, :-1][wanted],
+            self.draft.run_model(batch.tokens[:, :-1])[wanted],
+            batch.hidden[:, :-1][wanted],
         )
-        loss, agrees = soft_cross_entropy(own, self._matrix, goal, self._output)
+        probs = self._vocabulary.output.probs(goal)
+        loss, agrees = soft_cross_entropy(own, self._matrix, probs)
         return Outcome(loss / (len(goal) + _TINY), len(goal), int(agrees.sum()))
 
     @torch.no_grad()
-    def runs(self, lesson: Lesson) -> Tensor:
+    def runs(self, batch: Batch) -> Tensor:
         """See `Learner`."""
-        wanted = lesson.answers[:, 1:]
-        own = likeliest(self.draft.run_model(lesson.tokens[:, :-1]), self._matrix)
-        goal = likeliest(lesson.hidden[:, :-1], self._output.matrix)
+        wanted = batch.answers[:, 1:]
+        own = self._vocabulary.drafted(self.draft.run_model(batch.tokens[:, :-1]), self._matrix)
+        goal = self._vocabulary.wanted(batch.hidden[:, :-1])
         agrees = (own == goal) & wanted
         going, runs = wanted, torch.zeros(wanted.shape, device=wanted.device)
         for step in range(STEPS):

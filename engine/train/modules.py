@@ -151,7 +151,7 @@ class Block(nn.Module):
         self.self_attn = Attention(config, 2 * hidden if both else hidden)
         self.mlp = FeedForward(config)
         self.post_attention_layernorm = RmsNorm(hidden, eps)
-        if fusion is None or both:
+        if fusion is None or both or fusion.normed:
             self.input_layernorm = RmsNorm(hidden, eps)
         if both:
             self.hidden_norm = RmsNorm(hidden, eps)
@@ -226,7 +226,7 @@ class _Trunk(nn.Module):
         self.layers = nn.ModuleList(
             Block(config, begins=head and index == 0) for index in range(config.num_layers)
         )
-        if config.fusion is None or config.fusion.kind == "eagle3":
+        if config.fusion is None or config.fusion.kind == "eagle3" or config.fusion.normed:
             self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
         if not head:
             self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
@@ -236,26 +236,27 @@ class Draft(nn.Module):
     """A feature head, or a Llama of its own; without the matrices that a head borrows.
 
     Raises:
-        ValueError: the config asks for what training has not: vocabularies of a head's own,
+        ValueError: the config asks for what training has not: an embedding of a head's own,
             biases, windows.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         fusion = config.fusion
-        if fusion is not None and (config.rows or fusion.own_head or fusion.own_embedding):
-            raise ValueError("heads are trained with their target's matrices")
+        if fusion is not None and fusion.own_embedding:
+            raise ValueError("heads are trained with their target's embedding")
         if config.qk_norm or config.output_norms or config.sinks or config.attention_softcap:
             raise ValueError("drafts are plain Llamas")
         self._config = config
         self._turns: Turns | None = None
+        self._normed_output = fusion is not None and fusion.normed
         self.model = _Trunk(config)
         if fusion is not None:
             self.fusion = _Fused(config, fusion)
         else:
             self._init_model()
-            if not config.tie_word_embeddings:
-                self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        if fusion.own_head if fusion is not None else not config.tie_word_embeddings:
+            self.lm_head = nn.Linear(config.hidden_size, config.head_rows, bias=False)
 
     def _init_model(self) -> None:
         """As Llamas begin: small normal numbers, smaller still for what is added up."""
@@ -267,12 +268,16 @@ class Draft(nn.Module):
 
     @property
     def output(self) -> Tensor | None:
-        """A model's own output matrix [vocab, hidden]; None of a head, which borrows it."""
-        if self._config.fusion is not None:
-            return None
-        own = self.model.embed_tokens if self._config.tie_word_embeddings else self.lm_head
-        weight: Tensor = own.weight
-        return weight
+        """Its own output matrix [rows, hidden]; None of a head that borrows the target's."""
+        own = getattr(self, "lm_head", None)
+        if own is None and self._config.fusion is None:
+            own = self.model.embed_tokens
+        return None if own is None else own.weight
+
+    @torch.no_grad()
+    def begin_output(self, rows: Tensor) -> None:
+        """Begin with these rows, [rows, hidden], in its own output matrix."""
+        self.lm_head.weight.copy_(rows)
 
     @torch.no_grad()
     def begin_embedding(self, rows: Tensor) -> None:
@@ -293,7 +298,8 @@ class Draft(nn.Module):
             Outputs [batch, pairs, hidden], the next features, and this step's keys and values.
         """
         x = self.fusion(features, embedded, own=bool(earlier))
-        return self._blocks(x, embedded, earlier)
+        x, kept = self._blocks(x, embedded, earlier)
+        return (self._normed(x) if self._normed_output else x), kept
 
     def run_model(self, tokens: Tensor, seen: Tensor | None = None) -> Tensor:
         """A stand-alone model: tokens [batch, n] -> hidden states [batch, n, hidden], normed.
@@ -326,6 +332,9 @@ class Draft(nn.Module):
 
     def before_output(self, x: Tensor) -> Tensor:
         """What the output matrix takes, of the last block's output."""
+        return x if self._normed_output else self._normed(x)
+
+    def _normed(self, x: Tensor) -> Tensor:
         norm = getattr(self.model, "norm", None)
         normed: Tensor = x if norm is None else norm(x)
         return normed

@@ -104,4 +104,4 @@ class Optimisers:
 
 
 def _is_of_block(name: str, parameter: Tensor) -> bool:
-    return parameter.dim() == 2 and ".layers." in name
+    return parameter.dim() == 2 and (".layers." in name or name.startswith("fusion."))

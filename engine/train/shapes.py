@@ -27,7 +27,11 @@ _FUSIONS: dict[DraftKind, FusionKind] = {
 
 
 def head_config(
-    target: ModelConfig, kind: DraftKind, blocks: int = 1, intermediate: int | None = None
+    target: ModelConfig,
+    kind: DraftKind,
+    blocks: int = 1,
+    intermediate: int | None = None,
+    rows: int | None = None,
 ) -> ModelConfig:
     """A feature head of `blocks` blocks, each as wide as the target's, without biases.
 
@@ -38,6 +42,8 @@ def head_config(
         kind: any but MODEL.
         blocks: its depth m.
         intermediate: width of its feed-forwards; None: as in the target.
+        rows: tokens that it can propose, with an output matrix of its own; None: all, with the
+            target's.
 
     Raises:
         NotPossible: the target has too few blocks for the taps.
@@ -51,7 +57,8 @@ def head_config(
                 tr("The model has too few layers for an EAGLE-3 head."),
                 tr("Train a head of the kind dgf or eagle."),
             )
-    fusion = Fusion(_FUSIONS[kind], target.hidden_size, taps, bias=kind is DraftKind.EAGLE)
+    bias, own_head = kind is DraftKind.EAGLE, rows is not None
+    fusion = Fusion(_FUSIONS[kind], target.hidden_size, taps, bias=bias, own_head=own_head)
     return replace(
         target,
         family="llama",
@@ -68,7 +75,9 @@ def head_config(
         qk_norm=False,
         output_norms=False,
         sinks=False,
+        tie_word_embeddings=target.tie_word_embeddings and not own_head,
         fusion=fusion,
+        rows=rows,
     )
 
 
@@ -79,9 +88,17 @@ def _rope(target: ModelConfig) -> RopeConfig:
 
 
 def model_config(
-    target: ModelConfig, *, hidden: int, blocks: int, heads: int, intermediate: int
+    target: ModelConfig,
+    *,
+    hidden: int,
+    blocks: int,
+    heads: int,
+    intermediate: int,
+    rows: int | None = None,
 ) -> ModelConfig:
-    """A small Llama over the target's vocabulary, embedding and output matrix being one.
+    """A small Llama over the target's vocabulary.
+
+    Embedding and output matrix are one, unless it can propose `rows` tokens only.
 
     Raises:
         UserFixable: the heads do not divide the hidden size into even parts.
@@ -93,7 +110,7 @@ def model_config(
             ),
             tr("Choose a hidden size that is an even multiple of the number of heads."),
         )
-    shape = head_config(target, DraftKind.DGF, blocks, intermediate)
+    shape = head_config(target, DraftKind.DGF, blocks, intermediate, rows)
     dim = hidden // heads
     return replace(
         shape,
@@ -104,6 +121,6 @@ def model_config(
         blocks=(BlockConfig(RopeConfig(dim)),) * blocks,
         attention_scale=dim**-0.5,
         rms_norm_eps=1e-5,
-        tie_word_embeddings=True,
+        tie_word_embeddings=rows is None,
         fusion=None,
     )

@@ -8,10 +8,10 @@ from time import monotonic
 
 import torch
 
+from engine.train.batches import Batch
 from engine.train.checkpoint import Checkpoint, Progress
-from engine.train.learners import Learner, Lesson
+from engine.train.learners import Learner
 from engine.train.optimisers import Optimisers, Pace
-from engine.train.streaming import FeatureBatch
 
 _FOLLOWING = 0.02
 """Weight of the last step in the means that are shown."""
@@ -90,7 +90,7 @@ class Trainer:
             self._optimisers.restore(begun.tensors)
 
     def run(
-        self, next_batch: Callable[[], FeatureBatch], after_step: Callable[[Progress], None]
+        self, next_batch: Callable[[], Batch], after_step: Callable[[Progress], None]
     ) -> Progress:
         """Until the schedule's end; `after_step` may raise to end it before."""
         self.learner.draft.train()
@@ -104,12 +104,12 @@ class Trainer:
         """As it is now."""
         return Checkpoint(identity, self.progress, self._optimisers.tensors())
 
-    def _step(self, batch: FeatureBatch, begun: float) -> None:
+    def _step(self, batch: Batch, begun: float) -> None:
         progress = self.progress
         generator = torch.Generator(self._device)
         generator.manual_seed((self._seed << 32) + progress.steps)
         with autocast(self._device, halves=self._halves):
-            outcome = self.learner.learn(lesson(batch, self._device), generator)
+            outcome = self.learner.learn(batch.to(self._device), generator)
         if outcome.rows:
             outcome.loss.backward()  # type: ignore[no-untyped-call]
             if self._schedule.clip:
@@ -120,9 +120,9 @@ class Trainer:
         self.progress = replace(
             progress,
             steps=progress.steps + 1,
-            tokens=progress.tokens + batch.batch.count,
+            tokens=progress.tokens + batch.count,
             seconds=progress.seconds + monotonic() - begun,
-            place=batch.batch.next,
+            place=batch.next,
             loss=progress.loss + weight * (loss - progress.loss),
             agreement=progress.agreement + weight * (agreement - progress.agreement),
         )
@@ -133,28 +133,15 @@ def autocast(device: torch.device, *, halves: bool) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=halves)
 
 
-def lesson(batch: FeatureBatch, device: torch.device) -> Lesson:
-    """A batch on the device."""
-    hidden = torch.from_numpy(batch.hidden).to(device)
-    same = batch.features is batch.hidden
-    return Lesson(
-        tokens=torch.from_numpy(batch.batch.tokens).to(device),
-        answers=torch.from_numpy(batch.batch.answers).to(device),
-        lengths=torch.from_numpy(batch.batch.lengths).to(device),
-        features=hidden if same else torch.from_numpy(batch.features).to(device),
-        hidden=hidden,
-    )
-
-
 def accepted_length(
-    learner: Learner, batches: list[FeatureBatch], device: torch.device, *, halves: bool
+    learner: Learner, batches: list[Batch], device: torch.device, *, halves: bool
 ) -> float:
     """Tokens per verified round that a chain of `STEPS` would give, estimated on these texts."""
     learner.draft.eval()
     total, rows = 0.0, 0
     for batch in batches:
         with autocast(device, halves=halves):
-            runs = learner.runs(lesson(batch, device))
+            runs = learner.runs(batch.to(device))
         total += float(runs.sum())
         rows += len(runs)
     learner.draft.train()

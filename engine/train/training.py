@@ -6,27 +6,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 from time import monotonic
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.train.batches import Batches
+from engine.model.tensors import HEAD_IDS
+from engine.train.batches import Batch, Batches, nothing_to_learn
 from engine.train.checkpoint import FILE, Checkpoint, Progress
 from engine.train.conversations import find_sources
 from engine.train.draft_folder import write_draft
 from engine.train.drawing import Drawing
-from engine.train.learners import HeadLearner, Learner, LossWeights, ModelLearner
+from engine.train.learners import (
+    DraftVocabulary,
+    HeadLearner,
+    Learner,
+    LossWeights,
+    ModelLearner,
+)
 from engine.train.modules import Draft
 from engine.train.projected import projected
+from engine.train.recording import Recorder, Recording
 from engine.train.sequences import Renderer
 from engine.train.shapes import DraftKind, head_config, model_config
-from engine.train.streaming import FeatureBatch, Features, FeatureStream
+from engine.train.target_recorder import RecordingReport, TargetRecorder
 from engine.train.targets import Target, opened
 from engine.train.trainer import Schedule, Trainer, accepted_length
+
+_RECORDING = "recording"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,7 @@ class Shape:
         blocks: depth of a head, or of a model.
         hidden, heads: of a model of its own.
         intermediate: width of the feed-forwards.
+        rows: tokens that it can propose, those that the target writes most; None: all.
         begin: a draft folder of the same shape whose weights it begins with.
     """
 
@@ -45,6 +59,7 @@ class Shape:
     hidden: int | None = None
     heads: int | None = None
     intermediate: int | None = None
+    rows: int | None = None
     begin: Path | None = None
 
 
@@ -56,7 +71,11 @@ class Settings:
         model: the target, a folder or GGUF file.
         data: files and folders.
         out: the folder of the result.
-        halves: products in bf16; None: on accelerators.
+        own_answers: the target answers what the data ask; otherwise their answers are learned from.
+        recorded: tokens that the target's states are recorded of, once, on disk.
+        recording: folder of these; None: one in `out`, which goes when the draft is finished.
+        longest_answer: tokens after which an answer of the target's own is cut.
+        halves: products in bf16; None: where they are faster.
         longest: tokens after which an example is cut.
         batch: tokens of a batch, pads included.
         steps: see `HeadLearner`; None: as the kind's authors do.
@@ -70,6 +89,10 @@ class Settings:
     out: Path
     shape: Shape = Shape()
     schedule: Schedule = field(default_factory=Schedule)
+    own_answers: bool = True
+    recorded: int = 1_000_000
+    recording: Path | None = None
+    longest_answer: int = 256
     format: WeightFormat = WeightFormat.AUTO
     device: str = "auto"
     halves: bool | None = None
@@ -109,7 +132,8 @@ class Result:
 
     Attributes:
         parameters: numbers that were trained.
-        skipped: lines of the data without an example; `cut`: examples that were too long.
+        skipped: lines of the data without an example.
+        covered: share of the answers' tokens that the draft can propose.
     """
 
     out: Path
@@ -117,7 +141,7 @@ class Result:
     acceptance_length: float
     parameters: int
     skipped: int
-    cut: int
+    covered: float
 
 
 class Paused(Exception):
@@ -129,13 +153,16 @@ class Paused(Exception):
 
 
 def train(
-    settings: Settings, tell: Callable[[Report], None], stopped: Callable[[], bool]
+    settings: Settings,
+    tell: Callable[[Report], None],
+    stopped: Callable[[], bool],
+    tell_recording: Callable[[RecordingReport], None] = lambda _report: None,
 ) -> Result:
-    """Train and write the draft.
+    """Record what the target does, train on it, and write the draft.
 
     Args:
         settings: what and how.
-        tell: told about once a second.
+        tell, tell_recording: told about once a second.
         stopped: asked after every step.
 
     Raises:
@@ -143,42 +170,90 @@ def train(
         UserFixable: something is wrong with the target, the data, the folder or the settings.
     """
     device = _device(settings.device)
-    halves = device.type == "cuda" if settings.halves is None else settings.halves
+    halves = settings.halves if settings.halves is not None else _has_fast_halves(device)
     if device.type == "cpu":
         torch.set_num_threads(settings.threads or torch.get_num_threads())
     _check_folder(settings)
-    sources = find_sources(list(settings.data))
-    longest = settings.longest or 2048
-    with opened(settings.model, settings.format, device, settings.threads, longest) as target:
+    drawing = Drawing(find_sources(list(settings.data)), settings.seed)
+    longest = settings.longest or 1024
+    folder = settings.recording or settings.out / _RECORDING
+    place = torch.device("cpu") if settings.own_answers else device
+    with opened(settings.model, settings.format, place, settings.threads, longest) as target:
         longest = _longest(settings, target.config)
-        drawing = Drawing(sources, settings.seed)
-        renderer = Renderer(target.tokenizer, target.template, longest)
-        batches = Batches(drawing, renderer, max(settings.batch, longest), settings.seed)
         config = _config(settings.shape, target.config)
         identity = _identity(settings, target, config, longest)
         begun = Checkpoint.read(settings.out) if settings.resume else None
         if begun is not None and begun.identity != identity:
             raise _another(settings.out)
-        features = Features(target.decoder, config.fusion.taps if config.fusion else (), longest)
-        held_out = [features.of(batch) for batch in batches.held_out(settings.held_out)]
-        learner = _learner(settings, config, target, device, halves=halves)
-        trainer = Trainer(
-            learner, settings.schedule, device, settings.seed, halves=halves, begun=begun
-        )
-        sitting = _Sitting(settings, trainer, identity, held_out, device, halves, tell, stopped)
-        with (
-            _making(settings.out),
-            FeatureStream(batches.from_place(trainer.progress.place), features) as stream,
-        ):
-            progress = trainer.run(stream.next, sitting.after_step)
-        acceptance = accepted_length(learner, held_out, device, halves=halves)
+        with _making(settings.out):
+            told = _record(
+                settings, config, target, drawing, folder, longest, tell_recording, stopped
+            )
+        with Recording(folder, told) as recording:
+            batches = _batches(settings, config, recording, longest)
+            held_out = batches.held_out(settings.held_out)
+            ids, covered = most_written(recording, config)
+            learner = _learner(settings, config, target, ids, device, halves=halves)
+            trainer = Trainer(
+                learner, settings.schedule, device, settings.seed, halves=halves, begun=begun
+            )
+            sitting = _Sitting(settings, trainer, identity, held_out, device, halves, tell, stopped)
+            every = batches.from_place(trainer.progress.place)
+            progress = trainer.run(lambda: next(every), sitting.after_step)
+            acceptance = accepted_length(learner, held_out, device, halves=halves)
         weights = dict(learner.draft.named_parameters())
         name = f"{target.name} {settings.shape.kind}-{config.num_layers}"
         detached = {key: value.detach().cpu() for key, value in weights.items()}
+        if ids is not None:
+            detached[HEAD_IDS] = ids
         write_draft(settings.out, name, config, detached, target)
     (settings.out / FILE).unlink(missing_ok=True)
+    if settings.recording is None:
+        rmtree(folder, ignore_errors=True)
     numbers = sum(weight.numel() for weight in weights.values())
-    return Result(settings.out, progress, acceptance, numbers, drawing.skipped, batches.cut)
+    return Result(settings.out, progress, acceptance, numbers, drawing.skipped, covered)
+
+
+def _record(
+    settings: Settings,
+    config: ModelConfig,
+    target: Target,
+    drawing: Drawing,
+    folder: Path,
+    longest: int,
+    tell: Callable[[RecordingReport], None],
+    stopped: Callable[[], bool],
+) -> str:
+    """Record what is missing; returns the identity of the recording.
+
+    Drafts of the same taps can be trained from one recording, whatever else they are like.
+    """
+
+    def told(report: RecordingReport) -> None:
+        tell(report)
+        if stopped():
+            raise Paused(Progress())
+
+    taps = config.fusion.taps if config.fusion else ()
+    data = [f"{source.path.name}:{source.size}" for source in find_sources(list(settings.data))]
+    how = f"own {settings.longest_answer}" if settings.own_answers else "given"
+    identity = f"{target.identity} | {' '.join(data)} | {how} {longest} {settings.seed} | {taps}"
+    recorder = Recorder(folder, identity)
+    target_recorder = TargetRecorder(target, taps, longest, recorder, settings.recorded, told)
+    examples = drawing.go_to(0, 0)
+    if settings.own_answers:
+        target_recorder.answer(examples, settings.longest_answer, settings.seed)
+    else:
+        renderer = Renderer(target.tokenizer, target.template, longest)
+        target_recorder.read(examples, renderer)
+    return identity
+
+
+def _batches(
+    settings: Settings, config: ModelConfig, recording: Recording, longest: int
+) -> Batches:
+    taps = len(config.fusion.taps) if config.fusion else 0
+    return Batches(recording, taps, max(settings.batch, longest), settings.seed)
 
 
 class _Sitting:
@@ -189,7 +264,7 @@ class _Sitting:
         settings: Settings,
         trainer: Trainer,
         identity: str,
-        held_out: list[FeatureBatch],
+        held_out: list[Batch],
         device: torch.device,
         halves: bool,
         tell: Callable[[Report], None],
@@ -260,6 +335,11 @@ def _device(wanted: str) -> torch.device:
     return device
 
 
+def _has_fast_halves(device: torch.device) -> bool:
+    """Whether products in bf16 are faster than in fp32."""
+    return device.type == "cuda" or bool(torch.cpu._is_avx512_bf16_supported())  # noqa: SLF001
+
+
 def _check_folder(settings: Settings) -> None:
     """Nothing that is there already may be lost."""
     out = settings.out
@@ -299,7 +379,7 @@ def _identity(settings: Settings, target: Target, config: ModelConfig, longest: 
     data = [f"{source.path}:{source.size}" for source in find_sources(list(settings.data))]
     muon = settings.schedule.muon is not None
     numbers = settings.batch, longest, settings.seed, settings.noise, settings.steps, muon
-    return f"{target.identity} | {config} | {' '.join(data)} | {numbers}"
+    return f"{target.identity} | {config} | {' '.join(data)} | {numbers} {settings.recorded}"
 
 
 def _longest(settings: Settings, target: ModelConfig) -> int:
@@ -311,12 +391,13 @@ def _longest(settings: Settings, target: ModelConfig) -> int:
             ).format(wanted=settings.longest, most=most),
             tr("Choose at most {most}.").format(most=most),
         )
-    return min(settings.longest or 2048, most)
+    return min(settings.longest or 1024, most)
 
 
 def _config(shape: Shape, target: ModelConfig) -> ModelConfig:
+    rows = shape.rows if shape.rows is not None and shape.rows < target.vocab_size else None
     if shape.kind is not DraftKind.MODEL:
-        return head_config(target, shape.kind, shape.blocks, shape.intermediate)
+        return head_config(target, shape.kind, shape.blocks, shape.intermediate, rows)
     hidden = shape.hidden or max(target.hidden_size // 2, 64)
     return model_config(
         target,
@@ -324,26 +405,60 @@ def _config(shape: Shape, target: ModelConfig) -> ModelConfig:
         blocks=shape.blocks,
         heads=shape.heads or max(hidden // 64, 1),
         intermediate=shape.intermediate or hidden * 11 // 4,
+        rows=rows,
     )
 
 
 def _learner(
-    settings: Settings, config: ModelConfig, target: Target, device: torch.device, *, halves: bool
+    settings: Settings,
+    config: ModelConfig,
+    target: Target,
+    ids: Tensor | None,
+    device: torch.device,
+    *,
+    halves: bool,
 ) -> Learner:
     torch.manual_seed(settings.seed)
     draft = Draft(config)
     embedding, output = target.matrices(device, halves=halves)
+    vocabulary = DraftVocabulary.of(output, None if ids is None else ids.to(device))
     if settings.shape.begin is not None:
         load_weights(draft, settings.shape.begin)
     elif config.fusion is None:
         draft.begin_embedding(projected(embedding, config.hidden_size))
+        if ids is not None:
+            draft.begin_output(draft.model.embed_tokens.weight[ids])
+    elif config.fusion.own_head:
+        draft.begin_output(vocabulary.output.matrix.float())
     draft.to(device)
     if config.fusion is None:
-        return ModelLearner(draft, output)
+        return ModelLearner(draft, vocabulary)
     eagle3 = config.fusion.kind == "eagle3"
     weights = LossWeights(regression=0.0, labels=1.0) if eagle3 else LossWeights()
     steps = settings.steps or (5 if eagle3 else 1)
-    return HeadLearner(draft, embedding, output, weights, steps, settings.noise)
+    return HeadLearner(draft, embedding, vocabulary, weights, steps, settings.noise)
+
+
+def most_written(recording: Recording, config: ModelConfig) -> tuple[Tensor | None, float]:
+    """The tokens that a draft proposes: those that the answers have most often.
+
+    Returns:
+        int64 [rows], ascending (None: all of the vocabulary), and the share of the answers' tokens
+        that they are.
+
+    Raises:
+        UserFixable: nothing was recorded.
+    """
+    written = [
+        tokens[marks] for tokens, marks in zip(recording.tokens, recording.answers, strict=True)
+    ]
+    if not written:
+        raise nothing_to_learn()
+    counts = torch.bincount(torch.from_numpy(np.concatenate(written)), minlength=config.vocab_size)
+    if config.rows is None:
+        return None, 1.0
+    ids = counts.argsort(descending=True, stable=True)[: config.rows].sort().values
+    return ids, float(counts[ids].sum() / counts.sum())
 
 
 def load_weights(draft: Draft, folder: Path) -> None:

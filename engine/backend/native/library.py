@@ -202,6 +202,7 @@ class StepStruct(c.Structure):
             for name in (
                 "tokens",
                 "positions",
+                "slots",
                 "path_slots",
                 "row_path",
                 "logit_rows",
@@ -308,6 +309,7 @@ def library() -> c.CDLL:
             i32,
             (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, at, at),
         ),
+        "dt_forward": (i32, (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct))),
         "dt_forward_tree": (
             i32,
             (at, c.POINTER(SegmentStruct), at, c.POINTER(StepStruct), i32, i32, at),

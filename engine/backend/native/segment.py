@@ -313,6 +313,12 @@ class NativeSegment:
             raise refusal(result)
         return output
 
+    def forward_rows(self, cache: NativeCache, step: object, rows: int) -> int:
+        """A forward whose rows say themselves where they lie; `step`: a reference to a dt_step."""
+        self._scratch.use(rows)
+        found: int = library().dt_forward(self._pool.handle, self._argument, cache.handle, step)
+        return found
+
     def _arrays_for(self, step: Step) -> StepArrays:
         """Room for a forward's arguments and results."""
         rows = len(step.tokens)
