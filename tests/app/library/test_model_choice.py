@@ -26,7 +26,10 @@ from engine.hub.local import LocalModel, default_target
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from gguf_models import Kind, write_gguf
 
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+pytestmark = [
+    pytest.mark.qt_log_ignore("This plugin does not support"),
+    pytest.mark.usefixtures("shipped"),
+]
 
 
 def menu_of(desk: Desk) -> dict[str, QAction]:
@@ -39,7 +42,6 @@ def loads(desk: Desk) -> list[Load]:
     return [command for command in desk.script.commands if isinstance(command, Load)]
 
 
-@pytest.mark.usefixtures("shipped")
 def test_the_bundled_models_are_listed_and_one_of_them_loads(desk: Desk) -> None:
     actions = menu_of(desk)
     title = LocalModel.inspect(default_target()).name
