@@ -90,7 +90,7 @@ def _add_shape(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rows", type=one_or_more, metavar="N",
-        help=tr("tokens that it can propose, those written most (default: 8192 of large vocabularies)"),
+        help=tr("tokens that it can propose, those written most (default: 8192)"),
     )  # fmt: skip
     parser.add_argument(
         "--from", dest="begin", metavar="NAME|PATH", help=tr("begin with this draft's weights")

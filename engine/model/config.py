@@ -107,8 +107,6 @@ class Fusion:
         taps: target blocks whose outputs are the features, side by side; none: what its final norm
             gives, the input of its output matrix.
         bias: "linear" has one.
-        normed: "linear": the first block norms its input and what comes out is normed, as in a model
-            of its own, so that the target's blocks can be what it begins to learn with.
         residual_normed: "eagle3": what the first block adds to is norm(x) rather than x.
         own_embedding, own_head: whether the head has these matrices, or uses the target's.
     """
@@ -117,7 +115,6 @@ class Fusion:
     target_hidden: int
     taps: tuple[int, ...] = ()
     bias: bool = False
-    normed: bool = False
     residual_normed: bool = False
     own_embedding: bool = False
     own_head: bool = False

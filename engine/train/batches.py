@@ -1,4 +1,4 @@
-"""Batches of recorded sequences alike in length; their order, and a place in it, can be found again."""
+"""Batches of recorded sequences alike in length, in an order that can be found again."""
 
 from __future__ import annotations
 
@@ -52,11 +52,14 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same on a device."""
-        moved = [
-            part.to(device)
-            for part in (self.tokens, self.answers, self.lengths, self.features, self.hidden)
-        ]
-        return Batch(*moved, self.next)
+        return Batch(
+            self.tokens.to(device),
+            self.answers.to(device),
+            self.lengths.to(device),
+            self.features.to(device),
+            self.hidden.to(device),
+            self.next,
+        )
 
 
 class Batches:

@@ -10,7 +10,9 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from engine.draft.vocabulary import fingerprint
 from engine.model.config import ModelConfig
+from engine.model.tensors import HEAD_IDS
 from engine.train.targets import Target
 from engine.train.whole_file import write_whole
 
@@ -33,12 +35,22 @@ def write_draft(
 ) -> None:
     """Write weights (bf16) and what describes them; config.json, by which it is known, last.
 
+    Args:
+        folder: of the result.
+        name: for people.
+        config: of the draft.
+        tensors: by canonical name; `HEAD_IDS` among them for a draft of few rows.
+        target: the model that it drafts for.
+
     Raises:
         UserFixable: the disk is full, or cannot be written to.
     """
-    stored = {key: value.to(torch.bfloat16) for key, value in tensors.items()}
+    stored = {
+        key: value.to(torch.int32 if key == HEAD_IDS else torch.bfloat16)
+        for key, value in tensors.items()
+    }
     write_whole(folder / "model.safetensors", save(stored, {"format": "pt"}))
-    if config.fusion is None:
+    if config.fusion is None and config.rows is None:
         for file in TEXT_FILES:
             if (target.path / file).is_file():
                 write_whole(folder / file, (target.path / file).read_bytes())
@@ -73,8 +85,14 @@ def described(config: ModelConfig) -> dict[str, object]:
 
 
 def _described(config: ModelConfig, target: Target) -> dict[str, object]:
-    """A head says what it is beside."""
+    """A head, and a model of few rows, say what they are beside."""
     found = described(config)
+    if config.fusion is None and config.rows is not None:
+        found["duotail_draft"] = {
+            "rows": config.rows,
+            "target": target.name,
+            "vocabulary": fingerprint(target.tokenizer.vocabulary),
+        }
     if (fusion := config.fusion) is not None:
         found["architectures"] = ["DuotailDraftHead"]
         found["duotail_head"] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from zlib import crc32
 
 from engine.train.conversations import Example, SourceFile
 
@@ -14,8 +13,6 @@ BUFFER_CHARACTERS = 32 << 20
 """Most text in the buffer, whatever the examples are like."""
 LANES = 64
 """Files that are open at a time; further ones wait behind these."""
-HELD_OUT = 64
-"""One example in so many is never trained on."""
 
 
 class Drawing:
@@ -73,12 +70,6 @@ class Drawing:
 
     def _skip(self) -> None:
         self.skipped += 1
-
-
-def is_held_out(example: Example) -> bool:
-    """Whether an example serves to measure; a function of its text alone."""
-    said = "\n".join(message.text for message in example.messages) or example.text
-    return crc32(said.encode("utf-8", "replace")) % HELD_OUT == 0
 
 
 def _taken(buffer: list[Example], rng: random.Random) -> Example:

@@ -151,7 +151,7 @@ class Block(nn.Module):
         self.self_attn = Attention(config, 2 * hidden if both else hidden)
         self.mlp = FeedForward(config)
         self.post_attention_layernorm = RmsNorm(hidden, eps)
-        if fusion is None or both or fusion.normed:
+        if fusion is None or both:
             self.input_layernorm = RmsNorm(hidden, eps)
         if both:
             self.hidden_norm = RmsNorm(hidden, eps)
@@ -226,7 +226,7 @@ class _Trunk(nn.Module):
         self.layers = nn.ModuleList(
             Block(config, begins=head and index == 0) for index in range(config.num_layers)
         )
-        if config.fusion is None or config.fusion.kind == "eagle3" or config.fusion.normed:
+        if config.fusion is None or config.fusion.kind == "eagle3":
             self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
         if not head:
             self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
@@ -249,7 +249,6 @@ class Draft(nn.Module):
             raise ValueError("drafts are plain Llamas")
         self._config = config
         self._turns: Turns | None = None
-        self._normed_output = fusion is not None and fusion.normed
         self.model = _Trunk(config)
         if fusion is not None:
             self.fusion = _Fused(config, fusion)
@@ -298,8 +297,7 @@ class Draft(nn.Module):
             Outputs [batch, pairs, hidden], the next features, and this step's keys and values.
         """
         x = self.fusion(features, embedded, own=bool(earlier))
-        x, kept = self._blocks(x, embedded, earlier)
-        return (self._normed(x) if self._normed_output else x), kept
+        return self._blocks(x, embedded, earlier)
 
     def run_model(self, tokens: Tensor, seen: Tensor | None = None) -> Tensor:
         """A stand-alone model: tokens [batch, n] -> hidden states [batch, n, hidden], normed.
@@ -332,9 +330,6 @@ class Draft(nn.Module):
 
     def before_output(self, x: Tensor) -> Tensor:
         """What the output matrix takes, of the last block's output."""
-        return x if self._normed_output else self._normed(x)
-
-    def _normed(self, x: Tensor) -> Tensor:
         norm = getattr(self.model, "norm", None)
         normed: Tensor = x if norm is None else norm(x)
         return normed

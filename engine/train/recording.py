@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
@@ -131,7 +131,7 @@ class Recording:
     def __len__(self) -> int:
         return len(self._places)
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -150,8 +150,8 @@ def shard_files(folder: Path) -> Sequence[Path]:
 
 
 @contextmanager
-def _opened(file: Path, identity: str | None) -> Iterator[safe_open]:
-    """A shard, checked."""
+def _opened(file: Path, identity: str | None) -> Iterator[Any]:
+    """A shard, checked; safetensors gives its methods no types."""
     try:
         with safe_open(file, "pt") as shard:
             metadata = shard.metadata() or {}
@@ -172,7 +172,7 @@ def _opened(file: Path, identity: str | None) -> Iterator[safe_open]:
     )
 
 
-def held_out(tokens: NDArray[np.int32], answers: NDArray[np.bool_]) -> bool:
+def held_out(tokens: NDArray[np.integer], answers: NDArray[np.bool_]) -> bool:
     """Whether a sequence serves to measure and is never trained on; told by what was asked."""
     asked = int(answers.argmax())
     return crc32(tokens[: max(asked, _TOLD_BY)].astype(np.int32).tobytes()) % HELD_OUT == 0

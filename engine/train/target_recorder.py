@@ -118,7 +118,7 @@ class TargetRecorder:
             raise _Enough
 
     def _prompts(self, examples: Iterable[Example], seed: int) -> Iterator[tuple[int, list[int]]]:
-        """Each example up to one of the user's turns; those that the template refuses are left out."""
+        """Examples up to one of the user's turns, without those that the template refuses."""
         target = self._target
         for index, example in enumerate(examples):
             asked = [place for place, one in enumerate(example.messages) if one.role is Role.USER]

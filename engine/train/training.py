@@ -32,7 +32,7 @@ from engine.train.learners import (
 )
 from engine.train.modules import Draft
 from engine.train.projected import projected
-from engine.train.recording import Recorder, Recording
+from engine.train.recording import Recorder, Recording, shard_files
 from engine.train.sequences import Renderer
 from engine.train.shapes import DraftKind, head_config, model_config
 from engine.train.target_recorder import RecordingReport, TargetRecorder
@@ -182,31 +182,37 @@ def train(
         longest = _longest(settings, target.config)
         config = _config(settings.shape, target.config)
         identity = _identity(settings, target, config, longest)
-        begun = Checkpoint.read(settings.out) if settings.resume else None
+        begun = _begun(settings, folder)
         if begun is not None and begun.identity != identity:
             raise _another(settings.out)
+        torch.manual_seed(settings.seed)
+        draft = Draft(config)
+        if settings.shape.begin is not None:
+            load_weights(draft, settings.shape.begin)
         with _making(settings.out):
             told = _record(
                 settings, config, target, drawing, folder, longest, tell_recording, stopped
             )
-        with Recording(folder, told) as recording:
-            batches = _batches(settings, config, recording, longest)
-            held_out = batches.held_out(settings.held_out)
-            ids, covered = most_written(recording, config)
-            learner = _learner(settings, config, target, ids, device, halves=halves)
-            trainer = Trainer(
-                learner, settings.schedule, device, settings.seed, halves=halves, begun=begun
-            )
-            sitting = _Sitting(settings, trainer, identity, held_out, device, halves, tell, stopped)
-            every = batches.from_place(trainer.progress.place)
-            progress = trainer.run(lambda: next(every), sitting.after_step)
-            acceptance = accepted_length(learner, held_out, device, halves=halves)
-        weights = dict(learner.draft.named_parameters())
-        name = f"{target.name} {settings.shape.kind}-{config.num_layers}"
-        detached = {key: value.detach().cpu() for key, value in weights.items()}
-        if ids is not None:
-            detached[HEAD_IDS] = ids
-        write_draft(settings.out, name, config, detached, target)
+            with Recording(folder, told) as recording:
+                batches = _batches(settings, config, recording, longest)
+                held_out = batches.held_out(settings.held_out)
+                ids, covered = most_written(recording, config)
+                learner = _learner(settings, draft, config, target, ids, device, halves=halves)
+                trainer = Trainer(
+                    learner, settings.schedule, device, settings.seed, halves=halves, begun=begun
+                )
+                sitting = _Sitting(
+                    settings, trainer, identity, held_out, device, halves, tell, stopped
+                )
+                every = batches.from_place(trainer.progress.place)
+                progress = trainer.run(lambda: next(every), sitting.after_step)
+                acceptance = accepted_length(learner, held_out, device, halves=halves)
+            weights = dict(draft.named_parameters())
+            name = f"{target.name} {settings.shape.kind}-{config.num_layers}"
+            detached = {key: value.detach().cpu() for key, value in weights.items()}
+            if ids is not None:
+                detached[HEAD_IDS] = ids
+            write_draft(settings.out, name, config, detached, target)
     (settings.out / FILE).unlink(missing_ok=True)
     if settings.recording is None:
         rmtree(folder, ignore_errors=True)
@@ -409,8 +415,15 @@ def _config(shape: Shape, target: ModelConfig) -> ModelConfig:
     )
 
 
+def _begun(settings: Settings, folder: Path) -> Checkpoint | None:
+    """What to go on from; None where nothing was learned yet, though something may be recorded."""
+    recorded = not (settings.out / FILE).exists() and shard_files(folder)
+    return Checkpoint.read(settings.out) if settings.resume and not recorded else None
+
+
 def _learner(
     settings: Settings,
+    draft: Draft,
     config: ModelConfig,
     target: Target,
     ids: Tensor | None,
@@ -418,17 +431,14 @@ def _learner(
     *,
     halves: bool,
 ) -> Learner:
-    torch.manual_seed(settings.seed)
-    draft = Draft(config)
     embedding, output = target.matrices(device, halves=halves)
     vocabulary = DraftVocabulary.of(output, None if ids is None else ids.to(device))
-    if settings.shape.begin is not None:
-        load_weights(draft, settings.shape.begin)
-    elif config.fusion is None:
+    fresh = settings.shape.begin is None
+    if fresh and config.fusion is None:
         draft.begin_embedding(projected(embedding, config.hidden_size))
         if ids is not None:
             draft.begin_output(draft.model.embed_tokens.weight[ids])
-    elif config.fusion.own_head:
+    elif fresh and config.fusion is not None and config.fusion.own_head:
         draft.begin_output(vocabulary.output.matrix.float())
     draft.to(device)
     if config.fusion is None:

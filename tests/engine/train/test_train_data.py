@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from folder_models import FOLDER_TARGET
 from training_runs import write_data
 
@@ -17,9 +18,10 @@ from engine.hub.local import LocalModel
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
-from engine.train.batches import Batches, Place
+from engine.train.batches import Batch, Batches, Place
 from engine.train.conversations import Example, find_sources
-from engine.train.drawing import Drawing, is_held_out
+from engine.train.drawing import Drawing
+from engine.train.recording import Recorded, Recorder, Recording, held_out, shard_files
 from engine.train.sequences import Renderer
 
 
@@ -147,77 +149,93 @@ def test_long_examples_are_cut_and_short_ones_left_out(
     assert Renderer(*text, longest=4).sequence(_two_turns()) is None
 
 
-def _batches(path: Path, text: tuple[Tokenizer, ChatTemplate], seed: int = 0) -> Batches:
-    drawing = Drawing(find_sources([path]), seed)
-    return Batches(drawing, Renderer(*text, longest=64), 128, seed)
+def _recorded(folder: Path, lengths: list[int]) -> Recording:
+    recorder, rng = Recorder(folder, "test"), np.random.default_rng(0)
+    for index, length in enumerate(lengths):
+        tokens = rng.integers(0, 300, length).astype(np.int32)
+        states = torch.from_numpy(rng.standard_normal((length, 2, 8))).to(torch.bfloat16)
+        recorder.add(Recorded(index, tokens, np.arange(length) >= 3, states))
+    recorder.flush()
+    return Recording(folder, "test")
 
 
-def test_a_place_in_the_data_is_found_again(
-    tmp_path: Path, text: tuple[Tokenizer, ChatTemplate]
-) -> None:
+@pytest.fixture
+def recording(tmp_path: Path) -> Iterator[Recording]:
+    lengths = np.random.default_rng(1).integers(8, 60, 400).tolist()
+    with _recorded(tmp_path / "recording", lengths) as recording:
+        yield recording
+
+
+def test_a_place_in_the_data_is_found_again(recording: Recording) -> None:
     """From every batch on, over the border of an epoch, the next ones are the same."""
-    data = write_data(tmp_path / "data.jsonl", 300)
-    batches = list(islice(_batches(data, text).from_place(Place()), 120))
+
+    def from_place(place: Place) -> Iterator[Batch]:
+        return Batches(recording, 1, 256, seed=0).from_place(place)
+
+    batches = list(islice(from_place(Place()), 120))
     assert batches[-1].next.epoch > 0
-    assert len({batch.next.drawn for batch in batches}) > 3
     for number in (0, 3, 16, 17, 70, 100):
-        place = batches[number].next
-        for one, other in zip(
-            islice(_batches(data, text).from_place(place), 5), batches[number + 1 :], strict=False
-        ):
-            np.testing.assert_array_equal(one.tokens, other.tokens)
-            np.testing.assert_array_equal(one.answers, other.answers)
+        following = islice(from_place(batches[number].next), 5)
+        for one, other in zip(following, batches[number + 1 :], strict=False):
+            assert torch.equal(one.tokens, other.tokens)
+            assert torch.equal(one.features, other.features)
             assert one.next == other.next
 
 
-def test_held_out_examples_are_never_trained_on(
-    tmp_path: Path, text: tuple[Tokenizer, ChatTemplate]
-) -> None:
-    data = write_data(tmp_path / "data.jsonl", 400)
-    held = {
-        tuple(row[:length].tolist())
-        for batch in _batches(data, text).held_out(10**9)
-        for row, length in zip(batch.tokens, batch.lengths.tolist(), strict=True)
-    }
-    trained = set()
-    for batch in _batches(data, text).from_place(Place()):
-        rows = zip(batch.tokens, batch.lengths.tolist(), strict=True)
-        trained |= {tuple(row[:length].tolist()) for row, length in rows}
+def test_held_out_sequences_are_never_trained_on(recording: Recording) -> None:
+    def rows(batch: Batch) -> set[tuple[int, ...]]:
+        pairs = zip(batch.tokens, batch.lengths.tolist(), strict=True)
+        return {tuple(row[:length].tolist()) for row, length in pairs}
+
+    batches, trained = Batches(recording, 0, 256, seed=0), set[tuple[int, ...]]()
+    held = set[tuple[int, ...]]().union(*map(rows, batches.held_out(10**9)))
+    for batch in batches.from_place(Place()):
+        trained |= rows(batch)
         if batch.next.epoch:
             break
     assert held
     assert not held & trained
-    assert len(held) + len(trained) == len({str(one) for one in _examples(data)})
+    assert len(held) + len(trained) == len(recording)
 
 
-def test_batches_stay_within_their_size(
-    tmp_path: Path, text: tuple[Tokenizer, ChatTemplate]
+def test_batches_stay_within_their_size_and_have_their_own_states(recording: Recording) -> None:
+    states = {
+        tuple(tokens.tolist()): recording.states(number)
+        for number, tokens in enumerate(recording.tokens)
+    }
+    for batch in islice(Batches(recording, 1, 256, seed=0).from_place(Place()), 40):
+        assert batch.tokens.numel() <= 256
+        for row, length in enumerate(batch.lengths.tolist()):
+            known = states[tuple(batch.tokens[row, :length].tolist())].float()
+            assert torch.equal(batch.features[row, :length], known[:, 0])
+            assert torch.equal(batch.hidden[row, :length], known[:, 1])
+            assert not batch.hidden[row, length:].any()
+            assert batch.answers[row].nonzero().flatten().tolist() == list(range(3, length))
+
+
+def test_a_recording_is_kept_in_files_of_a_bounded_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = write_data(tmp_path / "data.jsonl")
-    for batch in islice(_batches(data, text).from_place(Place()), 40):
-        assert batch.tokens.size <= 128
-        for row, length in zip(batch.answers, batch.lengths.tolist(), strict=True):
-            assert not row[length:].any()
-            assert row[:length].any()
+    monkeypatch.setattr("engine.train.recording.SHARD_TOKENS", 100)
+    with _recorded(tmp_path, [40] * 10) as recording:
+        assert len(shard_files(tmp_path)) == 4
+        assert sorted(recording.indices) == list(range(10))
+    assert Recorder(tmp_path, "test").tokens == 400
+    with pytest.raises(UserFixable, match="recorded with another"):
+        Recorder(tmp_path, "other")
 
 
-@pytest.mark.parametrize("line", ["", '{"messages": [{"role": "user", "content": "a"}]}\n'])
-def test_data_without_an_answer_are_told(
-    tmp_path: Path, text: tuple[Tokenizer, ChatTemplate], line: str
-) -> None:
-    file = tmp_path / "data.jsonl"
-    file.write_text(line + "\n")
-    with pytest.raises(UserFixable, match="no answer"):
-        next(_batches(file, text).from_place(Place()))
-    with pytest.raises(UserFixable, match="no answer"):
-        _batches(file, text).held_out(100)
+def test_an_empty_recording_is_told(tmp_path: Path) -> None:
+    with _recorded(tmp_path, []) as recording, pytest.raises(UserFixable, match="no answer"):
+        Batches(recording, 0, 256, seed=0)
 
 
-def test_what_is_held_out_depends_on_the_text_alone() -> None:
-    example = _two_turns()
-    changed = replace(example, messages=example.messages[:1])
-    same = [is_held_out(Example(text=f"text {number}")) for number in range(640)]
-    assert same == [is_held_out(Example(text=f"text {number}")) for number in range(640)]
+def test_what_is_held_out_depends_on_what_was_asked_alone() -> None:
+    def apart(asked: list[int], answer: list[int]) -> bool:
+        tokens = np.array([*asked, *answer], dtype=np.int32)
+        return held_out(tokens, np.arange(len(tokens)) >= len(asked))
+
+    questions = [[*range(40), number] for number in range(640)]
+    same = [apart(asked, [1, 2, 3]) for asked in questions]
+    assert same == [apart(asked, [4, 5]) for asked in questions]
     assert 2 < sum(same) < 30
-    assert is_held_out(example) in (True, False)
-    assert changed != example

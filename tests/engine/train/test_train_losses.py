@@ -8,7 +8,8 @@ import torch
 from head_models import HeadWeights, head_config
 
 from engine.train import soft_labels
-from engine.train.learners import HeadLearner, Lesson, LossWeights, ModelLearner
+from engine.train.batches import Batch
+from engine.train.learners import DraftVocabulary, HeadLearner, LossWeights, ModelLearner
 from engine.train.modules import Draft
 from engine.train.shapes import model_config
 from engine.train.soft_labels import TargetOutput, soft_cross_entropy
@@ -39,7 +40,7 @@ def test_soft_cross_entropy_in_stretches_has_the_gradient_of_the_whole(
         if plain:
             loss = _plain(hidden, matrix, goal, 2.0)
         else:
-            loss, agrees = soft_cross_entropy(hidden, matrix, goal, target)
+            loss, agrees = soft_cross_entropy(hidden, matrix, target.probs(goal))
             assert torch.equal(
                 agrees, (hidden @ matrix.t()).argmax(1) == target.logits(goal).argmax(1)
             )
@@ -49,7 +50,7 @@ def test_soft_cross_entropy_in_stretches_has_the_gradient_of_the_whole(
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
-def _lesson(hidden: int, lengths: tuple[int, ...], vocab: int) -> Lesson:
+def _lesson(hidden: int, lengths: tuple[int, ...], vocab: int) -> Batch:
     rng = np.random.default_rng(5)
     longest = max(lengths)
     answers = torch.zeros(len(lengths), longest, dtype=torch.bool)
@@ -58,7 +59,23 @@ def _lesson(hidden: int, lengths: tuple[int, ...], vocab: int) -> Lesson:
         answers[row, 3:length] = True
         features[row, :length] = _numbers(length, hidden, seed=row)
     tokens = torch.from_numpy(rng.integers(0, vocab, (len(lengths), longest)))
-    return Lesson(tokens, answers, torch.tensor(lengths), features, features)
+    return Batch(tokens, answers, torch.tensor(lengths), features, features)
+
+
+def _whole(matrix: torch.Tensor) -> DraftVocabulary:
+    return DraftVocabulary.of(TargetOutput(matrix), None)
+
+
+def test_a_draft_of_few_rows_learns_their_proportions_and_is_measured_by_all_tokens() -> None:
+    matrix, ids = _numbers(50, 12, seed=3), torch.tensor([1, 4, 7, 30])
+    vocabulary = DraftVocabulary.of(TargetOutput(matrix), ids)
+    goal = _numbers(45, 12, seed=4)
+    logits = (goal @ matrix.t())[:, ids]
+    torch.testing.assert_close(vocabulary.output.probs(goal), logits.softmax(1))
+    torch.testing.assert_close(vocabulary.wanted(goal), (goal @ matrix.t()).argmax(1))
+    drafted = vocabulary.drafted(goal, matrix[ids])
+    torch.testing.assert_close(drafted, ids[logits.argmax(1)])
+    assert not torch.equal(drafted, vocabulary.wanted(goal))
 
 
 def _head() -> tuple[HeadLearner, torch.Tensor]:
@@ -68,7 +85,7 @@ def _head() -> tuple[HeadLearner, torch.Tensor]:
     embedding = torch.from_numpy(weights.float32("model.embed_tokens.weight"))
     matrix = torch.from_numpy(weights.float32("lm_head.weight"))
     draft = Draft(config)
-    return HeadLearner(draft, embedding, TargetOutput(matrix), LossWeights(), 1, 0.0), matrix
+    return HeadLearner(draft, embedding, _whole(matrix), LossWeights(), 1, 0.0), matrix
 
 
 def test_a_heads_loss_is_the_papers() -> None:
@@ -100,7 +117,7 @@ def test_conversations_of_a_batch_do_not_see_each_other() -> None:
     whole = _lesson(72, (8, 5), 323)
     losses = []
     for row, length in enumerate((8, 5)):
-        alone = Lesson(
+        alone = Batch(
             *(part[row : row + 1, :length] for part in (whole.tokens, whole.answers)),
             whole.lengths[row : row + 1],
             *(part[row : row + 1, :length] for part in (whole.features, whole.hidden)),
@@ -142,8 +159,8 @@ def test_runs_count_drafted_tokens_that_the_target_takes() -> None:
         hidden = draft.run_model(lesson.tokens)
     matrix = draft.output
     assert matrix is not None
-    learner = ModelLearner(draft, TargetOutput(matrix.detach()))
-    same = Lesson(lesson.tokens, lesson.answers, lesson.lengths, hidden, hidden)
+    learner = ModelLearner(draft, _whole(matrix.detach()))
+    same = Batch(lesson.tokens, lesson.answers, lesson.lengths, hidden, hidden)
     assert learner.runs(same).tolist() == [5, 5, 4, 3, 2, 1]
-    other = Lesson(lesson.tokens, lesson.answers, lesson.lengths, -hidden, -hidden)
+    other = Batch(lesson.tokens, lesson.answers, lesson.lengths, -hidden, -hidden)
     assert learner.runs(other).sum() == 0

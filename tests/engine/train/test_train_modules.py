@@ -20,7 +20,7 @@ PAIRS = 9
 def _own(config: ModelConfig) -> ModelConfig:
     """Heads are trained with the target's output matrix."""
     assert config.fusion is not None
-    return replace(config, fusion=replace(config.fusion, own_head=False, rows=None))
+    return replace(config, rows=None, fusion=replace(config.fusion, own_head=False))
 
 
 CASES: list[tuple[FusionKind, int]] = [

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.tensors import borrowed_tensors, expected_tensors
-from engine.train import checkpoint
+from engine.train import checkpoint, whole_file
 from engine.train.checkpoint import FILE
 from engine.train.shapes import DraftKind, head_config
 from engine.train.trainer import Schedule
@@ -87,7 +88,7 @@ def test_with_muon_it_learns_more_in_the_same_time(
     shape = Shape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
     losses = []
     for muon in (None, 0.02):
-        schedule = Schedule(tokens=4000, rate=2e-3, warm_up=3, muon=muon)
+        schedule = Schedule(tokens=16_000, rate=2e-3, warm_up=3, muon=muon)
         out = tmp_path / str(muon)
         result, _ = run(settings(chat_model, data, out, shape=shape, schedule=schedule))
         losses.append(result.progress.loss)
@@ -99,7 +100,9 @@ def test_stopped_and_resumed_is_as_if_never_stopped(
     chat_model: Path, data: Path, tmp_path: Path, muon: float | None
 ) -> None:
     schedule = Schedule(tokens=1600, rate=2e-3, warm_up=3, muon=muon)
-    whole, _ = run(settings(chat_model, data, tmp_path / "whole", schedule=schedule))
+    kept = tmp_path / "kept"  # what is recorded is there, so that only steps are asked about
+    wanted = settings(chat_model, data, tmp_path / "whole", schedule=schedule, recording=kept)
+    whole, _ = run(wanted)
     steps = 0
 
     def after_five() -> bool:
@@ -110,9 +113,7 @@ def test_stopped_and_resumed_is_as_if_never_stopped(
     reached: list[int] = []
     result = None
     while result is None:
-        wanted = settings(
-            chat_model, data, tmp_path / "parts", schedule=schedule, resume=bool(reached)
-        )
+        wanted = replace(wanted, out=tmp_path / "parts", resume=bool(reached))
         try:
             result = train(wanted, lambda _: None, after_five)
         except Paused as paused:
@@ -184,15 +185,15 @@ def test_a_full_disk_leaves_the_last_checkpoint(
     def full(_file: int) -> None:
         nonlocal synced
         synced += 1
-        if synced > 1:
+        if synced > 2:  # what was recorded, and one checkpoint
             raise OSError(errno.ENOSPC, "no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.os, "fsync", full)
+        patch.setattr(whole_file.os, "fsync", full)
         with pytest.raises(UserFixable, match="disk is full") as told:
             run(settings(chat_model, data, out, every_steps=3))
     assert "--resume" in told.value.remedy
-    assert [file.name for file in out.iterdir()] == [FILE]
+    assert sorted(file.name for file in out.iterdir()) == ["recording", FILE]
     assert checkpoint.Checkpoint.read(out).progress.steps == 3
     result, _ = run(settings(chat_model, data, out, resume=True))
     whole, _ = run(settings(chat_model, data, tmp_path / "whole"))
@@ -200,20 +201,22 @@ def test_a_full_disk_leaves_the_last_checkpoint(
 
 
 def test_nothing_that_is_there_is_lost(chat_model: Path, data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    wanted = settings(chat_model, data, out, recording=kept)
     with pytest.raises(UserFixable, match="no unfinished training"):
-        run(settings(chat_model, data, out, resume=True))
+        run(replace(wanted, resume=True))
+    run(replace(wanted, out=tmp_path / "another"))
     with pytest.raises(Paused):
-        train(settings(chat_model, data, out), lambda _: None, lambda: True)
+        train(wanted, lambda _: None, lambda: True)
     with pytest.raises(UserFixable, match="unfinished"):
-        run(settings(chat_model, data, out))
+        run(wanted)
     with pytest.raises(UserFixable, match="other data or settings"):
-        run(settings(chat_model, data, out, resume=True, seed=1))
+        run(replace(wanted, resume=True, batch=256))
     (out / FILE).write_bytes(b"cut off")
     with pytest.raises(UserFixable, match="cannot be read"):
-        run(settings(chat_model, data, out, resume=True))
+        run(replace(wanted, resume=True))
     (out / FILE).unlink()
-    result, _ = run(settings(chat_model, data, out))
+    result, _ = run(wanted)
     with pytest.raises(UserFixable, match="holds a model already"):
         run(settings(chat_model, data, result.out))
 
@@ -236,19 +239,48 @@ def test_wishes_that_cannot_be_met_are_told(chat_model: Path, data: Path, tmp_pa
 def test_an_error_of_the_target_ends_the_training(
     chat_model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the thread meets is raised where the training was asked for."""
-    from engine.train.streaming import Features
+    """What was recorded by then is kept, and the next start records only what is missing."""
+    from engine.train.target_recorder import TargetRecorder
 
-    asked = 0
-    whole = Features.of
+    whole, asked = TargetRecorder._computed, list[int]()
 
-    def breaking(self: Features, batch: object) -> object:
-        nonlocal asked
-        asked += 1
-        if asked > 6:
+    def breaking(self: TargetRecorder, index: int, *rest: object) -> object:
+        asked.append(index)
+        if len(asked) == 7:
             raise RuntimeError("the target is gone")
-        return whole(self, batch)  # type: ignore[arg-type]
+        return whole(self, index, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Features, "of", breaking)
+    monkeypatch.setattr(TargetRecorder, "_computed", breaking)
+    out = tmp_path / "out"
     with pytest.raises(RuntimeError, match="the target is gone"):
-        run(settings(chat_model, data, tmp_path / "out"))
+        run(settings(chat_model, data, out))
+    run(settings(chat_model, data, out, resume=True))
+    assert asked[6:].count(asked[6]) == 2
+    assert not set(asked[:6]) & set(asked[7:])
+
+
+def test_a_draft_of_few_rows_of_every_kind(chat_model: Path, data: Path, tmp_path: Path) -> None:
+    for kind in DraftKind:
+        shape = Shape(kind, hidden=32, heads=2, intermediate=48, rows=40)
+        result, _ = run(settings(chat_model, data, tmp_path / kind, shape=shape))
+        weights = weights_of(result.out)
+        ids = weights["lm_head.ids"].astype(int).tolist()
+        assert ids == sorted(set(ids))
+        assert len(ids) == len(weights["lm_head.weight"]) == 40
+        assert 0.5 < result.covered <= 1
+        assert LocalModel.inspect(result.out).config.kind in ("dgf", "linear", "eagle3", "model")
+
+
+def test_one_recording_serves_several_drafts(chat_model: Path, data: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    first, _ = run(settings(chat_model, data, tmp_path / "one", recording=kept))
+    shards = {file: file.stat().st_mtime_ns for file in kept.iterdir()}
+    run(settings(chat_model, data, tmp_path / "two", recording=kept, shape=Shape(blocks=2)))
+    assert {file: file.stat().st_mtime_ns for file in kept.iterdir()} == shards
+    again, _ = run(settings(chat_model, data, tmp_path / "again", recording=kept))
+    _assert_same(first.out, again.out)
+    with pytest.raises(UserFixable, match="recorded with another model"):
+        run(settings(chat_model, data, tmp_path / "other", recording=kept, longest=63))
+    next(iter(shards)).write_bytes(b"cut off")
+    with pytest.raises(UserFixable, match="is damaged"):
+        run(settings(chat_model, data, tmp_path / "damaged", recording=kept))
