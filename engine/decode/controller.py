@@ -75,6 +75,9 @@ class Controller:
         self._following = self._exploring = False
         self._trial = _FIRST_TRIAL
         self._credit = 0.0
+        """Seconds that trials may lose; after one that lost more than was thought, fewer than 0."""
+        self._on_credit = self._owing = False
+        """Whether the round is a trial that is paid from it, as all but the first are."""
         self._plain_seconds = 0.0
         self._weigh()
 
@@ -100,6 +103,7 @@ class Controller:
         Args:
             most_depth: longest path that could still be committed.
         """
+        self._on_credit = False
         if most_depth < 1 or (not self._forced and self._is_plain()):
             return None
         width = self._widths.next(self._drafted)
@@ -118,13 +122,12 @@ class Controller:
         if not self._verify.knows(1):
             return True
         if self._trial:
+            self._on_credit = self._owing and not self._pays
             return False
-        if self._pays:
-            return self._credit >= self._loss
-        if self._credit < self._loss:
-            return True
-        self._trial = _TRIAL
-        return False
+        self._on_credit = self._credit >= self._loss
+        if not self._pays and self._on_credit:
+            self._trial, self._owing = _TRIAL, True
+        return self._on_credit if self._pays else not self._on_credit
 
     @property
     def _trust(self) -> float:
@@ -191,7 +194,7 @@ class Controller:
             self._pace.add(done.verify.seconds / believed)
         if not drafting:
             self._plain_seconds += done.verify.seconds
-            self._spend(self._verify.of(1), trial=self._pays)
+            self._account(self._verify.of(1), lost=self._loss)
             self._following = False
             self._weigh()
             return
@@ -206,11 +209,13 @@ class Controller:
             self._fulfilled.add(done.accepted)
         self._kept.add(rows)
         # What was to be expected varies less from round to round than what came of it.
+        tokens = 1 + self._trust * self._expected
         seconds = self._drafting(levels) + self._verify.of(rows)
         if not self._exploring:
-            self._tokens.add(1 + self._trust * self._expected)
+            self._tokens.add(tokens)
             self._seconds.add(seconds)
-        self._spend(seconds, trial=not self._pays)
+        took = (proposing + done.verify.seconds) / (self._pace.value or 1.0)
+        self._account(seconds, lost=min(took, 2 * seconds) - tokens * self._verify.of(1))
         self._trial = max(self._trial - 1, 0)
         self._weigh()
         self._widths.choose(self._level, levels, self._tokens.value, self._seconds.value)
@@ -226,9 +231,10 @@ class Controller:
         """Seconds of a round's drafting, as believed."""
         return (self._begin.value or 0.0) + levels * self._level.of(self._widths.now)
 
-    def _spend(self, seconds: float, *, trial: bool) -> None:
-        """Rounds earn what trials may lose."""
-        self._credit = 0.0 if trial else self._credit + _TRIALS_SHARE * seconds
+    def _account(self, seconds: float, *, lost: float) -> None:
+        """Rounds earn what trials may lose, and trials pay for what they have lost."""
+        self._credit += -lost if self._on_credit else _TRIALS_SHARE * seconds
+        self._on_credit = False
 
     @property
     def learnt(self) -> Learnt:
