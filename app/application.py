@@ -198,9 +198,9 @@ class Assembly:
         return self._starter()
 
     def _starter_here(self) -> Path | None:
-        from engine.hub.starter import starter_path
+        from engine.hub.local import find_default
 
-        return starter_path(self.paths.data, self._cache())
+        return find_default(self.paths.data, self._cache())
 
     def _cache(self) -> Path | None:
         """The cache of the hub, where the settings name another one than the usual."""

@@ -156,17 +156,23 @@ class LocalModel:
         return ChatTemplate.from_gguf(self.gguf.metadata.values)
 
 
-def default_target() -> Path:
-    """The model that answers where none is named: the starter model, wherever it is.
+def find_default(data: Path | None = None, cache: Path | None = None) -> Path | None:
+    """The model that answers where none is named, if it is on this computer: the starter model.
 
-    DUOTAIL_DEFAULT_MODEL names another one, a folder or a GGUF file.
+    DUOTAIL_DEFAULT_MODEL names another one, a folder or a GGUF file. For the arguments see
+    `engine.hub.starter.starter_path`.
+    """
+    chosen = os.environ.get("DUOTAIL_DEFAULT_MODEL")
+    return Path(chosen) if chosen else starter.starter_path(data, cache)
+
+
+def default_target() -> Path:
+    """The model that answers where none is named, see `find_default`.
 
     Raises:
         Absent: it is not on this computer.
     """
-    if chosen := os.environ.get("DUOTAIL_DEFAULT_MODEL"):
-        return Path(chosen)
-    found = starter.starter_path()
+    found = find_default()
     if found is None:
         raise Absent(
             tr("The starter model, {name}, is not on this computer.").format(name=starter.NAME),

@@ -15,6 +15,7 @@ from app.chat.messages.message_actions import Act
 from app.pages.names import PageName
 from app.performance.performance_page import PerformancePage
 from app.performance.replay_page import ReplayPage
+from app.screenshots.script import MODEL_NAME
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
@@ -61,7 +62,7 @@ def test_the_rounds_of_an_old_answer_are_shown_again(
     assert len(page.sight.timeline.rounds) == 4
     assert page.sight.tally is not None
     assert page.sight.tally.stats == stats
-    assert "Duotail" in page.about.text()
+    assert MODEL_NAME in page.about.text()
     assert page.timeline.hasFocus()
     assert desk.assembly.window.pages.shown is PageName.PERFORMANCE
     assert desk.assembly.window.sidebar.navigation.buttons[PageName.PERFORMANCE].isChecked()

@@ -145,13 +145,13 @@ def test_a_load_shows_how_far_it_is_and_can_be_called_off(desk: Desk) -> None:
 def test_what_a_model_cannot_do_is_said(desk: Desk) -> None:
     caveat = "Duotail has no decoder of its own for “stablelm” models."
     desk.script.plan = replace(desk.script.plan, draft=None, caveat=caveat)
-    desk.assembly.models.load_bundled()
+    desk.assembly.models.load(default_target())
     desk.bot.waitUntil(lambda: "transformers" in desk.chat.status_line.text)
     assert any(label.text().startswith(caveat) for label in desk.chat.greeting.findChildren(QLabel))
     assert not desk.chat.banners.findChildren(Banner)
     desk.type_and_send("Hello")
     desk.answered()
-    desk.assembly.models.load_bundled()
+    desk.assembly.models.load(default_target())
     desk.bot.waitUntil(lambda: bool(desk.chat.banners.findChildren(Banner)))
     banners = desk.chat.banners.findChildren(Banner)
     assert [banner.text for banner in banners] == [caveat]

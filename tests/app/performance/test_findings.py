@@ -62,10 +62,10 @@ CASES = [
     (Kind.THREADS, replace(PLAIN, threads=8, cores=2), ("8 threads", "2 cores")),
     (
         Kind.CONTEXT_FULL,
-        replace(PLAIN, context_used=1000, plan=replace(PLAN, kv_bytes=1000)),
-        ("1,000", "1,024"),
+        replace(PLAIN, context_used=8000, plan=replace(PLAN, kv_bytes=1000)),
+        ("8,000", "8,192"),
     ),
-    (Kind.LONG_CONTEXT, replace(PLAIN, context_used=900), ("7\u00a0MiB", "14\u00a0MiB")),
+    (Kind.LONG_CONTEXT, replace(PLAIN, context_used=7000), ("7\u00a0MiB", "14\u00a0MiB")),
     (
         Kind.PROMPT,
         replace(PLAIN, tally=replace(TALLY, asked_at=-20.0)),

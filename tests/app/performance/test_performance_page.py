@@ -97,7 +97,7 @@ def test_everything_is_said_in_words(desk: Desk, page: PerformancePage) -> None:
         assert view.accessibleName()
         assert view.accessibleDescription() or view.isHidden()
     assert "The target waits" in page.findings.words or "holds it up" in page.findings.words
-    assert page.findings.comparison.text().startswith("Without a draft ")
+    assert page.findings.comparison.text().startswith("Drafting makes it ")
 
 
 @pytest.mark.parametrize("width", [700, 1280, 1920])

@@ -209,7 +209,7 @@ def test_the_meter_counts_the_conversation_and_what_is_typed(desk: Desk) -> None
     fills(desk, 0)
     desk.chat.composer.field.setPlainText(words(30))
     fills(desk, 30)
-    assert desk.chat.composer.meter.text == "30 of 1,024 tokens"
+    assert desk.chat.composer.meter.text == "30 of 8,192 tokens"
     desk.script.answer = words(12)
     desk.chat.composer.send()
     desk.answered()
