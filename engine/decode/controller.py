@@ -259,8 +259,11 @@ class Controller:
         return means | self._widths.means
 
     def recall(self, learnt: Learnt) -> None:
-        """Believe what was learnt of the pair in an earlier start."""
-        self._trial = 0
+        """Believe what was learnt of the pair in an earlier start.
+
+        Drafting is tried once all the same: this time's texts may be easier to foretell.
+        """
+        self._trial = _TRIAL
         self._verify.recall(learnt.verify)
         self._level.recall(learnt.levels)
         for name, mean in self._means.items():
