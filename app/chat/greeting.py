@@ -162,7 +162,7 @@ class Greeting(QWidget):
 
 
 def _centred(widget: QWidget) -> QHBoxLayout:
-    """As wide as it may be, in the middle, as high as its texts need at that width."""
+    """Centre the offer at its greatest width, with the height that its texts need there."""
     centre = QHBoxLayout()
     centre.addStretch(1)
     centre.addWidget(widget, 1000)

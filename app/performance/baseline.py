@@ -141,7 +141,7 @@ class WithoutDraft(QObject):
     # -- what is known ---------------------------------------------------------------------
 
     def baseline(self, timeline: Timeline) -> Baseline | None:
-        """Of the answer itself where enough of it went without a draft, else what was measured.
+        """The answer's own plain speed where enough rounds had no draft, else what was measured.
 
         A few rounds of this answer do where nothing was measured before.
         """

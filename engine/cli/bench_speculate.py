@@ -38,7 +38,7 @@ from engine.language import number, tr
 DRAFT, PEER = "draft", "llama.cpp"
 
 _WIDTH = 14
-"""Of the columns behind the first."""
+"""Width of every column but the first."""
 
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

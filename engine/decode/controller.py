@@ -30,7 +30,7 @@ _SLACK = 2
 """Levels beyond those that pay in a usual round; in others the floor ends drafting before."""
 _GAIN_WORTH_IT = 1.02
 _TRIALS_SHARE = 0.005
-"""Of the time that rounds take, what trials of the slower way may lose."""
+"""Share of the time that trials of the slower way may lose."""
 _FIRST_TRIAL, _TRIAL = 4, 2
 """Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
 _FORGET_RATE, _FORGET_PACE, _FORGET_CHANCE = 0.93, 0.7, 0.985

@@ -20,7 +20,7 @@ from engine.plan.machine import Machine
 from engine.plan.plan import Plan
 
 VERSION = 1
-"""Of what is learnt and what it means: another one makes everything kept before worthless."""
+"""Version of the files; those of another version count as absent."""
 
 MOST_KEPT = 32
 MOST_BYTES = 1 << 16

@@ -85,7 +85,7 @@ def described(config: ModelConfig) -> dict[str, object]:
 
 
 def _described(config: ModelConfig, target: Target) -> dict[str, object]:
-    """A head, and a model of few rows, say what they are beside."""
+    """Describe the draft; a head and a model of few rows also name their target."""
     found = described(config)
     if config.fusion is None and config.rows is not None:
         found["duotail_draft"] = {

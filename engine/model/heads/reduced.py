@@ -31,7 +31,7 @@ class ReducedDraft:
 
     @property
     def kind(self) -> str:
-        """Of draft, in a word."""
+        """Kind of draft, in a word."""
         return "model"
 
     @property
