@@ -18,6 +18,8 @@ from app.theme.theme import Theme
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
+COMPARED = re.compile(r"[\d.,]+ tokens/s(, now| instead of) [\d.,]+.*; measured")
+"""Both speeds, whether drafting made it faster or slower."""
 QUESTION = "Tell me a long story about a dog and a cat."
 
 
@@ -70,9 +72,8 @@ def test_why_is_it_slow(guest: Traveller) -> None:
     rounds = page.sight.timeline
     guest.until(page.findings.measure.isEnabled)
     page.findings.measure.click()
-    guest.until(lambda: page.findings.comparison.text().startswith("Without a draft"))
+    guest.until(lambda: COMPARED.search(page.findings.comparison.text()))
     guest.until(lambda: page.findings.measure.text() == "Measure without the draft")
-    assert re.search(r"tokens/s instead of .*; measured", page.findings.comparison.text())
     assert guest.session.messages == said
     assert page.feed.model.timeline is rounds
     assert not guest.window.findChildren(Banner)
@@ -99,4 +100,4 @@ def test_the_draft_is_switched_off_and_on(guest: Traveller) -> None:
     assert again.text == with_draft.text
     page = opened(guest)
     settled(guest, page, again)
-    assert re.search(r"tokens/s instead of .*; measured", page.findings.comparison.text())
+    assert COMPARED.search(page.findings.comparison.text())
