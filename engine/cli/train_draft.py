@@ -22,8 +22,10 @@ from engine.train.shapes import DraftKind
 from engine.units import duration, file_size
 
 if TYPE_CHECKING:
+    from engine.train.settings import Settings
+    from engine.train.sitting import Report
     from engine.train.target_recorder import RecordingReport
-    from engine.train.training import Report, Result, Settings
+    from engine.train.training import Result
 
 _TOKENS = 2_000_000
 """Trained on unless told."""
@@ -104,23 +106,23 @@ def _add_schedule(parser: argparse.ArgumentParser) -> None:
     )
     length.add_argument("--minutes", type=positive, metavar="T", help=tr("train for so long"))
     parser.add_argument(
-        "--rate", type=positive, default=3e-5, metavar="R",
-        help=tr("highest learning rate; small models want more, up to 2e-3"),
+        "--rate", type=positive, default=6e-4, metavar="R",
+        help=tr("highest learning rate of AdamW"),
     )  # fmt: skip
     parser.add_argument(
-        "--muon", type=positive, metavar="R",
-        help=tr("highest rate of Muon for the blocks, such as 0.04: small drafts learn far faster"),
+        "--muon", type=_not_negative, default=0.02, metavar="R",
+        help=tr("highest rate of Muon, which learns the blocks far faster; 0: AdamW learns them"),
     )  # fmt: skip
-    parser.add_argument("--warm-up", type=one_or_more, default=2000, metavar="STEPS")
+    parser.add_argument("--warm-up", type=one_or_more, default=20, metavar="STEPS")
     parser.add_argument("--clip", type=_not_negative, default=0.5, metavar="X")
-    parser.add_argument("--decay", type=_not_negative, default=0.0, metavar="X")
-    parser.add_argument("--noise", type=_not_negative, default=51.2, metavar="X")
+    parser.add_argument("--decay", type=_not_negative, default=0.05, metavar="X")
+    parser.add_argument("--noise", type=_not_negative, default=20.0, metavar="X")
     parser.add_argument(
         "--unroll", type=one_or_more, metavar="STEPS",
-        help=tr("steps of drafting on that a head learns from"),
+        help=tr("tokens that a head drafts in a row while it learns (default: 2, of EAGLE-3: 5)"),
     )  # fmt: skip
     parser.add_argument(
-        "--batch", type=one_or_more, default=4096, metavar="N", help=tr("tokens of a step")
+        "--batch", type=one_or_more, default=2048, metavar="N", help=tr("tokens of a step")
     )
     parser.add_argument(
         "--max-length", type=one_or_more, metavar="N", help=tr("tokens after which texts are cut")
@@ -150,7 +152,8 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Train, telling on stderr how it goes."""
-    from engine.train.training import Paused, train  # imports torch
+    from engine.train.sitting import Paused  # imports torch
+    from engine.train.training import train
 
     settings = _settings(arguments)
     with interruptible() as stop:
@@ -176,8 +179,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
+    from engine.train.settings import Settings, Shape
     from engine.train.trainer import Schedule
-    from engine.train.training import Settings, Shape
 
     begin = None if arguments.begin is None else resolve_model(arguments.begin)
     by_time = arguments.minutes is not None
@@ -198,7 +201,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
             tokens=None if by_time else arguments.tokens or _TOKENS,
             seconds=60 * arguments.minutes if by_time else None,
             rate=arguments.rate,
-            muon=arguments.muon,
+            muon=arguments.muon or None,
             warm_up=arguments.warm_up,
             clip=arguments.clip,
             decay=arguments.decay,

@@ -40,7 +40,8 @@ def grow(
     # Beams of the level: (node in `nodes` + 1, staged node, score).
     beams = [(0, ROOT, 0.0)]
     for level in range(budget.depth):
-        weights = context.sampler.rank(draft.over_vocabulary(forward.logits), position + level)
+        logits = draft.over_vocabulary(forward.logits)
+        weights = context.sampler.rank(logits, position + level, context.tokens)
         children = likeliest(weights, [score for _, _, score in beams], budget.width)
         first = len(nodes) + 1
         nodes.extend((beams[beam][0], token, score) for beam, token, score in children)

@@ -37,7 +37,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class LossWeights:
-    """The parts of a head's loss (algorithm notes: Dovetail's and EAGLE's are the same).
+    """The parts of a head's loss.
+
+    Dovetail and EAGLE weigh features by 1 and labels by 0.1. A head that learns from few tokens
+    drafts better when the labels lead, as EAGLE-3 found too.
 
     Attributes:
         regression: of the smooth L1 distance between own and true feature.
@@ -45,8 +48,8 @@ class LossWeights:
         decay: of each further step of drafting on, to the step before.
     """
 
-    regression: float = 1.0
-    labels: float = 0.1
+    regression: float = 0.1
+    labels: float = 1.0
     decay: float = 0.8
 
 

@@ -24,6 +24,7 @@ from engine.language import tr
 from engine.model.heads.reduced import DraftOnly
 from engine.model.tensors import HEAD
 from engine.model.weights.safetensors_folder import SafetensorsFolder
+from engine.model.weights.source import INTEGERS
 
 PackedKind = Literal["q8_0", "q4_0", "q4_1"]
 
@@ -32,7 +33,6 @@ BLOCK = 32
 _BESIDE = ("README.md", "LICENSE", "NOTICE", "duotail.json", "config.json")
 """What is copied if it is there; config.json, by which a draft is known, last."""
 _FORMATS = {"q8_0": Format.Q8, "q4_0": Format.Q4}
-_WHOLE = {"I32": np.int32, "I64": np.int64}
 _STEPS = 15
 """From the least number of a 4-bit block to the greatest."""
 _FINER = tuple(np.linspace(0.7, 1.05, 15).tolist())
@@ -96,9 +96,8 @@ def _write(
     writer = gguf.GGUFWriter(file, ARCHITECTURE)
     writer.add_name(name)
     for each in tensors.names():
-        if (whole := _WHOLE.get(tensors.kind(each))) is not None:
-            parts = [part.copy() for part in tensors.raw(each)]
-            writer.add_tensor(each, np.concatenate(parts).reshape(-1).view(whole))
+        if tensors.kind(each) in INTEGERS:
+            writer.add_tensor(each, tensors.integers(each))
             continue
         values = tensors.float32(each, check_finite=True)
         if values.ndim == 1:

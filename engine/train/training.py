@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
-from time import monotonic
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.tensors import HEAD_IDS
-from engine.train.batches import Batch, Batches, nothing_to_learn
+from engine.train.batches import Batches, nothing_to_learn
 from engine.train.checkpoint import FILE, Checkpoint, Progress
 from engine.train.conversations import find_sources
+from engine.train.devices import has_fast_halves, training_device
 from engine.train.draft_folder import write_draft
 from engine.train.drawing import Drawing
 from engine.train.learners import (
@@ -34,96 +33,14 @@ from engine.train.modules import Draft
 from engine.train.projected import projected
 from engine.train.recording import Recorder, Recording, shard_files
 from engine.train.sequences import Renderer
+from engine.train.settings import Settings, Shape
 from engine.train.shapes import DraftKind, head_config, model_config
+from engine.train.sitting import Paused, Report, Sitting
 from engine.train.target_recorder import RecordingReport, TargetRecorder
 from engine.train.targets import Target, opened
-from engine.train.trainer import Schedule, Trainer, accepted_length
+from engine.train.trainer import Trainer, accepted_length
 
 _RECORDING = "recording"
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What is trained; None: as the target has it, or as suits the kind.
-
-    Attributes:
-        blocks: depth of a head, or of a model.
-        hidden, heads: of a model of its own.
-        intermediate: width of the feed-forwards.
-        rows: tokens that it can propose, those that the target writes most; None: all.
-        begin: a draft folder of the same shape whose weights it begins with.
-    """
-
-    kind: DraftKind = DraftKind.DGF
-    blocks: int = 1
-    hidden: int | None = None
-    heads: int | None = None
-    intermediate: int | None = None
-    rows: int | None = None
-    begin: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """A training.
-
-    Attributes:
-        model: the target, a folder or GGUF file.
-        data: files and folders.
-        out: the folder of the result.
-        own_answers: the target answers what the data ask; otherwise their answers are learned from.
-        recorded: tokens that the target's states are recorded of, once, on disk.
-        recording: folder of these; None: one in `out`, which goes when the draft is finished.
-        longest_answer: tokens after which an answer of the target's own is cut.
-        halves: products in bf16; None: where they are faster.
-        longest: tokens after which an example is cut.
-        batch: tokens of a batch, pads included.
-        steps: see `HeadLearner`; None: as the kind's authors do.
-        every: seconds between checkpoints; `every_steps`: also after so many steps.
-        measure_every: seconds between estimates of the acceptance.
-        held_out: tokens that it is estimated on.
-    """
-
-    model: Path
-    data: tuple[Path, ...]
-    out: Path
-    shape: Shape = Shape()
-    schedule: Schedule = field(default_factory=Schedule)
-    own_answers: bool = True
-    recorded: int = 1_000_000
-    recording: Path | None = None
-    longest_answer: int = 256
-    format: WeightFormat = WeightFormat.AUTO
-    device: str = "auto"
-    halves: bool | None = None
-    threads: int | None = None
-    longest: int | None = None
-    batch: int = 4096
-    noise: float = 51.2
-    steps: int | None = None
-    seed: int = 0
-    resume: bool = False
-    every: float = 300.0
-    every_steps: int | None = None
-    measure_every: float = 120.0
-    held_out: int = 8192
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """How a training stands.
-
-    Attributes:
-        acceptance_length: as last estimated on held-out texts; None: not yet.
-        tokens_per_s: of this sitting.
-        seconds_left: None: it cannot be told yet.
-    """
-
-    progress: Progress
-    done: float
-    acceptance_length: float | None
-    tokens_per_s: float
-    seconds_left: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +61,6 @@ class Result:
     covered: float
 
 
-class Paused(Exception):
-    """The user stopped a training; its checkpoint is written."""
-
-    def __init__(self, progress: Progress) -> None:
-        super().__init__()
-        self.progress = progress
-
-
 def train(
     settings: Settings,
     tell: Callable[[Report], None],
@@ -169,8 +78,8 @@ def train(
         Paused: `stopped` said so.
         UserFixable: something is wrong with the target, the data, the folder or the settings.
     """
-    device = _device(settings.device)
-    halves = settings.halves if settings.halves is not None else _has_fast_halves(device)
+    device = training_device(settings.device)
+    halves = settings.halves if settings.halves is not None else has_fast_halves(device)
     if device.type == "cpu":
         torch.set_num_threads(settings.threads or torch.get_num_threads())
     _check_folder(settings)
@@ -187,8 +96,6 @@ def train(
             raise _another(settings.out)
         torch.manual_seed(settings.seed)
         draft = Draft(config)
-        if settings.shape.begin is not None:
-            load_weights(draft, settings.shape.begin)
         with _making(settings.out):
             told = _record(
                 settings, config, target, drawing, folder, longest, tell_recording, stopped
@@ -201,7 +108,7 @@ def train(
                 trainer = Trainer(
                     learner, settings.schedule, device, settings.seed, halves=halves, begun=begun
                 )
-                sitting = _Sitting(
+                sitting = Sitting(
                     settings, trainer, identity, held_out, device, halves, tell, stopped
                 )
                 every = batches.from_place(trainer.progress.place)
@@ -260,90 +167,6 @@ def _batches(
 ) -> Batches:
     taps = len(config.fusion.taps) if config.fusion else 0
     return Batches(recording, taps, max(settings.batch, longest), settings.seed)
-
-
-class _Sitting:
-    """What happens beside the steps: checkpoints, estimates, reports, the end."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        trainer: Trainer,
-        identity: str,
-        held_out: list[Batch],
-        device: torch.device,
-        halves: bool,
-        tell: Callable[[Report], None],
-        stopped: Callable[[], bool],
-    ) -> None:
-        self._settings, self._trainer, self._identity = settings, trainer, identity
-        self._held_out, self._device, self._tell, self._stopped = held_out, device, tell, stopped
-        self._halves = halves
-        self._begun, self._first = monotonic(), trainer.progress
-        self._saved = self._told = self._begun
-        self._measured = -settings.measure_every
-        self._acceptance: float | None = None
-
-    def after_step(self, progress: Progress) -> None:
-        """See `Trainer.run`."""
-        now, settings = monotonic(), self._settings
-        if self._stopped():
-            self._save()
-            raise Paused(progress)
-        by_steps = settings.every_steps and progress.steps % settings.every_steps == 0
-        if by_steps or now - self._saved >= settings.every:
-            self._save()
-            self._saved = now
-        if now - self._measured >= settings.measure_every:
-            learner = self._trainer.learner
-            self._acceptance = accepted_length(
-                learner, self._held_out, self._device, halves=self._halves
-            )
-            self._measured = monotonic()
-        if now - self._told >= 1.0 or progress.steps == 1:
-            self._tell(self._report(progress))
-            self._told = now
-
-    def _save(self) -> None:
-        self._trainer.checkpoint(self._identity).write(self._settings.out)
-
-    def _report(self, progress: Progress) -> Report:
-        spent = monotonic() - self._begun
-        schedule, done = self._settings.schedule, self._settings.schedule.done(progress)
-        gained = done - schedule.done(self._first)
-        return Report(
-            progress,
-            done,
-            self._acceptance,
-            (progress.tokens - self._first.tokens) / max(spent, 1e-6),
-            spent / gained * (1 - done) if gained > 0 else None,
-        )
-
-
-def _device(wanted: str) -> torch.device:
-    try:
-        if wanted == "auto":
-            wanted = "cuda:0" if torch.cuda.is_available() else "cpu"
-        device = torch.device(wanted)
-    except RuntimeError as error:
-        raise UserFixable(
-            tr("There is no device “{name}”.").format(name=wanted[:100]),
-            tr("Choose auto, cpu or cuda:0."),
-            str(error)[:500],
-        ) from error
-    if device.type not in ("cpu", "cuda") or (
-        device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
-    ):
-        raise UserFixable(
-            tr("There is no device “{name}” here that can train.").format(name=wanted[:100]),
-            tr("Choose auto or cpu."),
-        )
-    return device
-
-
-def _has_fast_halves(device: torch.device) -> bool:
-    """Whether products in bf16 are faster than in fp32."""
-    return device.type == "cuda" or bool(torch.cpu._is_avx512_bf16_supported())  # noqa: SLF001
 
 
 def _check_folder(settings: Settings) -> None:
@@ -433,19 +256,23 @@ def _learner(
 ) -> Learner:
     embedding, output = target.matrices(device, halves=halves)
     vocabulary = DraftVocabulary.of(output, None if ids is None else ids.to(device))
-    fresh = settings.shape.begin is None
-    if fresh and config.fusion is None:
+    begin = settings.shape.begin
+    if begin is None and config.fusion is None:
         draft.begin_embedding(projected(embedding, config.hidden_size))
-        if ids is not None:
-            draft.begin_output(draft.model.embed_tokens.weight[ids])
-    elif fresh and config.fusion is not None and config.fusion.own_head:
-        draft.begin_output(vocabulary.output.matrix.float())
+    if config.fusion is None:
+        output_rows = None if ids is None else draft.model.embed_tokens.weight[ids]
+    else:
+        output_rows = vocabulary.output.matrix.float() if config.fusion.own_head else None
+    if output_rows is not None:
+        draft.begin_output(output_rows.detach().clone())
+    if begin is not None:
+        load_weights(draft, begin, ids)
     draft.to(device)
     if config.fusion is None:
         return ModelLearner(draft, vocabulary)
     eagle3 = config.fusion.kind == "eagle3"
     weights = LossWeights(regression=0.0, labels=1.0) if eagle3 else LossWeights()
-    steps = settings.steps or (5 if eagle3 else 1)
+    steps = settings.steps or (5 if eagle3 else 2)
     return HeadLearner(draft, embedding, vocabulary, weights, steps, settings.noise)
 
 
@@ -471,8 +298,13 @@ def most_written(recording: Recording, config: ModelConfig) -> tuple[Tensor | No
     return ids, float(counts[ids].sum() / counts.sum())
 
 
-def load_weights(draft: Draft, folder: Path) -> None:
+def load_weights(draft: Draft, folder: Path, ids: Tensor | None = None) -> None:
     """Begin with the weights of a draft that is there.
+
+    Args:
+        draft: as it begins otherwise; so it stays for tokens that the other cannot propose.
+        folder: of the other draft.
+        ids: int64 [rows], the tokens that the draft proposes; None: all of the vocabulary.
 
     Raises:
         UserFixable: it is none, or of another shape.
@@ -480,16 +312,22 @@ def load_weights(draft: Draft, folder: Path) -> None:
     from engine.model.weights.safetensors_folder import SafetensorsFolder
 
     stored = SafetensorsFolder.open(folder)
-    named = dict(draft.named_parameters())
-    for name, parameter in named.items():
+    for name, parameter in draft.named_parameters():
         if name not in stored.names() or stored.shape(name) != tuple(parameter.shape):
             raise UserFixable(
                 tr("The draft in {folder} has another shape.").format(folder=folder),
                 tr("Give the shape that it has, or begin without it."),
                 name,
             )
+        weight = torch.from_numpy(stored.float32(name))
         with torch.no_grad():
-            parameter.copy_(torch.from_numpy(stored.float32(name)))
+            if ids is None or name != "lm_head.weight":
+                parameter.copy_(weight)
+                continue
+            own = {token: row for row, token in enumerate(ids.tolist())}
+            for their_row, token in enumerate(stored.integers(HEAD_IDS).tolist()):
+                if token in own:
+                    parameter[own[token]] = weight[their_row]
 
 
 def _another(folder: Path) -> UserFixable:

@@ -16,9 +16,7 @@ from engine.model.weights.head_layout import head_layout
 from engine.model.weights.layout import mismatch
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.parts import Part
-from engine.model.weights.source import TensorSource
-
-_WHOLE = {"I64": np.int64, "I32": np.int32, "U32": np.uint32, "F32": np.float32}
+from engine.model.weights.source import INTEGERS, TensorSource
 
 
 class HeadWeights:
@@ -141,11 +139,9 @@ def _tokens(
 
     Floats hold them exactly.
     """
-    kind = source.kind(part.stored)
-    if kind not in _WHOLE:
+    if source.kind(part.stored) not in (*INTEGERS, "F32"):
         raise mismatch(tr("{name} cannot be read").format(name=part.stored), where)
-    raw = np.concatenate([piece.copy() for piece in source.raw(part.stored)]).reshape(-1)
-    values = raw.view(_WHOLE[kind]).astype(np.float64)
+    values = source.integers(part.stored).astype(np.float64)
     if part.stored != HEAD_IDS:
         values += np.arange(len(values))
     right = (values >= 0) & (values < config.vocab_size) & (values == np.floor(values))

@@ -18,6 +18,7 @@ from engine.model.weights.stored import StoredTensor, not_finite
 STRETCH_BYTES = 8 << 20
 VIEWS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 FLOATS = frozenset(VIEWS)
+INTEGERS = {"I64": np.int64, "I32": np.int32, "U32": np.uint32}
 BYTES = "U8"
 """Not numbers: a format of its own, that whoever asks for it knows."""
 _GROUP = 16
@@ -115,6 +116,15 @@ class TensorSource:
         """A tensor's bytes, [rows, bytes per row], some megabytes at a time in the same memory."""
         tensor = self._tensors[name]
         return read_rows(tensor, 0, None, tensor.row_bytes)
+
+    def integers(self, name: str) -> NDArray[Any]:
+        """A tensor of `INTEGERS`, or of F32, flat and in its own type.
+
+        Raises:
+            KeyError: its kind is another.
+        """
+        view = {**INTEGERS, "F32": np.float32}[self.kind(name)]
+        return np.concatenate([part.copy() for part in self.raw(name)]).reshape(-1).view(view)
 
     def same_bytes(self, first: str, second: str) -> bool:
         """Whether two tensors agree in type, shape and every stored byte."""

@@ -23,9 +23,11 @@ from engine.model.heads.description import HeadDescription
 from engine.model.tensors import borrowed_tensors, expected_tensors
 from engine.train import checkpoint, whole_file
 from engine.train.checkpoint import FILE
+from engine.train.settings import Shape
 from engine.train.shapes import DraftKind, head_config
+from engine.train.sitting import Paused
 from engine.train.trainer import Schedule
-from engine.train.training import Paused, Shape, train
+from engine.train.training import train
 
 
 @pytest.fixture

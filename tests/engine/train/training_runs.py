@@ -11,8 +11,10 @@ from safetensors.torch import load_file
 
 from engine.backend.segment import Floats
 from engine.commands import WeightFormat
+from engine.train.settings import Settings
+from engine.train.sitting import Report
 from engine.train.trainer import Schedule
-from engine.train.training import Report, Result, Settings, train
+from engine.train.training import Result, train
 
 WORDS = ("boat", "sails", "over", "calm", "sea", "while", "nobody", "looks", "at", "the", "clock")
 
