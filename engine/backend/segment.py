@@ -143,30 +143,6 @@ class Script:
     weight: float
 
 
-class Penalties(Protocol):
-    """What the target's sampler takes from the logits of tokens that were said before."""
-
-    @property
-    def repetition(self) -> float:
-        """Logits above 0 are divided by it, others multiplied with it."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """How many tokens there are."""
-        ...
-
-    @property
-    def said(self) -> NDArray[np.int32]:
-        """int32, `count` of them in use: the tokens."""
-        ...
-
-    @property
-    def minus(self) -> NDArray[np.float64]:
-        """fp64, `count` of them in use: what is taken from their logits after that."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """How a draft's candidates rank: by its probabilities, or as the target would draw from them.
@@ -176,15 +152,12 @@ class Ranking:
         seed: of its noise.
         share_noise: whether the noise of its draws is added, where it draws at all.
         script: what comes out on top all the same.
-        penalties: of the target; they grow with the answer, and only `draft` of the native backend
-            looks at them. Drafts that ignore them are accepted less often.
     """
 
     temperature: float
     seed: int
     share_noise: bool
     script: Script | None = None
-    penalties: Penalties | None = None
 
 
 class TreeBudget(Protocol):

@@ -13,7 +13,6 @@ from engine.backend.native.sampling import NativeDraws
 from engine.backend.segment import Floats, Ranking
 from engine.decode.filters import kept
 from engine.decode.noise import gumbel, gumbel_row
-from engine.decode.penalties import SaidTokens
 from engine.errors import InvalidLogits
 from engine.request import SamplingParams
 
@@ -55,8 +54,7 @@ class Sampler:
         self.params = params
         self._answer_start = answer_start
         self._share_noise, self._account = share_noise, account
-        self._said = SaidTokens(params, answer_start) if params.penalised else None
-        self.ranking = Ranking(params.temperature, params.seed, share_noise, penalties=self._said)
+        self.ranking = Ranking(params.temperature, params.seed, share_noise)
         self._wants_native = native_is_built() if native is None else native
         self._native: NativeDraws | None = None
 
@@ -102,24 +100,15 @@ class Sampler:
             scores = relative[ids] / self.params.temperature
         return int(ids[(scores + self._noise(len(tokens) + len(path), len(row), ids)).argmax()])
 
-    def ranking_behind(self, tokens: Sequence[int]) -> Ranking:
-        """How a draft's candidates rank behind committed tokens; a list of them may grow."""
-        if self._said is not None:
-            self._said.follow(tokens)
-        return self.ranking
-
-    def rank(self, logits: Floats, position: int, tokens: Sequence[int] = ()) -> Floats:
+    def rank(self, logits: Floats, position: int) -> Floats:
         """How a draft's candidates rank at `position`: fp32 log weights, one distribution per row.
 
         Args:
             logits: fp32 [rows, vocab], the draft's.
             position: position of the drafted tokens.
-            tokens: committed tokens that penalties count.
 
         A row in which no token is possible gives no numbers.
         """
-        if tokens and self.params.penalised:
-            logits = np.stack([self._penalise(row, tokens, ()) for row in logits])
         scores = logits.astype(np.float64)
         with np.errstate(invalid="ignore"):  # of rows in which nothing is possible
             scores -= scores.max(axis=1, keepdims=True)

@@ -86,7 +86,7 @@ class DecoderDrafter:
         features = self._features(context, len(state), length)
         if not self._draft.drafts_trees:
             return grow(self._draft, state, pending, context, budget, features)
-        ranking = context.sampler.ranking_behind(context.tokens)
+        ranking = context.sampler.ranking
         tree = self._draft.draft(state, pending, ranking, budget, features)
         return TokenTree(tree.tokens, tree.parents, tree.scores)
 

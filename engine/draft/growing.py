@@ -40,8 +40,7 @@ def grow(
     # Beams of the level: (node in `nodes` + 1, staged node, score).
     beams = [(0, ROOT, 0.0)]
     for level in range(budget.depth):
-        logits = draft.over_vocabulary(forward.logits)
-        weights = context.sampler.rank(logits, position + level, context.tokens)
+        weights = context.sampler.rank(draft.over_vocabulary(forward.logits), position + level)
         children = likeliest(weights, [score for _, _, score in beams], budget.width)
         first = len(nodes) + 1
         nodes.extend((beams[beam][0], token, score) for beam, token, score in children)

@@ -111,37 +111,9 @@ static int32_t keep_best(const draft *d, int32_t *best, int32_t kept, int32_t no
     return kept < d->width ? kept + 1 : kept;
 }
 
-/* Which logit is the token's; -1: the draft cannot propose it. */
-static int32_t logit_of(const draft *d, int32_t token)
-{
-    const int32_t *ids = d->segment->ids;
-    if (!ids) return token < d->vocab ? token : -1;
-    int32_t low = 0, high = d->vocab;
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (ids[middle] < token) low = middle + 1;
-        else high = middle;
-    }
-    return low < d->vocab && ids[low] == token ? low : -1;
-}
-
-/* The beams' logits after the penalties, as penalise_slice in sample.c has the target's. */
-static void penalise(draft *d)
-{
-    for (int32_t i = 0; i < d->to->said_count; i++) {
-        const int32_t place = logit_of(d, d->to->said[i]);
-        for (int32_t row = 0; place >= 0 && row < d->beam_count; row++) {
-            float *logit = d->logits + (int64_t)row * d->vocab + place;
-            const double score = *logit > 0 ? *logit / d->to->repetition : *logit * d->to->repetition;
-            *logit = (float)(score - d->to->minus[i]);
-        }
-    }
-}
-
 /* Adds the likeliest children of every beam; the best of them are the next beams. */
 static int32_t widen(draft *d, int32_t level)
 {
-    penalise(d);
     const int32_t result = dt_rank(d->pool, d->sampling, d->logits, d->beam_count, d->vocab,
                                    d->segment->ids, d->position + level, d->width, d->likeliest);
     int32_t best[DT_MOST_WIDTH], kept = 0;

@@ -16,10 +16,6 @@ typedef struct {
     double seconds;                 /* no level begins later than this, so that a stop is obeyed */
     const int32_t *script;          /* NULL, or to measure chains: [depth] tokens that are the likeliest ... */
     double script_weight;           /* ... with this log of their probability, whatever the model says */
-    double repetition;              /* what the target's penalties take from the draft's logits, too: ... */
-    int32_t said_count;
-    const int32_t *said;            /* ... [said_count] tokens that were said before, divided by this ... */
-    const double *minus;            /* ... less these */
     int32_t *tree_tokens, *tree_parents; /* out, [nodes + 1]: best scores first */
     double *tree_scores;
     int32_t *staged_tokens, *staged_parents; /* out, [(depth - 1) * width] */

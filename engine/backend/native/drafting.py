@@ -61,10 +61,6 @@ class DraftCall:
         native.floor, native.seconds = budget.floor, PATIENCE
         native.features = pointer(features)
         self._tokens[:count] = list(pending)
-        native.said_count = 0
-        if (penalties := ranking.penalties) is not None:
-            native.repetition, native.said_count = penalties.repetition, penalties.count
-            native.said, native.minus = pointer(penalties.said), pointer(penalties.minus)
         if ranking.script is not None:
             self._learn(ranking.script, committed + count + (features is not None))
         scratch = self._room_to_work()

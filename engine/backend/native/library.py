@@ -230,10 +230,6 @@ class DraftingStruct(c.Structure):
         ("seconds", c.c_double),
         ("script", c.c_void_p),
         ("script_weight", c.c_double),
-        ("repetition", c.c_double),
-        ("said_count", c.c_int32),
-        ("said", c.c_void_p),
-        ("minus", c.c_void_p),
         *(
             (name, c.c_void_p)
             for name in (

@@ -33,13 +33,6 @@ SAMPLERS = {
     "sampled": Sampler(SamplingParams(temperature=0.8, seed=17)),
     "noise of its own": Sampler(SamplingParams(temperature=0.8, seed=17), share_noise=False),
 }
-PENALISED = {
-    "greedy": SamplingParams(repetition_penalty=1.3),
-    "sampled": SamplingParams(
-        temperature=0.8, seed=17, repetition_penalty=0.8, presence_penalty=0.5,
-        frequency_penalty=0.7,
-    ),
-}  # fmt: skip
 BUDGETS = {"chain": Budget(4, 4, 1), "tree": Budget(40, 4, 4)}
 
 
@@ -114,18 +107,6 @@ def test_a_model_of_few_rows_in_one_call(
     few, masked = models
     assert few.drafts_trees
     assert_same(tree_of(few, sampler, budget), tree_of(masked, sampler, budget), few.ids)
-
-
-@pytest.mark.parametrize("params", PENALISED.values(), ids=PENALISED)
-def test_penalties_of_the_target_in_one_call(
-    models: tuple[Decoder, Masked], params: SamplingParams, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(drafting, "PATIENCE", 60.0)
-    few, budget = models[0], BUDGETS["tree"]
-    trees = [tree_of(model, Sampler(params, answer_start=50), budget) for model in models]
-    assert_same(trees[0], trees[1], few.ids)
-    free = replace(params, repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0)
-    assert trees[0].tokens != tree_of(few, Sampler(free), budget).tokens
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
