@@ -183,6 +183,6 @@ def _draft_words(status: EngineStatus) -> str:
         return tr("Runs on {device}, without a draft.").format(device=device)
     drafts = plan.draft.split(" + ")
     if len(drafts) == 1:
-        return tr("Runs on {device}; {draft} guesses ahead.").format(device=device, draft=drafts[0])
-    words = tr("Runs on {device}; {drafts} guess ahead.")
+        return tr("Runs on {device}; {draft} drafts.").format(device=device, draft=drafts[0])
+    words = tr("Runs on {device}; {drafts} draft.")
     return words.format(device=device, drafts=joined(drafts))

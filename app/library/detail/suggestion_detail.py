@@ -96,7 +96,7 @@ class SuggestionDetail(DetailFrame):
         if suggestion.draft_repo is None:
             return ""
         name = suggestion.draft or name_of(suggestion.draft_repo)
-        about = tr("{draft} guesses ahead; the answer stays the same, it only comes faster.")
+        about = tr("{draft} drafts; the answer stays the same, it only comes faster.")
         return about.format(draft=name)
 
     def _order(self, *, with_draft: bool) -> None:
