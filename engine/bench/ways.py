@@ -81,7 +81,7 @@ class PairWriter:
             pair = replace(pair, drafter=CombinedDrafter([*others, self._clock]))
         self.pair = pair
         self.tokens = 0
-        """Of the last answer, behind the first."""
+        """Tokens of the last answer, the first one left out."""
 
     def write(self, request: ChatRequest) -> Written:
         """See `Writer`."""

@@ -10,14 +10,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from engine.bench.drafters import Fixed, LookupUse, ways_of
-from engine.bench.ways import ALL, PLAIN, Figures, figures, measure_ways
+from engine.bench.ways import ALL, PLAIN, Figures, figures
 from engine.cli.bench_prompts import (
-    MAX_TOKENS,
     add_prompt_options,
     chosen_prompts,
-    nothing_measured,
+    measured_ways,
     or_dash,
-    show_progress,
 )
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more, sampling
@@ -65,17 +63,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     prompts, params = chosen_prompts(arguments), sampling(arguments)
     budgets = [_widened(each, arguments.width) for each in arguments.depth or [None]]
     ways = ways_of(_pairs(arguments), budgets, arguments.lookup)
-    measured = measure_ways(
-        ways,
-        prompts,
-        params,
-        max_tokens=arguments.max_tokens or MAX_TOKENS,
-        repeat=arguments.repeat,
-        system=arguments.system,
-        progress=show_progress,
-    )
-    if not measured:
-        raise nothing_measured()
+    measured = measured_ways(ways, prompts, params, arguments)
     found = figures(ways, measured)
     if arguments.json:
         plain = [runs[0].ended for runs in ways[PLAIN].answers]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
+from engine.bench.ways import Way, measure_ways
 from engine.cli.options import add_sampling_options, one_or_more
 from engine.errors import UserFixable
 from engine.language import number, tr
+from engine.request import SamplingParams
 
-MAX_TOKENS = 128
+_MAX_TOKENS = 128
 
 
 def add_prompt_options(parser: argparse.ArgumentParser, repeat: int) -> None:
@@ -44,15 +47,35 @@ def chosen_prompts(arguments: argparse.Namespace) -> list[BenchPrompt]:
     return prompts
 
 
-def nothing_measured() -> UserFixable:
-    """The error where every prompt was left out."""
-    return UserFixable(
-        tr("None of the prompts could be measured."),
-        tr("Use shorter prompts, a longer context or more tokens."),
+def measured_ways(
+    ways: Mapping[str, Way],
+    prompts: Sequence[BenchPrompt],
+    params: SamplingParams,
+    arguments: argparse.Namespace,
+) -> list[BenchPrompt]:
+    """Measure as the options say; see `measure_ways`.
+
+    Raises:
+        UserFixable: every prompt was left out.
+    """
+    measured = measure_ways(
+        ways,
+        prompts,
+        params,
+        max_tokens=arguments.max_tokens or _MAX_TOKENS,
+        repeat=arguments.repeat,
+        system=arguments.system,
+        progress=_show_progress,
     )
+    if not measured:
+        raise UserFixable(
+            tr("None of the prompts could be measured."),
+            tr("Use shorter prompts, a longer context or more tokens."),
+        )
+    return measured
 
 
-def show_progress(done: int, total: int) -> None:
+def _show_progress(done: int, total: int) -> None:
     """A line that is written anew, on a terminal only."""
     if sys.stderr.isatty():
         sys.stderr.write("\r" + tr("{done}/{total} prompts").format(done=done, total=total) + " ")

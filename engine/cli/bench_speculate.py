@@ -18,16 +18,13 @@ from engine.bench.ways import (
     PairWriter,
     Way,
     figures,
-    measure_ways,
     without_draft,
 )
 from engine.cli.bench_prompts import (
-    MAX_TOKENS,
     add_prompt_options,
     chosen_prompts,
-    nothing_measured,
+    measured_ways,
     or_dash,
-    show_progress,
 )
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, load_pair, sampling
@@ -70,17 +67,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         if arguments.peer is not None:
             peer = stack.enter_context(peer_writer(plain))
             ways[PEER], settings = Way(peer), peer.settings
-        measured = measure_ways(
-            ways,
-            prompts,
-            params,
-            max_tokens=arguments.max_tokens or MAX_TOKENS,
-            repeat=arguments.repeat,
-            system=arguments.system,
-            progress=show_progress,
-        )
-    if not measured:
-        raise nothing_measured()
+        measured = measured_ways(ways, prompts, params, arguments)
     found = figures(ways, measured)
     beside = figures(ways, measured, PEER) if settings else {}
     slowest = min((name for name in found if name != ALL), key=lambda n: found[n][DRAFT].speedup)

@@ -95,7 +95,9 @@ def train(
         if begun is not None and begun.identity != identity:
             raise _another(settings.out)
         torch.manual_seed(settings.seed)
-        draft = Draft(config)
+        draft, their_ids = Draft(config), None
+        if settings.shape.begin is not None:
+            their_ids = load_weights(draft, settings.shape.begin)
         with _making(settings.out):
             told = _record(
                 settings, config, target, drawing, folder, longest, tell_recording, stopped
@@ -104,7 +106,9 @@ def train(
                 batches = _batches(settings, config, recording, longest)
                 held_out = batches.held_out(settings.held_out)
                 ids, covered = most_written(recording, config)
-                learner = _learner(settings, draft, config, target, ids, device, halves=halves)
+                learner = _learner(
+                    settings, draft, config, target, ids, their_ids, device, halves=halves
+                )
                 trainer = Trainer(
                     learner, settings.schedule, device, settings.seed, halves=halves, begun=begun
                 )
@@ -250,6 +254,7 @@ def _learner(
     config: ModelConfig,
     target: Target,
     ids: Tensor | None,
+    their_ids: Tensor | None,
     device: torch.device,
     *,
     halves: bool,
@@ -263,10 +268,10 @@ def _learner(
         output_rows = None if ids is None else draft.model.embed_tokens.weight[ids]
     else:
         output_rows = vocabulary.output.matrix.float() if config.fusion.own_head else None
-    if output_rows is not None:
-        draft.begin_output(output_rows.detach().clone())
-    if begin is not None:
-        load_weights(draft, begin, ids)
+    if output_rows is not None and ids is not None and their_ids is not None:
+        draft.begin_output(moved_rows(output_rows, ids, draft.lm_head.weight, their_ids))
+    elif output_rows is not None and begin is None:
+        draft.begin_output(output_rows)
     draft.to(device)
     if config.fusion is None:
         return ModelLearner(draft, vocabulary)
@@ -298,13 +303,11 @@ def most_written(recording: Recording, config: ModelConfig) -> tuple[Tensor | No
     return ids, float(counts[ids].sum() / counts.sum())
 
 
-def load_weights(draft: Draft, folder: Path, ids: Tensor | None = None) -> None:
+def load_weights(draft: Draft, folder: Path) -> Tensor | None:
     """Begin with the weights of a draft that is there.
 
-    Args:
-        draft: as it begins otherwise; so it stays for tokens that the other cannot propose.
-        folder: of the other draft.
-        ids: int64 [rows], the tokens that the draft proposes; None: all of the vocabulary.
+    Returns:
+        The tokens that it proposes, int64 [rows]; None: all of the vocabulary.
 
     Raises:
         UserFixable: it is none, or of another shape.
@@ -319,15 +322,24 @@ def load_weights(draft: Draft, folder: Path, ids: Tensor | None = None) -> None:
                 tr("Give the shape that it has, or begin without it."),
                 name,
             )
-        weight = torch.from_numpy(stored.float32(name))
         with torch.no_grad():
-            if ids is None or name != "lm_head.weight":
-                parameter.copy_(weight)
-                continue
-            own = {token: row for row, token in enumerate(ids.tolist())}
-            for their_row, token in enumerate(stored.integers(HEAD_IDS).tolist()):
-                if token in own:
-                    parameter[own[token]] = weight[their_row]
+            parameter.copy_(torch.from_numpy(stored.float32(name)))
+    if HEAD_IDS not in stored:
+        return None
+    return torch.from_numpy(stored.integers(HEAD_IDS).astype(np.int64))
+
+
+def moved_rows(rows: Tensor, ids: Tensor, theirs: Tensor, their_ids: Tensor) -> Tensor:
+    """Return `rows` with another draft's in their places, for tokens that both propose.
+
+    Args:
+        rows: [n, hidden], one per token of `ids`.
+        ids, their_ids: int64, ascending.
+        theirs: [m, hidden], one per token of `their_ids`.
+    """
+    place = torch.searchsorted(their_ids, ids).clamp(max=len(their_ids) - 1)
+    both = their_ids[place] == ids
+    return torch.where(both[:, None], theirs[place], rows)
 
 
 def _another(folder: Path) -> UserFixable:

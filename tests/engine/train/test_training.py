@@ -273,6 +273,28 @@ def test_a_draft_of_few_rows_of_every_kind(chat_model: Path, data: Path, tmp_pat
         assert LocalModel.inspect(result.out).config.kind in ("dgf", "linear", "eagle3", "model")
 
 
+def test_it_begins_with_a_draft_of_other_rows(chat_model: Path, data: Path, tmp_path: Path) -> None:
+    """Rows of tokens that both propose are taken over, the others begin as the target's."""
+    still = Schedule(tokens=1, rate=1e-12, warm_up=1)
+    made = []
+    others = tmp_path / "others.jsonl"
+    others.write_text(data.read_text().replace("sea", "fork").replace("boat", "quiz"))
+    for name, begin in (("target", None), ("other", None), ("begun", "other")):
+        shape = Shape(rows=40, begin=tmp_path / begin if begin else None)
+        schedule = Schedule(tokens=1600, rate=2e-3, warm_up=3) if name == "other" else still
+        source = others if name == "other" else data
+        run(settings(chat_model, source, tmp_path / name, shape=shape, schedule=schedule))
+        stored = weights_of(tmp_path / name)
+        made.append(dict(zip(stored["lm_head.ids"], stored["lm_head.weight"], strict=True)))
+    target, other, begun = made
+    assert len(target.keys() & other.keys()) > 20
+    assert target.keys() - other.keys()
+    for token, row in begun.items():
+        assert row == pytest.approx(other.get(token, target[token]), rel=1e-2, abs=1e-4)
+    both = [token for token in begun if token in other]
+    assert any(abs(other[token] - target[token]).max() > 1e-3 for token in both), "it has learned"
+
+
 def test_one_recording_serves_several_drafts(chat_model: Path, data: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     first, _ = run(settings(chat_model, data, tmp_path / "one", recording=kept))
