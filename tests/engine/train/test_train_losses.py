@@ -85,7 +85,9 @@ def _head() -> tuple[HeadLearner, torch.Tensor]:
     embedding = torch.from_numpy(weights.float32("model.embed_tokens.weight"))
     matrix = torch.from_numpy(weights.float32("lm_head.weight"))
     draft = Draft(config)
-    return HeadLearner(draft, embedding, _whole(matrix), LossWeights(regression=1.0, labels=0.1), 1, 0.0), matrix
+    return HeadLearner(
+        draft, embedding, _whole(matrix), LossWeights(regression=1.0, labels=0.1), 1, 0.0
+    ), matrix
 
 
 def test_a_heads_loss_is_the_papers() -> None:
