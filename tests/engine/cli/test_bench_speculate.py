@@ -152,7 +152,7 @@ def test_ctrl_c_in_a_benchmark(
     def interrupted(*_arguments: object, **_more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine.cli.bench_speculate, "measure_ways", interrupted)
+    monkeypatch.setattr(engine.cli.bench_speculate, "measured_ways", interrupted)
     done = duotail("bench", "speculate", "--prompts", prompts, "--json")
     assert (done.code, done.out) == (130, "")
 
