@@ -181,8 +181,5 @@ def _draft_words(status: EngineStatus) -> str:
     device = tr("the CPU")
     if not plan.draft:
         return tr("Runs on {device}, without a draft.").format(device=device)
-    drafts = plan.draft.split(" + ")
-    if len(drafts) == 1:
-        return tr("Runs on {device}; {draft} drafts.").format(device=device, draft=drafts[0])
-    words = tr("Runs on {device}; {drafts} draft.")
-    return words.format(device=device, drafts=joined(drafts))
+    words = tr("Runs on {device}, drafting with {drafts}.")
+    return words.format(device=device, drafts=joined(plan.draft.split(" + ")))

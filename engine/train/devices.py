@@ -1,4 +1,4 @@
-"""Where a training computes, and in which precision."""
+"""Choose the device and the precision that a training computes with."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class TensorSource:
         return read_rows(tensor, 0, None, tensor.row_bytes)
 
     def integers(self, name: str) -> NDArray[Any]:
-        """A tensor of `INTEGERS`, or of F32, flat and in its own type.
+        """Return a tensor of `INTEGERS` or F32, flattened, in its stored type.
 
         Raises:
             KeyError: its kind is another.
