@@ -17,7 +17,7 @@ from itertools import accumulate
 from math import exp, log
 
 from engine.decode.decoding import Round
-from engine.decode.estimates import Costs, Mean
+from engine.decode.estimates import Costs, Forwards, Mean
 from engine.decode.learnt import Learnt
 from engine.decode.tree import TokenTree
 from engine.decode.widths import Widths
@@ -28,12 +28,11 @@ from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
 MAX_DEPTH = 10
 _SLACK = 2
 """Levels beyond those that pay in a usual round; in others the floor ends drafting before."""
-_GAIN_WORTH_IT = 1.02
 _TRIALS_SHARE = 0.005
 """Share of the time that trials of the slower way may lose."""
-_FIRST_TRIAL, _TRIAL = 4, 2
+_FIRST_TRIAL, _TRIAL = 4, 3
 """Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
-_FORGET_RATE, _FORGET_PACE, _FORGET_CHANCE = 0.93, 0.7, 0.985
+_FORGET_RATE, _FORGET_CHANCE = 0.98, 0.985
 
 
 class Controller:
@@ -48,14 +47,12 @@ class Controller:
         self._forced = forced
         expected = expected or USUAL
         widths = WIDTHS[: len(expected.levels)]
-        self._verify = Costs(BUCKETS, expected.verify, seconds=True, weight=3.0)
+        self._verify = Forwards(BUCKETS, expected.verify)
         self._level = Costs(widths, expected.levels, seconds=True, weight=4.0)
         self._widths = Widths(widths)
         self._begin = Mean(0.0, 1.0)
         """Seconds of a round's drafting besides its levels."""
         self._deep = expected.depth
-        self._pace = Mean(keep=_FORGET_PACE)
-        """Seconds of forwards to what is believed of them: other programs come and go."""
         self._next = Mean(expected.acceptance, 6.0, _FORGET_CHANCE)
         """Chance that the path goes on below a node that was accepted."""
         self._promised = Mean(1.0, 6.0, _FORGET_CHANCE)
@@ -119,7 +116,7 @@ class Controller:
 
     def _is_plain(self) -> bool:
         """Whether the next round is the target's alone, because that is faster or to compare."""
-        if not self._verify.knows(1):
+        if not self._verify.measured:
             return True
         if self._trial:
             self._on_credit = self._owing and not self._pays
@@ -137,7 +134,7 @@ class Controller:
 
     @property
     def _pays(self) -> bool:
-        return self._gain >= _GAIN_WORTH_IT
+        return self._gain >= 1
 
     def _level_worth(self, width: int) -> float:
         """Tokens that the time of a level is worth: to draft it, and to verify one more node."""
@@ -151,7 +148,7 @@ class Controller:
         tokens, seconds = self._tokens.value or 1.0, self._seconds.value or plain
         self._gain = tokens / seconds * plain
         self._rate = tokens / seconds if self._forced else max(tokens / seconds, 1 / plain)
-        if self._gain >= _GAIN_WORTH_IT:
+        if self._gain >= 1:
             self._loss = plain - seconds / tokens
         else:
             self._loss = _TRIAL * max(seconds - tokens * plain, 0.0)
@@ -187,11 +184,7 @@ class Controller:
         """Learn from a finished round; `proposing` is the seconds its tree took to draft."""
         opening, self._opening = self._opening, False
         rows, drafting = done.drafted + 1, bool(done.drafting)
-        believed, pace = self._verify.of(rows), self._pace.value
-        if not opening:  # behind a prompt a forward is slower than others
-            self._verify.add(rows, done.verify.seconds / (pace or 1.0))
-        if not opening or pace is None:
-            self._pace.add(done.verify.seconds / believed)
+        self._verify.add(rows, done.verify.seconds, opening=opening)
         if not drafting:
             self._plain_seconds += done.verify.seconds
             self._account(self._verify.of(1), lost=self._loss)
@@ -201,7 +194,7 @@ class Controller:
         self._drafted += 1
         levels, following, self._following = self._levels, self._following, True
         if levels and (following or not self._level.knows(self._widths.now)):
-            self._learn_drafting(levels, proposing / (self._pace.value or 1.0))
+            self._learn_drafting(levels, proposing / self._verify.pace)
         for accepted in done.accepted_by_depth:
             self._next.add(accepted)
         if done.drafted:
@@ -214,8 +207,7 @@ class Controller:
         if not self._exploring:
             self._tokens.add(tokens)
             self._seconds.add(seconds)
-        took = (proposing + done.verify.seconds) / (self._pace.value or 1.0)
-        self._account(seconds, lost=min(took, 2 * seconds) - tokens * self._verify.of(1))
+        self._account(seconds, lost=seconds - tokens * self._verify.of(1))
         self._trial = max(self._trial - 1, 0)
         self._weigh()
         self._widths.choose(self._level, levels, self._tokens.value, self._seconds.value)

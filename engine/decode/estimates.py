@@ -1,4 +1,5 @@
-"""What controllers believe: means that forget, and costs by size from few measurements."""
+"""What controllers believe: means that forget, costs by size from few measurements, and forwards of
+a target whose machine other programs use as well."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ _OUTLIER = 1.4
 
 _REFRESH = 8
 """So many measurements change little of what they say about other sizes."""
+
+_FORGET_PACE = 0.7
 
 _REMEMBERED = 12.0
 """What was learnt before a start counts as so many measurements at most: much may have changed."""
@@ -144,6 +147,67 @@ class Costs:
         if upper <= place or place <= lower:
             return high if upper <= place else low
         return low + (high - low) * (place - lower) / (upper - lower)
+
+
+class Forwards:
+    """Seconds of a target's forwards by their rows, apart from how busy the machine is just now.
+
+    Other programs come and go, and slow forwards of all sizes alike. So a size is measured by the
+    pace that others had just before it. Of forwards of one size nobody can tell whether the size
+    or the machine is slow, so in a row of them only the first one tells anything about the size.
+
+    Args:
+        sizes, seconds: what is expected; see `Costs`.
+    """
+
+    __slots__ = ("_costs", "_last", "_pace")
+
+    def __init__(self, sizes: Sequence[int], seconds: Sequence[float]) -> None:
+        self._costs = Costs(sizes, seconds, seconds=True, weight=3.0)
+        self._pace = Mean(keep=_FORGET_PACE)
+        self._last = 1
+        """Rows of the last forward."""
+
+    @property
+    def pace(self) -> float:
+        """Seconds that forwards take just now, to what is believed of them."""
+        return self._pace.value or 1.0
+
+    @property
+    def measured(self) -> bool:
+        """Whether any forward was."""
+        return self._pace.value is not None
+
+    def of(self, rows: int) -> float:
+        """Seconds of a forward, at the usual pace."""
+        return self._costs.of(rows)
+
+    def add(self, rows: int, seconds: float, *, opening: bool) -> None:
+        """A measurement.
+
+        Args:
+            rows: of the forward.
+            seconds: it took.
+            opening: whether it is the first behind a prompt, which is slower than others.
+        """
+        believed = self.of(rows)
+        if not self.measured:
+            self._pace.add(seconds / believed)
+        elif not opening:
+            seconds = min(seconds, _OUTLIER * self.pace * believed)
+            if rows != self._last:
+                self._costs.add(rows, seconds / self.pace)
+            self._pace.add(seconds / believed)
+        self._last = rows
+
+    @property
+    def known(self) -> tuple[Known, ...]:
+        """What a later start should know: see `Costs.known`."""
+        return self._costs.known
+
+    def recall(self, known: Iterable[Known]) -> None:
+        """Believe what an earlier start has measured."""
+        self._costs.recall(known)
 
 
 def _interpolated(sizes: Sequence[int], values: Sequence[float]) -> tuple[float, ...]:

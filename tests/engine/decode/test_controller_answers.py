@@ -109,3 +109,15 @@ def test_other_programs_do_not_mislead_it(name: str) -> None:
     pair = pair_of(*PAIRS[name], 0.7)
     best = min(at_fixed_depths(pair, 128, ANSWERS))
     assert best / sum(seconds(pair, 128, known(pair, busy), busy)) >= 0.9
+
+
+def test_moments_of_other_programs_never_end_drafting() -> None:
+    """What only plain rounds measure must not drift away from what only drafting does."""
+    pair = pair_of(*PAIRS["starter"], 0.5, spread=2.0)
+    controller, plain = first_ever(pair), plainly(pair, 128, 1)
+    gains = [
+        plain / write(pair, Text.of(pair, 128, number % 8), 128, controller, busy(number))
+        for number in range(100)
+    ]
+    assert min(gains[1:]) > 1.1
+    assert sum(gains[50:]) >= 0.97 * sum(gains[:50])
