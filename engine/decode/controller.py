@@ -17,7 +17,7 @@ from itertools import accumulate
 from math import exp, log
 
 from engine.decode.decoding import Round
-from engine.decode.estimates import Costs, Forwards, Mean
+from engine.decode.estimates import OUTLIER, Costs, Forwards, Mean
 from engine.decode.learnt import Learnt
 from engine.decode.tree import TokenTree
 from engine.decode.widths import Widths
@@ -29,9 +29,14 @@ MAX_DEPTH = 10
 _SLACK = 2
 """Levels beyond those that pay in a usual round; in others the floor ends drafting before."""
 _TRIALS_SHARE = 0.005
-"""Share of the time that trials of the slower way may lose."""
+_COMPARISONS_SHARE = 0.0025
+"""Share of the time that trials of drafting may lose, and plain rounds where drafting pays."""
 _FIRST_TRIAL, _TRIAL = 4, 3
 """Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
+_FEW = 6.0
+"""Before so many measurements none is taken for a hiccup."""
+_COMPARED = 3
+"""Plain rounds after the first drafting ones: T(1) as it is here, for the decision and for people."""
 _FORGET_RATE, _FORGET_CHANCE = 0.98, 0.985
 
 
@@ -71,6 +76,7 @@ class Controller:
         self._opening = True
         self._following = self._exploring = False
         self._trial = _FIRST_TRIAL
+        self._compared = _COMPARED
         self._credit = 0.0
         """Seconds that trials may lose; after one that lost more than was thought, fewer than 0."""
         self._on_credit = self._owing = False
@@ -121,6 +127,9 @@ class Controller:
         if self._trial:
             self._on_credit = self._owing and not self._pays
             return False
+        if self._pays and self._compared:
+            self._compared -= 1
+            return True
         self._on_credit = self._credit >= self._loss
         if not self._pays and self._on_credit:
             self._trial, self._owing = _TRIAL, True
@@ -214,8 +223,10 @@ class Controller:
 
     def _learn_drafting(self, levels: int, seconds: float) -> None:
         """Learn what a level takes, and what a round's drafting takes besides."""
-        begin = self._begin.value or 0.0
-        beyond = seconds - self._drafting(levels)
+        begin, believed = self._begin.value or 0.0, self._drafting(levels)
+        if self._begin.weight > _FEW:
+            seconds = min(seconds, OUTLIER * believed)
+        beyond = seconds - believed
         self._begin.add(max(begin + beyond / levels, 0.0))
         self._level.add(self._widths.now, max(seconds - begin, 0.0) / levels)
 
@@ -225,7 +236,8 @@ class Controller:
 
     def _account(self, seconds: float, *, lost: float) -> None:
         """Rounds earn what trials may lose, and trials pay for what they have lost."""
-        self._credit += -lost if self._on_credit else _TRIALS_SHARE * seconds
+        share = _COMPARISONS_SHARE if self._pays else _TRIALS_SHARE
+        self._credit += -lost if self._on_credit else share * seconds
         self._on_credit = False
 
     @property

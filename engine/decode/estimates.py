@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _FORGET = 0.97
-_OUTLIER = 1.4
+OUTLIER = 1.4
 """A measurement beyond so many times what was believed is a hiccup, or will come again."""
 
 _REFRESH = 8
@@ -103,7 +103,7 @@ class Costs:
         """A measurement."""
         place = self._place(size)
         if believed := self._values[place]:
-            seconds = min(seconds, _OUTLIER * believed)
+            seconds = min(seconds, OUTLIER * believed)
         factor = self._factors[place]
         factor.add(seconds / self._shape[place])
         self._values[place] = self._shape[place] * (factor.value or 1.0)
@@ -194,7 +194,7 @@ class Forwards:
         if not self.measured:
             self._pace.add(seconds / believed)
         elif not opening:
-            seconds = min(seconds, _OUTLIER * self.pace * believed)
+            seconds = min(seconds, OUTLIER * self.pace * believed)
             if rows != self._last:
                 self._costs.add(rows, seconds / self.pace)
             self._pace.add(seconds / believed)
