@@ -35,8 +35,8 @@ _FIRST_TRIAL, _TRIAL = 4, 3
 """Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
 _FEW = 6.0
 """Before so many measurements none is taken for a hiccup."""
-_COMPARED = 3
-"""Plain rounds after the first drafting ones: T(1) as it is here, for the decision and for people."""
+_SETTLED, _COMPARED = 6, 3
+"""Behind so many drafting rounds come so many plain ones, to tell people what drafting brings."""
 _FORGET_RATE, _FORGET_CHANCE = 0.98, 0.985
 
 
@@ -127,7 +127,7 @@ class Controller:
         if self._trial:
             self._on_credit = self._owing and not self._pays
             return False
-        if self._pays and self._compared:
+        if self._pays and self._compared and self._drafted >= _SETTLED:
             self._compared -= 1
             return True
         self._on_credit = self._credit >= self._loss
