@@ -14,7 +14,7 @@ time since the last one: a clear loser seldom, one that is about as fast at once
 from __future__ import annotations
 
 from itertools import accumulate
-from math import exp, log
+from math import exp
 
 from engine.decode.decoding import Round
 from engine.decode.estimates import OUTLIER, Costs, Forwards, Mean
@@ -26,10 +26,9 @@ from engine.language import tr
 from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
 
 MAX_DEPTH = 10
-_SLACK = 2
-"""Levels beyond those that pay in a usual round; in others the floor ends drafting before."""
-_TRIALS_SHARE = 0.005
-_COMPARISONS_SHARE = 0.0025
+_SLACK, _SURER = 2, 1.05
+"""Levels beyond the usual depth, for a path that is so many times as sure as usual ones there."""
+_TRIALS_SHARE, _COMPARISONS_SHARE = 0.005, 0.0025
 """Share of the time that trials of drafting may lose, and plain rounds where drafting pays."""
 _FIRST_TRIAL, _TRIAL = 4, 3
 """Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
@@ -112,13 +111,25 @@ class Controller:
         width = self._widths.next(self._drafted)
         worth, goes_on = self._level_worth(width), self._next.value or 0.0
         nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
-        depth = _usual_depth(worth, goes_on)
-        floor = worth / max(goes_on * self._trust, 0.05)
+        usual = self._usual_depth(goes_on, width)
+        depth = min(usual + _SLACK, MAX_DEPTH)
+        floor = max(worth / max(goes_on, 0.05), _SURER * goes_on**usual) / self._trust
         self._exploring = self._trial == 1 and not self._pays
         if self._exploring:  # what no tree has nobody learns the worth of
             most = 1 + int(self._verify.of(1) / max(self._level.of(width), 1e-9))
             depth, floor = min(self._deep, most), 0.0
         return Budget(nodes, min(depth, most_depth), width, floor)
+
+    def _usual_depth(self, goes_on: float, width: int) -> int:
+        """Depth of the chains that would bring most, as likely as paths go on of late."""
+        best = tokens = 0.0
+        depth, begin, level = 1, self._begin.value or 0.0, self._level.of(width)
+        for levels in range(1, MAX_DEPTH + 1):
+            tokens += goes_on**levels
+            rate = (1 + tokens) / (begin + levels * level + self._verify.of(levels + 1))
+            if rate > best:
+                best, depth = rate, levels
+        return depth
 
     def _is_plain(self) -> bool:
         """Whether the next round is the target's alone, because that is faster or to compare."""
@@ -274,19 +285,6 @@ class Controller:
             if known := learnt.means.get(name):
                 mean.recall(known)
         self._weigh()
-
-
-def _usual_depth(worth: float, goes_on: float) -> int:
-    """The levels that pay in a usual round, and some more for one whose draft is sure.
-
-    Args:
-        worth: tokens that a level has to bring.
-        goes_on: chance that a path which was accepted so far goes on.
-    """
-    if not worth or goes_on >= 1:
-        return MAX_DEPTH
-    pay = int(log(worth) / log(goes_on)) if goes_on > 0 and worth < goes_on else 1
-    return min(pay + _SLACK, MAX_DEPTH)
 
 
 def _bucket(rows: float) -> int:
