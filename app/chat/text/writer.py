@@ -274,9 +274,20 @@ class DocumentWriter:
         else:
             cursor.insertBlock(style, QTextCharFormat())
         cursor.setCharFormat(QTextCharFormat())
+        number = cursor.blockNumber()
+        if number == 0:
+            self._leave_above(style.topMargin())
         self._fresh = False
         self._after = "prose" if kind == "continued" else kind
-        return cursor.blockNumber()
+        return number
+
+    def _leave_above(self, height: float) -> None:
+        """Keep the room above the first text block, whose own margin Qt leaves out."""
+        frame = self.document.rootFrame()
+        style = frame.frameFormat()
+        if style.topMargin() != height:
+            style.setTopMargin(height)
+            frame.setFrameFormat(style)
 
     def mark_continued(self, style: QTextBlockFormat, block: Block) -> None:
         """Mark the text block of a block that goes on in the middle of a line."""

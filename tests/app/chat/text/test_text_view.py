@@ -11,6 +11,7 @@ from PySide6.QtGui import QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.chat.text.backdrop import region_box
 from app.chat.text.highlight import load_lexer
 from app.chat.text.regions import RegionKind
 from app.chat.text.surface import selected_text
@@ -402,3 +403,17 @@ def test_an_answer_looks_the_same_written_piece_by_piece(host: QWidget) -> None:
 
 def _copy_buttons(view: TextView) -> list[IconButton]:
     return [each for each in view.findChildren(IconButton) if not each.isHidden()]
+
+
+@pytest.mark.parametrize("text", ["```c\nint x;\n```\n", "- ```c\n  int x;\n  ```\n"])
+def test_an_answer_that_begins_with_code_shows_all_of_it(view: TextView, text: str) -> None:
+    """Qt leaves out the first margin of a text, in which language and copy button are."""
+    for piece in text:
+        view.append(piece)
+    view.finish()
+    (region,) = view.writer.regions
+    box = region_box(view.document(), region, view.width())
+    assert box.top() >= 0
+    assert box.bottom() <= view.height()
+    view.reopen("text\n\n")
+    assert view.document().documentLayout().blockBoundingRect(view.document().begin()).top() == 0
