@@ -17,7 +17,7 @@ from itertools import accumulate
 from math import exp
 
 from engine.decode.decoding import Round
-from engine.decode.estimates import OUTLIER, Costs, Forwards, Mean
+from engine.decode.estimates import Costs, Mean, VerifyCosts, capped
 from engine.decode.learnt import Learnt
 from engine.decode.tree import TokenTree
 from engine.decode.widths import Widths
@@ -27,15 +27,18 @@ from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
 
 MAX_DEPTH = 10
 _SLACK, _SURER = 2, 1.05
-"""Levels beyond the usual depth, for a path that is so many times as sure as usual ones there."""
+"""Up to so many levels beyond the usual depth are drafted, while the path is at least so many times
+as likely to be accepted as a usual path of that depth."""
 _TRIALS_SHARE, _COMPARISONS_SHARE = 0.005, 0.0025
-"""Share of the time that trials of drafting may lose, and plain rounds where drafting pays."""
+"""Share of the time that may be lost by trying to draft where it does not pay, and by decoding
+plainly, to compare, where it does."""
 _FIRST_TRIAL, _TRIAL = 4, 3
 """Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
 _FEW = 6.0
-"""Before so many measurements none is taken for a hiccup."""
-_SETTLED, _COMPARED = 6, 3
-"""Behind so many drafting rounds come so many plain ones, to tell people what drafting brings."""
+"""The first measurements of drafting are not capped: too little is known to call one a hiccup."""
+_COMPARE_AFTER, _COMPARISONS = 6, 3
+"""After the first drafting rounds come a few plain ones, so that even the first answer can tell the
+user what drafting brings."""
 _FORGET_RATE, _FORGET_CHANCE = 0.98, 0.985
 
 
@@ -51,7 +54,7 @@ class Controller:
         self._forced = forced
         expected = expected or USUAL
         widths = WIDTHS[: len(expected.levels)]
-        self._verify = Forwards(BUCKETS, expected.verify)
+        self._verify = VerifyCosts(BUCKETS, expected.verify)
         self._level = Costs(widths, expected.levels, seconds=True, weight=4.0)
         self._widths = Widths(widths)
         self._begin = Mean(0.0, 1.0)
@@ -75,7 +78,7 @@ class Controller:
         self._opening = True
         self._following = self._exploring = False
         self._trial = _FIRST_TRIAL
-        self._compared = _COMPARED
+        self._comparisons_left = _COMPARISONS
         self._credit = 0.0
         """Seconds that trials may lose; after one that lost more than was thought, fewer than 0."""
         self._on_credit = self._owing = False
@@ -121,15 +124,13 @@ class Controller:
         return Budget(nodes, min(depth, most_depth), width, floor)
 
     def _usual_depth(self, goes_on: float, width: int) -> int:
-        """Depth of the chains that would bring most, as likely as paths go on of late."""
-        best = tokens = 0.0
-        depth, begin, level = 1, self._begin.value or 0.0, self._level.of(width)
-        for levels in range(1, MAX_DEPTH + 1):
-            tokens += goes_on**levels
-            rate = (1 + tokens) / (begin + levels * level + self._verify.of(levels + 1))
-            if rate > best:
-                best, depth = rate, levels
-        return depth
+        """Depth of the chains that bring most tokens a second, if paths go on as of late."""
+        begin, level = self._begin.value or 0.0, self._level.of(width)
+
+        def rate(depth: int, tokens: float) -> float:
+            return tokens / (begin + depth * level + self._verify.of(depth + 1))
+
+        return max(_chains(goes_on), key=lambda chain: rate(*chain))[0]
 
     def _is_plain(self) -> bool:
         """Whether the next round is the target's alone, because that is faster or to compare."""
@@ -138,8 +139,8 @@ class Controller:
         if self._trial:
             self._on_credit = self._owing and not self._pays
             return False
-        if self._pays and self._compared and self._drafted >= _SETTLED:
-            self._compared -= 1
+        if self._pays and self._comparisons_left and self._drafted >= _COMPARE_AFTER:
+            self._comparisons_left -= 1
             return True
         self._on_credit = self._credit >= self._loss
         if not self._pays and self._on_credit:
@@ -168,7 +169,7 @@ class Controller:
         tokens, seconds = self._tokens.value or 1.0, self._seconds.value or plain
         self._gain = tokens / seconds * plain
         self._rate = tokens / seconds if self._forced else max(tokens / seconds, 1 / plain)
-        if self._gain >= 1:
+        if self._pays:
             self._loss = plain - seconds / tokens
         else:
             self._loss = _TRIAL * max(seconds - tokens * plain, 0.0)
@@ -204,7 +205,7 @@ class Controller:
         """Learn from a finished round; `proposing` is the seconds its tree took to draft."""
         opening, self._opening = self._opening, False
         rows, drafting = done.drafted + 1, bool(done.drafting)
-        self._verify.add(rows, done.verify.seconds, opening=opening)
+        self._verify.observe(rows, done.verify.seconds, opening=opening)
         if not drafting:
             self._plain_seconds += done.verify.seconds
             self._account(self._verify.of(1), lost=self._loss)
@@ -214,7 +215,7 @@ class Controller:
         self._drafted += 1
         levels, following, self._following = self._levels, self._following, True
         if levels and (following or not self._level.knows(self._widths.now)):
-            self._learn_drafting(levels, proposing / self._verify.pace)
+            self._learn_drafting(levels, proposing / self._verify.slowdown)
         for accepted in done.accepted_by_depth:
             self._next.add(accepted)
         if done.drafted:
@@ -236,7 +237,7 @@ class Controller:
         """Learn what a level takes, and what a round's drafting takes besides."""
         begin, believed = self._begin.value or 0.0, self._drafting(levels)
         if self._begin.weight > _FEW:
-            seconds = min(seconds, OUTLIER * believed)
+            seconds = capped(seconds, believed)
         beyond = seconds - believed
         self._begin.add(max(begin + beyond / levels, 0.0))
         self._level.add(self._widths.now, max(seconds - begin, 0.0) / levels)
@@ -292,14 +293,17 @@ def _bucket(rows: float) -> int:
     return next((size for size in BUCKETS if size >= rows), BUCKETS[-1])
 
 
+def _chains(acceptance: float) -> list[tuple[int, float]]:
+    """Depth of every possible chain, and the tokens that a round with it brings."""
+    return list(enumerate(accumulate(acceptance**level for level in range(MAX_DEPTH + 1))))[1:]
+
+
 def _best_round(expected: Expectation) -> tuple[float, float]:
-    """Tokens and seconds of the rounds that would bring most of them, with chains."""
+    """Tokens and seconds of the rounds that would bring most tokens a second, with chains."""
     verify = Costs(BUCKETS, expected.verify, seconds=True)
-    best, tokens, reach = (1.0, expected.verify[0]), 1.0, 1.0
-    for depth in range(1, MAX_DEPTH + 1):
-        reach *= expected.acceptance
-        tokens += reach
-        seconds = depth * expected.levels[-1] + verify.of(depth + 1)
-        if tokens / seconds > best[0] / best[1]:
-            best = tokens, seconds
-    return best
+    rounds = [(1.0, expected.verify[0])]
+    rounds += [
+        (tokens, depth * expected.levels[-1] + verify.of(depth + 1))
+        for depth, tokens in _chains(expected.acceptance)
+    ]
+    return max(rounds, key=lambda each: each[0] / each[1])

@@ -1,5 +1,4 @@
-"""What controllers believe: means that forget, costs by size from few measurements, and forwards of
-a target whose machine other programs use as well."""
+"""What controllers believe: means that forget, and costs by size from few measurements."""
 
 from __future__ import annotations
 
@@ -8,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _FORGET = 0.97
-OUTLIER = 1.4
-"""A measurement beyond so many times what was believed is a hiccup, or will come again."""
+_OUTLIER = 1.4
+"""A measurement counts as at most this many times what was believed. Most larger ones are hiccups;
+a lasting change comes through within a few measurements."""
 
 _REFRESH = 8
 """So many measurements change little of what they say about other sizes."""
 
-_FORGET_PACE = 0.7
+_FORGET_SLOWDOWN = 0.7
 
 _REMEMBERED = 12.0
 """What was learnt before a start counts as so many measurements at most: much may have changed."""
@@ -103,7 +103,7 @@ class Costs:
         """A measurement."""
         place = self._place(size)
         if believed := self._values[place]:
-            seconds = min(seconds, OUTLIER * believed)
+            seconds = capped(seconds, believed)
         factor = self._factors[place]
         factor.add(seconds / self._shape[place])
         self._values[place] = self._shape[place] * (factor.value or 1.0)
@@ -149,65 +149,58 @@ class Costs:
         return low + (high - low) * (place - lower) / (upper - lower)
 
 
-class Forwards:
-    """Seconds of a target's forwards by their rows, apart from how busy the machine is just now.
+class VerifyCosts(Costs):
+    """Seconds of a target forward by its rows, apart from how busy the machine is.
 
-    Other programs come and go, and slow forwards of all sizes alike. So a size is measured by the
-    pace that others had just before it. Of forwards of one size nobody can tell whether the size
-    or the machine is slow, so in a row of them only the first one tells anything about the size.
+    Other programs slow down forwards of all sizes alike. So every forward measures the slowdown,
+    but its size is only learnt where it differs from that of the forward before: several in a row
+    cannot tell a slow size from a slow machine.
 
     Args:
-        sizes, seconds: what is expected; see `Costs`.
+        sizes: ascending; see `Costs`.
+        seconds: expected of each.
     """
 
-    __slots__ = ("_costs", "_last", "_pace")
+    __slots__ = ("_last", "_slowdown")
 
     def __init__(self, sizes: Sequence[int], seconds: Sequence[float]) -> None:
-        self._costs = Costs(sizes, seconds, seconds=True, weight=3.0)
-        self._pace = Mean(keep=_FORGET_PACE)
+        super().__init__(sizes, seconds, seconds=True, weight=3.0)
+        self._slowdown = Mean(keep=_FORGET_SLOWDOWN)
         self._last = 1
         """Rows of the last forward."""
 
     @property
-    def pace(self) -> float:
-        """Seconds that forwards take just now, to what is believed of them."""
-        return self._pace.value or 1.0
+    def slowdown(self) -> float:
+        """How many times as long as believed forwards have taken of late."""
+        return self._slowdown.value or 1.0
 
     @property
     def measured(self) -> bool:
-        """Whether any forward was."""
-        return self._pace.value is not None
+        """Whether there has been a forward since the start."""
+        return self._slowdown.value is not None
 
-    def of(self, rows: int) -> float:
-        """Seconds of a forward, at the usual pace."""
-        return self._costs.of(rows)
-
-    def add(self, rows: int, seconds: float, *, opening: bool) -> None:
-        """A measurement.
+    def observe(self, rows: int, seconds: float, *, opening: bool) -> None:
+        """Learn from one forward.
 
         Args:
             rows: of the forward.
-            seconds: it took.
-            opening: whether it is the first behind a prompt, which is slower than others.
+            seconds: that it took.
+            opening: whether it is the first after a prompt, which is slower than others.
         """
         believed = self.of(rows)
         if not self.measured:
-            self._pace.add(seconds / believed)
+            self._slowdown.add(seconds / believed)
         elif not opening:
-            seconds = min(seconds, OUTLIER * self.pace * believed)
+            seconds = capped(seconds, self.slowdown * believed)
             if rows != self._last:
-                self._costs.add(rows, seconds / self.pace)
-            self._pace.add(seconds / believed)
+                self.add(rows, seconds / self.slowdown)
+            self._slowdown.add(seconds / believed)
         self._last = rows
 
-    @property
-    def known(self) -> tuple[Known, ...]:
-        """What a later start should know: see `Costs.known`."""
-        return self._costs.known
 
-    def recall(self, known: Iterable[Known]) -> None:
-        """Believe what an earlier start has measured."""
-        self._costs.recall(known)
+def capped(seconds: float, believed: float) -> float:
+    """A measurement, or the most that it may count as."""
+    return min(seconds, _OUTLIER * believed)
 
 
 def _interpolated(sizes: Sequence[int], values: Sequence[float]) -> tuple[float, ...]:

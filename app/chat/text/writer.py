@@ -282,7 +282,7 @@ class DocumentWriter:
         return number
 
     def _leave_above(self, height: float) -> None:
-        """Keep the room above the first text block, whose own margin Qt leaves out."""
+        """Keep `height` pixels free above the first text block: Qt ignores its top margin."""
         frame = self.document.rootFrame()
         style = frame.frameFormat()
         if style.topMargin() != height:

@@ -407,7 +407,7 @@ def _copy_buttons(view: TextView) -> list[IconButton]:
 
 @pytest.mark.parametrize("text", ["```c\nint x;\n```\n", "- ```c\n  int x;\n  ```\n"])
 def test_an_answer_that_begins_with_code_shows_all_of_it(view: TextView, text: str) -> None:
-    """Qt leaves out the first margin of a text, in which language and copy button are."""
+    """Qt ignores the top margin of a first text block, where language and copy button are."""
     for piece in text:
         view.append(piece)
     view.finish()
