@@ -26,9 +26,10 @@ from engine.language import tr
 from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
 
 MAX_DEPTH = 10
-_SLACK, _SURER = 2, 1.05
+_SLACK, _SURER, _LESS_SURE = 2, 1.05, 0.95
 """Up to so many levels beyond the usual depth are drafted, while the path is at least so many times
-as likely to be accepted as a usual path of that depth."""
+as likely to be accepted as a usual path of that depth. Before it no path ends that is nearly as
+likely as a usual one."""
 _TRIALS_SHARE, _COMPARISONS_SHARE = 0.005, 0.0025
 """Share of the time that may be lost by trying to draft where it does not pay, and by decoding
 plainly, to compare, where it does."""
@@ -116,7 +117,8 @@ class Controller:
         nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
         usual = self._usual_depth(goes_on, width)
         depth = min(usual + _SLACK, MAX_DEPTH)
-        floor = max(worth / max(goes_on, 0.05), _SURER * goes_on**usual) / self._trust
+        worth = min(worth / max(goes_on, 0.05), _LESS_SURE * goes_on ** (usual - 1))
+        floor = max(worth, _SURER * goes_on**usual) / self._trust
         self._exploring = self._trial == 1 and not self._pays
         if self._exploring:  # what no tree has nobody learns the worth of
             most = 1 + int(self._verify.of(1) / max(self._level.of(width), 1e-9))
@@ -158,7 +160,10 @@ class Controller:
         return self._gain >= 1
 
     def _level_worth(self, width: int) -> float:
-        """Tokens that the time of a level is worth: to draft it, and to verify one more node."""
+        """Tokens that the time of a level is worth: to draft it, and to verify one more node.
+
+        The cost of a row is the mean of the next three: T(n) often goes up in steps.
+        """
         rows = max(round(self._kept.value or 0.0) - 1, 1)
         row = max(self._verify.of(rows + 3) - self._verify.of(rows), 0.0) / 3
         return self._rate * (self._level.of(width) + row)
