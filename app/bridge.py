@@ -19,8 +19,8 @@ from app.status import EngineStatus, Phase
 from app.warm_up import numpy_whole
 from engine.commands import Command, Load
 from engine.events import DeviceSample, Event, Failed, PlanReady, RoundFinished, TextDelta
-from engine.hardware.host.cores import available_cores
 from engine.language import tr
+from engine.machine.cores.available import available_cores
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ E = TypeVar("E")
 
 
 class EngineLike(Protocol):
-    """What the bridge needs of `engine.service.Engine`."""
+    """What the bridge needs of `engine.service.engine.Engine`."""
 
     def submit(self, command: Command) -> None:
         """Ask for something; never blocks."""
@@ -73,7 +73,7 @@ EngineFactory = Callable[[Callable[[Event], None]], EngineLike]
 
 def real_engine(emit: Callable[[Event], None]) -> EngineLike:
     """The engine; imported only now, because what it imports takes a while."""
-    from engine.service import Engine
+    from engine.service.engine import Engine
 
     share_the_interpreter()
     return Engine(emit)

@@ -24,7 +24,7 @@ from engine.events import (
     Unloaded,
 )
 from engine.language import number, tr
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 
 
 class Phase(StrEnum):

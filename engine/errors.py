@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from engine.events import WayOut
-    from engine.plan.shortage import Shortage
+    from engine.machine.memory import Shortage
 
 
 class UserFixable(Exception):

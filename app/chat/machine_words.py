@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.hardware.host.cores import available_cores
 from engine.language import listed, tr, tr_count
-from engine.plan.machine import Accelerator, Machine
+from engine.machine.cores.available import available_cores
+from engine.machine.facts import Accelerator, Machine
 from engine.units import memory
 
 

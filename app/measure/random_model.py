@@ -10,23 +10,23 @@ from itertools import cycle
 from pathlib import Path
 
 from engine.backend.cpu import CpuDevice
+from engine.backend.state_pool import StatePool
 from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shapes import shape
 from engine.bench.subject import random_subject
 from engine.commands import Load, Mode
-from engine.decode.controller import Controller
 from engine.events import PlanSummary
+from engine.hub.files_state import FilesState
 from engine.hub.local import LocalModel, default_target
 from engine.loading.checking import ModelText
 from engine.loading.load import LoadedPair
 from engine.loading.placing import whole
-from engine.loading.reading import FilesState
-from engine.model.pool import StatePool
+from engine.machine.facts import CPU
 from engine.model.text.text_ends import TextEnds
 from engine.model.text.tokenizer import Tokenizer
-from engine.plan.machine import CPU
 from engine.plan.plan import Plan
-from engine.service import Engine
+from engine.service.engine import Engine
+from engine.speculative.controller import Controller
 
 _FOLDER = Path("random weights")
 

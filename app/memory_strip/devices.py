@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.tuning.budget.parts import Part, Segment, Stack
 from engine.events import AcceleratorSample, DeviceHeld, DeviceSample, MemoryHeld
-from engine.plan.machine import CPU, Machine
+from engine.machine.facts import CPU, Machine
 
 _KEPT = ("kv", "features")
 _SHARED = "device"

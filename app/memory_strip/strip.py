@@ -33,7 +33,7 @@ from app.tuning.budget.parts import Part
 from app.tuning.budget.stack_bar import paint_stack
 from engine.events import DeviceSample, MachineFound, MemoryHeld
 from engine.language import tr
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 
 HEIGHT = 24
 _BAR = 9

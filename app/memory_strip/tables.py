@@ -13,7 +13,7 @@ from app.tuning.budget.parts import OURS, Part
 from app.tuning.words import mode_name
 from engine.events import DeviceHeld
 from engine.language import later, listed, number, tr, tr_count
-from engine.plan.plan import DeviceMemory
+from engine.machine.memory import DeviceMemory
 from engine.units import gibibytes
 
 if TYPE_CHECKING:

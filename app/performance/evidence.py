@@ -14,7 +14,7 @@ from app.performance.model import PerformanceModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline
 from engine.events import DeviceSample, PlanSummary, RoundFinished
-from engine.plan.speeds import Speeds
+from engine.machine.speeds import Speeds
 
 _ENOUGH_PLAIN, _FEW_PLAIN = 12, 3
 """Rounds without a draft that make a speed; those that do where nothing else is known."""

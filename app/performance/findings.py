@@ -11,8 +11,8 @@ from app.performance.evidence import Evidence
 from engine import units
 from engine.commands import Mode
 from engine.language import number, sentences, tr
-from engine.plan.machine import CPU
-from engine.plan.speeds import SMALL_BYTES
+from engine.machine.facts import CPU
+from engine.machine.speeds import SMALL_BYTES
 
 _FEW_ROUNDS = 8
 """Before so many rounds nothing is said about an answer."""

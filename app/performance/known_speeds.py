@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject
 from app.background import in_background
 from app.bridge import EngineBridge
 from engine.events import Calibrated, MachineFound
-from engine.plan.machine import Machine
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 
 _log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from time import perf_counter
 from app.screenshots.script import MACHINE, PLAN
 from engine.commands import DraftChoice, Load, Mode
 from engine.events import Failed, PlanSummary, Previewed
-from engine.plan.curve import Curve, CurvePoint
-from engine.plan.machine import Accelerator, Host, Machine, PcieLink, Vendor
-from engine.plan.plan import DeviceMemory
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
+from engine.events.curve import Curve, CurvePoint
+from engine.machine.facts import Accelerator, Host, Machine, PcieLink, Vendor
+from engine.machine.memory import DeviceMemory
+from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 GIB, MIB = 2**30, 2**20
 LAYERS = 28

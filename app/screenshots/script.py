@@ -20,7 +20,7 @@ from engine.events import (
     TextDelta,
     TokenSpan,
 )
-from engine.plan.machine import Host, Machine
+from engine.machine.facts import Host, Machine
 
 PLAN = PlanSummary(
     mode=Mode.CPU,

@@ -19,8 +19,8 @@ from app.theme.icons import icon
 from app.theme.theme import current
 from app.tuning.hardware_words import DeviceWords, device_words
 from engine.language import sentences, tr
-from engine.plan.machine import Machine
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 
 _DOT = " · "
 _ICON = 20

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.language import later, listed, number, tr, tr_count
-from engine.plan.machine import CPU, Accelerator, Host, Machine, Missing, PcieLink
-from engine.plan.speeds import DeviceSpeeds, Speeds
+from engine.machine.facts import CPU, Accelerator, Host, Machine, Missing, PcieLink
+from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.units import memory
 
 _GB = 1e9

@@ -14,7 +14,7 @@ from app.background import in_background
 from app.bridge import EngineBridge
 from engine.commands import Mode
 from engine.events import Compared, Finished, FinishReason, PlanReady, PlanSummary, Unloaded
-from engine.plan.machine import CPU
+from engine.machine.facts import CPU
 
 FEWEST_TOKENS = 24
 """Of an answer that says something about speed."""

@@ -16,7 +16,7 @@ from app.tuning.words import accelerator_of
 from engine.commands import Mode
 from engine.events import PlanSummary
 from engine.language import number, tr
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 from engine.units import memory
 
 _SMALLEST = 1024

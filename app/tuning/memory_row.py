@@ -18,7 +18,7 @@ from app.theme.fonts import keep_sized, scaled
 from app.tuning.words import accelerator_of, card_name
 from engine.events import PlanSummary
 from engine.language import sentences, tr
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 from engine.units import memory
 
 _GIB = 2**30

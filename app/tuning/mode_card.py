@@ -18,7 +18,7 @@ from app.tuning.words import about_speed, mode_name
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.language import tr
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 
 _SIDE_BY_SIDE = 700
 """Narrower than so many logical pixels, the drafts go below the modes."""

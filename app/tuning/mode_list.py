@@ -18,7 +18,7 @@ from app.tuning.words import (
 )
 from engine.commands import DraftChoice, Mode
 from engine.language import tr
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 
 _MODES = tuple(MODE_NAMES)
 

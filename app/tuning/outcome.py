@@ -10,9 +10,9 @@ from app.tuning.running import RunWish
 from app.tuning.words import about_speed, kind_of_card, mode_name, short_run_words, speed_words
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
+from engine.events.curve import Curve, CurvePoint
 from engine.language import listed, number, sentences, tr
-from engine.plan.curve import Curve, CurvePoint
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 
 _SAME_SPEED = 0.01
 """Relative differences that mean nothing."""

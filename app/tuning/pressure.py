@@ -21,8 +21,8 @@ from engine.events import (
     Previewed,
     Unloaded,
 )
-from engine.plan.machine import CPU, Accelerator
-from engine.plan.shortage import Holder
+from engine.machine.facts import CPU, Accelerator
+from engine.machine.memory import Holder
 
 PATIENCE_S = 2.0
 """So long the card has to be too full before anything is said."""

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from engine.errors import UserFixable
 from engine.events import Failed, WayOut
 from engine.language import listed, number, sentences, tr
-from engine.plan.machine import CPU
-from engine.plan.plan import DeviceMemory
-from engine.plan.shortage import Holder, Shortage
+from engine.machine.facts import CPU
+from engine.machine.memory import DeviceMemory, Holder, Shortage
 from engine.units import memory
 
 

@@ -30,7 +30,7 @@ from app.tuning.running import Running, RunWish
 from engine.commands import Calibrate, Stop
 from engine.events import Calibrated, DeviceSample, PlanSummary
 from engine.language import tr
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 
 _WIDEST = 960
 

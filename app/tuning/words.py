@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.commands import Mode
 from engine.events import PlanSummary
 from engine.language import later, listed, number, tr
-from engine.plan.machine import Accelerator, Machine
+from engine.machine.facts import Accelerator, Machine
 
 MODE_NAMES = {
     Mode.AUTO: later("Automatic"),

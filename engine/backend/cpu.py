@@ -12,7 +12,7 @@ from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr
-from engine.plan.machine import CPU
+from engine.machine.facts import CPU
 
 MOST_AT_EIGHT_BITS = 1_000_000_000
 """Weights up to which 8 bits are the default: small models lose more by 4 bits, and are fast."""

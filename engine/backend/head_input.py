@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.backend.segment import Floats
 from engine.model.config import ModelConfig
+from engine.model.weights.readable import Floats
 
 
 def check_head(config: ModelConfig, blocks: range, *, embed: bool, head: bool) -> None:

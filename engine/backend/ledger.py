@@ -18,8 +18,7 @@ from threading import Lock
 
 from engine.errors import OutOfMemory
 from engine.language import later, tr
-from engine.plan.plan import DeviceMemory
-from engine.plan.shortage import Shortage
+from engine.machine.memory import DeviceMemory, Shortage
 
 GIB = 2**30
 PAGE = mmap.PAGESIZE

@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Protocol, runtime_checkable
 
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
-
-Floats = NDArray[np.float32]
-
-
-class Weights(Protocol):
-    """Where a backend reads tensors from, by Hugging Face name."""
-
-    def float32(self, name: str) -> Floats:
-        """The tensor as a C-contiguous fp32 array."""
-        ...
+from engine.model.weights.readable import Floats, Weights
 
 
-Stretch = NDArray[Any]
-"""Rows of a matrix as they are stored, C-contiguous.
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A run of the target's blocks on one device; the first share embeds, the last has the head.
 
-[rows, cols] in float32, float16, or uint16 for the bits of bf16; uint8 [rows, bytes per row] where
-they are quantised, in ggml's blocks.
-"""
+    An empty run with `embeds` is the embedding alone, with `heads` the head alone.
+    """
 
-
-@runtime_checkable
-class Readable(Weights, Protocol):
-    """Weights that can be read in small pieces and as they are stored, which saves memory."""
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor."""
-        ...
-
-    def kind(self, name: str) -> str:
-        """How a tensor is stored, in ggml's words: F32, F16, BF16, Q4_0, Q4_K, MXFP4, ..."""
-        ...
-
-    def stretches(self, name: str) -> Iterator[Stretch]:
-        """A matrix from top to bottom, a multiple of 16 rows at a time but for the last.
-
-        A stretch is valid until the next one is asked for.
-        """
-        ...
+    device: str
+    blocks: range
+    embeds: bool = False
+    heads: bool = False
 
 
 @dataclass(slots=True)
@@ -161,7 +134,7 @@ class Ranking:
 
 
 class TreeBudget(Protocol):
-    """How far a drafted tree may grow; see `engine.draft.drafter.Budget`."""
+    """How far a drafted tree may grow; see `engine.speculative.drafters.drafter.Budget`."""
 
     @property
     def nodes(self) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from engine.backend.segment import Backend, Weights
+from engine.backend.segment import Backend
+from engine.model.weights.readable import Weights
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from engine.commands import ALL_LAYERS, Mode
 from engine.errors import Absent
 from engine.hardware.memory import give_memory_back
 from engine.language import sentences, tr
-from engine.plan.machine import Accelerator, Machine
+from engine.machine.facts import Accelerator, Machine
 
 GIB = 2**30
 PRODUCT_GOAL = 0.5

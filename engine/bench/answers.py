@@ -8,26 +8,26 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.sizes import WIDTH
+from engine.backend.state_pool import StatePool
 from engine.bench.forward import CONTEXT, prompt
 from engine.bench.lane_script import write_lines
 from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
 from engine.bench.scripted_lane import ScriptedLane
 from engine.commands import Mode
-from engine.decode.controller import Controller
-from engine.decode.decoding import Decoding, Round
-from engine.decode.loops import autoregressive, serial
-from engine.decode.sampler import Sampler
-from engine.draft.drafter import Drafter
-from engine.draft.feature_head import HeadDrafter
-from engine.draft.standalone import StandaloneDrafter
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.other_family import OtherConfig
-from engine.model.pool import StatePool
 from engine.plan.expectation import Expectation
 from engine.plan.workspace import HEAD_WIDTH
 from engine.request import SamplingParams
+from engine.speculative.controller import Controller
+from engine.speculative.decoding import Decoding, Round
+from engine.speculative.drafters.drafter import Drafter
+from engine.speculative.drafters.feature_head import HeadDrafter
+from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.loops import autoregressive, serial
+from engine.speculative.sampler import Sampler
 
 DEPTHS = tuple(range(1, 9))
 ROWS = (*range(1, 10), 16)

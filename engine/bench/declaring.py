@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.backend.decoder import Decoder
 from engine.backend.simulated.device import SimulatedDevice
+from engine.backend.tree import TokenTree
 from engine.bench.forward import prompt
-from engine.decode.decoding import Decoding
-from engine.decode.sampler import Sampler
-from engine.decode.tree import TokenTree
-from engine.model.decoder import Decoder
 from engine.request import SamplingParams
+from engine.speculative.decoding import Decoding
+from engine.speculative.sampler import Sampler
 
 FLAT_ROWS = 32
 """Rows up to which a forward is declared to take no longer than one of a single row."""

@@ -20,7 +20,7 @@ from engine.bench.memory_use import MemoryUse
 from engine.bench.placement import Known, Placing, plan_models
 from engine.bench.shape_speed import memory_now, single_forwards, watched
 from engine.commands import Mode
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 from engine.plan.plan import Plan
 
 GIB = 2**30

@@ -8,13 +8,13 @@ from enum import StrEnum
 
 from engine.bench.scripted_draft import FixedDepth
 from engine.bench.ways import PLAIN, PairWriter, Way, without_draft
-from engine.decode.controller import Controller
-from engine.draft.combined import CombinedDrafter
-from engine.draft.drafter import Drafter
-from engine.draft.lookup import LookupDrafter
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.loading.load import LoadedPair
+from engine.speculative.controller import Controller
+from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.drafters.drafter import Drafter
+from engine.speculative.drafters.lookup import LookupDrafter
 
 LOOKUP = "lookup"
 

@@ -15,6 +15,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.simulated.device import SimulatedDevice
 from engine.bench.answers import Speed
@@ -25,7 +26,6 @@ from engine.bench.forward import time_forwards
 from engine.bench.lane_shares import LaneShares
 from engine.bench.lanes.ours import simulate_trace
 from engine.bench.lanes.script import MISSED, Times
-from engine.model.decoder import Decoder
 from engine.plan.expectation import BUCKETS, USUAL_ACCEPTANCE, USUAL_LEVELS, Expectation
 from engine.plan.plan import Plan
 

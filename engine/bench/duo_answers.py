@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median
 
+from engine.backend.decoder import Decoder
+from engine.backend.state_pool import StatePool
 from engine.bench.answers import SLACK, Answers, Speed, prefill
 from engine.bench.lane_script import Lines, write_lines
 from engine.bench.lane_shares import LaneShares, lane_shares
 from engine.bench.scripted_draft import ScriptedDrafter
 from engine.bench.scripted_lane import ScriptedLane
-from engine.decode.controller import Controller
-from engine.decode.decoding import Decoding, Round
-from engine.decode.loops import autoregressive, serial
-from engine.decode.sampler import Sampler
-from engine.draft.drafter import Drafter
-from engine.draft.standalone import StandaloneDrafter
-from engine.model.decoder import Decoder
-from engine.model.pool import StatePool
 from engine.plan.expectation import Expectation
 from engine.request import SamplingParams
+from engine.speculative.controller import Controller
+from engine.speculative.decoding import Decoding, Round
+from engine.speculative.drafters.drafter import Drafter
+from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.loops import autoregressive, serial
+from engine.speculative.sampler import Sampler
 
 
 class Way(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.answering import read
+from engine.backend.decoder import Decoder
 from engine.bench.answers import Wishes
 from engine.bench.drafts import RandomPair
 from engine.bench.duo import Lanes
@@ -18,10 +18,10 @@ from engine.loading.building import DecoderBuilder
 from engine.loading.checking import CheckedPair, check
 from engine.loading.machinery import Machinery
 from engine.loading.placing import Devices, whole
-from engine.model.decoder import Decoder
-from engine.plan.machine import CPU
+from engine.machine.facts import CPU
 from engine.plan.plan import Plan
 from engine.request import ChatRequest, Message, Role
+from engine.session.answering import read
 
 
 @dataclass(frozen=True, slots=True)

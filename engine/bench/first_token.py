@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 
-from engine.decode.decoding import Decoding
-from engine.decode.sampler import Sampler
-from engine.decode.tree import TokenTree
-from engine.draft.drafter import Budget, DraftContext, Drafter
-from engine.draft.following import AT_ONCE
-from engine.draft.lane import DraftLane
-from engine.draft.standalone import StandaloneDrafter
-from engine.model.decoder import Decoder
-from engine.model.pool import StatePool
+from engine.backend.decoder import Decoder
+from engine.backend.state_pool import StatePool
+from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
+from engine.speculative.decoding import Decoding
+from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.lane.draft_lane import DraftLane
+from engine.speculative.lane.following import AT_ONCE
+from engine.speculative.sampler import Sampler
 
 PAPERS_DRAFT = 5
 """Tokens that conventional speculative decoding drafts in arXiv 2503.00784's comparison."""

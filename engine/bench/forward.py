@@ -14,10 +14,10 @@ from time import perf_counter
 from typing import Protocol, TypeVar
 
 from engine.backend.cpu import choose_format, cpu_backend
-from engine.backend.segment import Weights
+from engine.backend.decoder import Decoder
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
+from engine.model.weights.readable import Weights
 from engine.plan.footprint import weight_count
 
 CONTEXT = 512

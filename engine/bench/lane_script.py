@@ -14,13 +14,14 @@ from math import log
 
 import numpy as np
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
-from engine.backend.segment import Floats, Ranked, Ranking, Script
+from engine.backend.segment import Ranked, Ranking, Script
+from engine.backend.sequence import ROOT, SequenceState
 from engine.bench.scripted_draft import STRETCH
-from engine.decode.sampler import Sampler
-from engine.model.decoder import Decoder
-from engine.model.sequence import ROOT, SequenceState
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
+from engine.speculative.sampler import Sampler
 
 _LEAST = 1e-3
 """Of chances whose logs are taken."""

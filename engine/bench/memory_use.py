@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from engine.backend.ledger import Ledger, as_planned
 from engine.hardware.accounting import Comparison, touched
-from engine.plan.machine import CPU
-from engine.plan.plan import DeviceMemory, Plan
+from engine.machine.facts import CPU
+from engine.machine.memory import DeviceMemory
+from engine.plan.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

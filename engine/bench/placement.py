@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.ledger import Account
-from engine.backend.segment import Backend
+from engine.backend.segment import Backend, Share
 from engine.backend.shared import Lent, Loan
 from engine.bench.answers import Wishes
 from engine.bench.drafts import RandomPair
@@ -15,12 +16,11 @@ from engine.bench.random_model import RandomModel
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
 from engine.loading.machinery import Machinery
 from engine.loading.placing import whole
-from engine.model.decoder import Decoder
+from engine.machine.facts import CPU, Machine
+from engine.machine.speeds import Speeds
 from engine.plan.facts import DraftFacts, Wish
-from engine.plan.machine import CPU, Machine
-from engine.plan.plan import Plan, Share
+from engine.plan.plan import Plan
 from engine.plan.planner import plan
-from engine.plan.speeds import Speeds
 
 Known = tuple[Machine, Speeds]
 """What is known of a machine."""

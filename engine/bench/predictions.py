@@ -17,7 +17,7 @@ from engine.bench.drafts import RandomPair
 from engine.bench.memory_use import MemoryUse
 from engine.bench.placement import Known, Placing, plan_models
 from engine.bench.shape_speed import ShapeSpeed, measure_shape
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 from engine.plan.plan import Plan
 
 

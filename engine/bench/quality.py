@@ -13,14 +13,14 @@ from math import exp
 import numpy as np
 
 from engine.backend.cpu import NATIVE_FORMATS
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import pack_rows, unpack
 from engine.backend.native.pool import shared_pool
-from engine.backend.segment import Floats, Weights
 from engine.bench.forward import decoder_for
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
+from engine.model.weights.readable import Floats, Weights
 
 CHUNK = 64
 ROUNDED_ACTIVATIONS = (WeightFormat.Q8, WeightFormat.Q4)

@@ -7,12 +7,12 @@ from dataclasses import astuple, dataclass
 from statistics import median
 from time import perf_counter
 
-from engine.answering import Answer
 from engine.backend.native.clock import NativeClock
 from engine.bench.prompts import BenchPrompt
 from engine.events import Event, RoundFinished
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest, Message, Role, SamplingParams
+from engine.session.answering import Answer
 
 
 @dataclass(frozen=True, slots=True)

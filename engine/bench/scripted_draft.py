@@ -14,12 +14,13 @@ from math import log
 
 import numpy as np
 
-from engine.backend.segment import Floats, Script
-from engine.decode.controller import Controller
-from engine.decode.sampler import Sampler
-from engine.decode.tree import TokenTree
-from engine.draft.drafter import Budget, DraftContext, Drafter
+from engine.backend.segment import Script
+from engine.backend.tree import TokenTree
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
+from engine.speculative.controller import Controller
+from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.sampler import Sampler
 
 NODES = 15
 """Of trees of fixed depth, as in arXiv 2412.18934."""

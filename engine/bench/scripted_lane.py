@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from engine.backend.decoder import Decoder
+from engine.backend.state_pool import StatePool
 from engine.bench.lane_script import LaneDraft, LanePrompter, Lines
-from engine.decode.decoding import Decoding, Round
-from engine.decode.lane_controller import LaneController
-from engine.decode.parallel import parallel
-from engine.draft.drafter import DraftContext
-from engine.draft.lane import DraftLane, Following
-from engine.model.decoder import Decoder
-from engine.model.pool import StatePool
 from engine.plan.expectation import Expectation
+from engine.speculative.decoding import Decoding, Round
+from engine.speculative.drafters.drafter import DraftContext
+from engine.speculative.lane.draft_lane import DraftLane, Following
+from engine.speculative.lane_controller import LaneController
+from engine.speculative.parallel import parallel
 
 
 class ScriptedLane:

@@ -18,9 +18,9 @@ from engine.bench.shapes import draft_shape, shape
 from engine.commands import Mode
 from engine.hardware.accounting import MemoryWatch, held_by_driver, torch_counters
 from engine.hardware.memory import give_memory_back
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
-from engine.plan.speeds import Speeds
 
 _FORWARDS = 2
 """Single forwards of each size, for every answer each way."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.backend.cpu import NATIVE_FORMATS, choose_format
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.native.pool import shared_pool
 from engine.backend.native.segment import NativeBackend
-from engine.backend.segment import Readable, Weights
 from engine.bench.forward import decoder_for
 from engine.bench.peer.blocks import PackedWeights
 from engine.bench.recipes import tensor_kinds
@@ -18,8 +18,8 @@ from engine.commands import WeightFormat
 from engine.hub.local import LocalModel
 from engine.loading.checking import own_model
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.random_weights import RandomWeights
+from engine.model.weights.readable import Readable, Weights
 from engine.plan.footprint import weight_count
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from engine.decode.tree import TokenTree
-from engine.draft.drafter import Budget, DraftContext, Drafter
+from engine.backend.tree import TokenTree
+from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
 
 
 @dataclass(slots=True)

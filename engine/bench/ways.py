@@ -8,14 +8,14 @@ from itertools import chain
 from statistics import median
 from typing import Protocol
 
-from engine.answering import Answer
 from engine.bench.prompts import BenchPrompt
 from engine.bench.timed_draft import Timed
-from engine.draft.combined import CombinedDrafter
 from engine.errors import ContextFull
 from engine.events import Event, Finished, FinishReason
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest, Message, Role, SamplingParams
+from engine.session.answering import Answer
+from engine.speculative.drafters.combined import CombinedDrafter
 
 PLAIN = "plain"
 ALL = "all"

@@ -28,8 +28,8 @@ from engine.events import (
     Unloaded,
 )
 from engine.language import number, tr
-from engine.plan.machine import Machine
-from engine.service import Engine
+from engine.machine.facts import Machine
+from engine.service.engine import Engine
 
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

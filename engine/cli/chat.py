@@ -30,7 +30,7 @@ from engine.events import (
 )
 from engine.language import sentences, tr, tr_count
 from engine.request import ChatRequest, Message, Role
-from engine.service import Engine
+from engine.service.engine import Engine
 
 _ANSWER_ID = "cli"
 

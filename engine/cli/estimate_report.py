@@ -9,8 +9,8 @@ from datetime import datetime
 from engine.columns import left, right
 from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.language import number, tr
-from engine.plan.correction import Correction
-from engine.plan.plan import DeviceMemory
+from engine.machine.correction import Correction
+from engine.machine.memory import DeviceMemory
 from engine.units import gibibytes, memory
 
 MOST_LOADS = 3

@@ -12,8 +12,8 @@ from engine.columns import left, right
 from engine.hardware import machine_file
 from engine.language import listed, number, tr
 from engine.loading.machinery import Machinery
-from engine.plan.machine import Accelerator, Host, Machine, Missing
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, Speeds
+from engine.machine.facts import Accelerator, Host, Machine, Missing
+from engine.machine.speeds import DeviceSpeeds, LinkSpeed, Speeds
 from engine.units import memory
 
 ROWS = (1, 4, 8, 16, 64)

@@ -10,8 +10,8 @@ from engine.backend.simulated.spec import simulated_accelerator
 from engine.hardware import machine_file
 from engine.language import tr
 from engine.loading.machinery import Machinery
-from engine.plan.machine import Machine
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 
 
 def add_hardware_option(parser: argparse.ArgumentParser) -> None:

@@ -21,16 +21,17 @@ from engine.columns import left, right
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import OutOfMemory
 from engine.events import WayOut
+from engine.events.curve import Curve, CurvePoint
 from engine.hardware.kept_estimates import KeptEstimates
 from engine.language import number, tr
 from engine.loading.checking import check
 from engine.loading.planning import asked
 from engine.loading.ways_out import Model, ways_out
-from engine.plan.curve import Curve, CurvePoint
-from engine.plan.machine import CPU, Machine
-from engine.plan.plan import DeviceMemory, Plan
+from engine.machine.facts import CPU, Machine
+from engine.machine.memory import DeviceMemory
+from engine.machine.speeds import Speeds
+from engine.plan.plan import Plan
 from engine.plan.planner import Planning
-from engine.plan.speeds import Speeds
 from engine.units import gibibytes, memory
 
 CURVE_POINTS = 9

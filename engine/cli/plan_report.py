@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.bench.memory_use import MemoryUse
-from engine.plan.plan import DeviceMemory, Plan
+from engine.machine.memory import DeviceMemory
+from engine.plan.plan import Plan
 
 
 def plan_report(plan: Plan) -> dict[str, object]:

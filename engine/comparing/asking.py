@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
 
-from engine.answering import Answer
+from engine.backend.state_pool import StatePool
 from engine.commands import Mode
 from engine.comparing.candidates import Candidate
 from engine.comparing.questions import Question
-from engine.decode.controller import Controller
-from engine.decode.lane_controller import LaneController
 from engine.errors import Cancelled, OutOfMemory
 from engine.events import AnswerStats, Event, Finished
 from engine.loading.load import LoadedPair
-from engine.model.pool import StatePool
 from engine.request import ChatRequest
+from engine.session.answering import Answer
+from engine.speculative.controller import Controller
+from engine.speculative.lane_controller import LaneController
 
 
 def own_states(pair: LoadedPair) -> StatePool:

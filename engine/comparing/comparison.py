@@ -26,7 +26,7 @@ from engine.loading.checking import CheckedPair
 from engine.loading.load import LoadedPair, fits_beside, load
 from engine.loading.machinery import Machinery
 from engine.loading.placing import close
-from engine.plan.machine import CPU
+from engine.machine.facts import CPU
 from engine.plan.plan import Plan
 
 DEAR_S = 8.0

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from engine.commands import ALL_LAYERS, Compare, DraftChoice, Load, Mode, WeightFormat
 from engine.events import Compared, ModeRun, PlanSummary
-from engine.plan.machine import CPU, Machine
+from engine.machine.facts import CPU, Machine
 
 GIB = 2**30
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.plan.machine import Missing
-from engine.plan.plan import DeviceMemory
-from engine.plan.shortage import Holder
+from engine.machine.facts import Missing
+from engine.machine.memory import DeviceMemory, Holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class AcceleratorSample:
         memory_ours: of these, by this process.
         temperature: degrees Celsius.
         power: watts.
-        identity: that of `engine.plan.machine.Accelerator`.
+        identity: that of `engine.machine.facts.Accelerator`.
         simulated: to be said wherever it shows.
         missing: why something is None.
         holders: other programs that hold memory there, as far as the driver tells, the largest

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from engine.commands import Load
-from engine.plan.shortage import Shortage
+from engine.machine.memory import Shortage
 
 
 class FailureKind(StrEnum):

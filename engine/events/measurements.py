@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.commands import Mode
 from engine.events.models import PlanSummary
-from engine.plan.speeds import Speeds
+from engine.machine.speeds import Speeds
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.commands import Load, Mode
+from engine.events.curve import Curve
 from engine.events.failures import Failed
-from engine.plan.curve import Curve
-from engine.plan.machine import Machine
-from engine.plan.plan import DeviceMemory
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Machine
+from engine.machine.memory import DeviceMemory
+from engine.machine.speeds import Speeds
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from engine.backend.ledger import Ledger, Purpose
 from engine.hardware.accelerators.nvml import Lost, Nvml, Unavailable
 from engine.hardware.accelerators.torch_devices import held_by_torch
 from engine.hardware.memory import own_memory
-from engine.plan.machine import CPU, Machine
+from engine.machine.facts import CPU, Machine
 
 Counter = Callable[[], int | None]
 """Bytes that this process holds on a device, what its own software takes aside."""

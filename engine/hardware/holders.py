@@ -15,8 +15,8 @@ import psutil
 
 from engine.hardware.accelerators.nvml import Lost, Nvml, Unavailable
 from engine.language import tr
-from engine.plan.machine import Accelerator
-from engine.plan.shortage import Holder
+from engine.machine.facts import Accelerator
+from engine.machine.memory import Holder
 
 MOST = 3
 """Programs that are named."""

@@ -19,9 +19,9 @@ from threading import Lock
 
 from engine.hardware.kept_speeds import speeds_folder
 from engine.hardware.typed_json import decoded, encoded
-from engine.plan.correction import EXACT, Correction, factor
-from engine.plan.machine import CPU, Accelerator, Machine
-from engine.plan.plan import DeviceMemory
+from engine.machine.correction import EXACT, Correction, factor
+from engine.machine.facts import CPU, Accelerator, Machine
+from engine.machine.memory import DeviceMemory
 
 VERSION = 1
 MOST_FILES, MOST_LOADS = 32, 8

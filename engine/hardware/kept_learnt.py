@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from engine.decode.learnt import Learnt
 from engine.hardware.kept_speeds import identity, replace_file, speeds_folder
 from engine.hardware.typed_json import decoded, encoded
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 from engine.plan.plan import Plan
+from engine.speculative.learnt import Learnt
 
 VERSION = 1
 """Version of the files; those of another version count as absent."""

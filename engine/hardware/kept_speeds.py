@@ -20,8 +20,8 @@ import platformdirs
 
 from engine.hardware.machine_file import MOST_BYTES, check_speeds
 from engine.hardware.typed_json import decoded, encoded
-from engine.plan.machine import Machine
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 
 VERSION = 2
 """Of the way to measure: another one makes everything kept before worthless."""

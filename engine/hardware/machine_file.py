@@ -4,7 +4,7 @@
                  "accelerators": [{"device": "cuda:0", "name": "...", ...}]},
      "speeds": {"devices": {"cpu": {"device": "cpu", "read_bytes_per_s": ..., ...}}, ...}}
 
-Members are those of `engine.plan.machine` and `engine.plan.speeds`; what has a default there may be
+Members are those of `engine.machine.facts` and `engine.machine.speeds`; what has a default there may be
 left out, the speeds altogether.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.hardware.typed_json import WrongMember, decoded, encoded
 from engine.language import tr
-from engine.plan.machine import CPU, Machine
-from engine.plan.speeds import DeviceSpeeds, ProductSpeed, Speeds
+from engine.machine.facts import CPU, Machine
+from engine.machine.speeds import DeviceSpeeds, ProductSpeed, Speeds
 
 MOST_BYTES = 1 << 20
 

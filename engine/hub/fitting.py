@@ -14,13 +14,13 @@ from engine.hub.pairing.curated import Curated, CuratedModel, curated
 from engine.hub.remote.listing import Repository, Variant
 from engine.hub.sketch import in_format, of_listed, of_variant
 from engine.language import number, sentences, tr
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 from engine.plan.acceptance import usual_draft
 from engine.plan.budgets import COMFORTABLE_CONTEXT, host_reserve
 from engine.plan.facts import ModelFacts, Wish
-from engine.plan.machine import Machine
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
-from engine.plan.speeds import Speeds
 
 _GIB = 2**30
 _BAND, _ROUGH_BAND = (0.85, 1.15), (0.6, 1.4)

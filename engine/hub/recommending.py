@@ -10,8 +10,8 @@ from engine.hub.fitting import Fitting
 from engine.hub.pairing.curated import Curated, CuratedModel, curated
 from engine.hub.recommendation import Recommendation, Role
 from engine.hub.sketch import usual_bytes
-from engine.plan.machine import Machine
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 
 MOST = 6
 _READING, _BRISK, _PATIENT = 8.0, 30.0, 2.5

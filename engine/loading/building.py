@@ -7,20 +7,20 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from engine.backend.cpu import NATIVE_FORMATS
+from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account
 from engine.backend.native.cached_weights import CachedWeights
-from engine.backend.segment import Backend, Readable, Weights
+from engine.backend.segment import Backend, Share
 from engine.backend.shared import Loan
 from engine.commands import WeightFormat
 from engine.language import tr
 from engine.loading.checking import Checked
 from engine.loading.placing import Devices
 from engine.loading.reading import ProgressingWeights, SameVocabulary
-from engine.model.decoder import Decoder
+from engine.machine.facts import CPU
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, HEAD
-from engine.plan.machine import CPU
-from engine.plan.plan import Share
+from engine.model.weights.readable import Readable, Weights
 
 Progress = Callable[[str, float], None]
 Cancelled = Callable[[], bool]

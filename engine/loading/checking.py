@@ -14,15 +14,17 @@ from engine.backend.cpu import choose_format, native_is_built
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
-from engine.draft.vocabulary import fingerprint, same_tokens
 from engine.errors import NotPossible, OutOfMemory, UserFixable
 from engine.events import PlanSummary, WayOut
+from engine.hub.files_state import FilesState
 from engine.hub.local import LocalModel
 from engine.hub.pairing.starter_draft import starter_draft
 from engine.language import tr
 from engine.loading.planning import UNKNOWN, asked, summarise
-from engine.loading.reading import FilesState, StoredWeights
+from engine.loading.reading import StoredWeights
 from engine.loading.ways_out import Model, ways_out
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 from engine.model.config import Fusion, ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.heads.reduced import DraftOnly, ReducedDraft, alone
@@ -30,6 +32,7 @@ from engine.model.other_family import OtherConfig
 from engine.model.tensors import HEAD_IDS, borrowed_tensors, expected_tensors
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.same_tokens import fingerprint, same_tokens
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 from engine.plan.facts import ModelFacts
@@ -41,10 +44,8 @@ from engine.plan.footprint import (
     stored_footprint,
     weight_count,
 )
-from engine.plan.machine import Machine
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
-from engine.plan.speeds import Speeds
 
 _CLEARLY_LESS = 0.9
 _SHARE_FOR_F32 = 0.8

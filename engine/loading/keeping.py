@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.backend.ledger import Ledger, Purpose
-from engine.backend.segment import Floats
+from engine.backend.segment import Share
+from engine.backend.state_pool import StatePool
 from engine.loading.placing import Devices
+from engine.machine.facts import CPU
+from engine.machine.memory import DeviceMemory
 from engine.model.config import ModelConfig
-from engine.model.pool import StatePool
+from engine.model.weights.readable import Floats
 from engine.plan.budgets import KV_SHARE
-from engine.plan.machine import CPU
-from engine.plan.plan import DeviceMemory, Plan, Share
+from engine.plan.plan import Plan
 
 TARGETS_SHARE = 0.75
 """Of what is left for further sequences; a draft has the rest."""

@@ -6,17 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import clear_frames
 
+from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account
 from engine.backend.native.pool import default_threads
+from engine.backend.state_pool import StatePool
 from engine.commands import Load, Mode
-from engine.decode.controller import Controller
-from engine.decode.lane_controller import LaneController
-from engine.draft.combined import CombinedDrafter
-from engine.draft.drafter import Drafter
-from engine.draft.feature_head import HeadDrafter
-from engine.draft.lane import DraftLane
-from engine.draft.lookup import LookupDrafter
-from engine.draft.standalone import StandaloneDrafter
 from engine.events import PlanSummary
 from engine.hardware.kept_learnt import KeptLearnt, pair_identity
 from engine.language import tr
@@ -24,12 +18,18 @@ from engine.loading.building import Cancelled, DecoderBuilder, Progress
 from engine.loading.checking import CheckedPair, ModelText
 from engine.loading.keeping import KeptStates, give_room
 from engine.loading.placing import Devices, OpenDevices, close, coming_back, whole
-from engine.model.decoder import Decoder
-from engine.model.pool import StatePool
+from engine.machine.facts import CPU
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
-from engine.plan.machine import CPU
 from engine.plan.plan import Plan
+from engine.speculative.controller import Controller
+from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.drafters.drafter import Drafter
+from engine.speculative.drafters.feature_head import HeadDrafter
+from engine.speculative.drafters.lookup import LookupDrafter
+from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.lane.draft_lane import DraftLane
+from engine.speculative.lane_controller import LaneController
 
 
 @dataclass(slots=True)

@@ -24,10 +24,10 @@ from engine.hardware.kept_speeds import KeptSpeeds
 from engine.hardware.probe import probe_host, probe_machine
 from engine.language import tr
 from engine.loading.placing import Devices
+from engine.machine.facts import CPU, Accelerator, Machine
+from engine.machine.speeds import Speeds
 from engine.plan.facts import ModelFacts
-from engine.plan.machine import CPU, Accelerator, Machine
 from engine.plan.plan import Plan
-from engine.plan.speeds import Speeds
 
 Progress = Callable[[str, float], None]
 Cancelled = Callable[[], bool]

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 
 from engine.backend.device import Device
 from engine.backend.ledger import Ledger
-from engine.plan.machine import Machine
-from engine.plan.plan import Plan, Share
+from engine.backend.segment import Share
+from engine.machine.facts import Machine
+from engine.plan.plan import Plan
 
 _log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from engine.commands import ALL_LAYERS, Load, Mode
 from engine.events import PlanSummary
+from engine.machine.facts import CPU, Machine
+from engine.machine.speeds import Speeds
 from engine.plan.acceptance import usual_draft
 from engine.plan.facts import ModelFacts, Wish
-from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
 from engine.plan.reasons import caveat
-from engine.plan.speeds import Speeds
 
 UNKNOWN = Speeds({})
 

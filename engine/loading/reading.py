@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from engine.backend.segment import Floats, Readable, Stretch
 from engine.errors import Cancelled
+from engine.model.weights.readable import Floats, Readable, Stretch
 from engine.model.weights.source import widened
 from engine.model.weights.stored import not_finite
 
@@ -18,28 +17,6 @@ _GROUP = 16
 """Stretches are multiples of so many rows."""
 _PADDING_ROWS = 4096
 """Most rows of zeros at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class FilesState:
-    """The files of a model as they are: the path, and each one's name, size and time."""
-
-    path: Path
-    files: frozenset[tuple[str, int, int]]
-
-    @classmethod
-    def of(cls, path: Path) -> FilesState:
-        """Of a folder's files, or a single one.
-
-        Raises:
-            OSError: they cannot be looked at.
-        """
-        entries = path.iterdir() if path.is_dir() else [path]
-        stats = {entry.name: entry.stat() for entry in entries}
-        return cls(
-            path,
-            frozenset((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()),
-        )
 
 
 class StoredWeights(Readable, Protocol):

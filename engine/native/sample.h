@@ -1,7 +1,7 @@
 /* Drawing, verifying and ranking tokens: the second part of the C ABI, beside duotail.h.
  *
  * A draw is a pure function of (logits, tokens so far, parameters, position), the same on every
- * instruction set and for every number of threads, and the same as in engine/decode/sampler.py.
+ * instruction set and for every number of threads, and the same as in engine/speculative/sampler.py.
  */
 #ifndef DUOTAIL_SAMPLE_H
 #define DUOTAIL_SAMPLE_H
@@ -52,7 +52,7 @@ DT_API void dt_sampler_commit(dt_sampler *sampler, const int32_t *tokens, int32_
 DT_API void dt_sampler_clear(dt_sampler *sampler);
 
 /* Sample-then-match over a tree whose node 0 is the last committed token; a chain is a tree, and
- * one node is a plain draw. See engine.decode.verifier. */
+ * one node is a plain draw. See engine.speculative.verify. */
 typedef struct {
     int32_t nodes, position, limit, stop_count; /* position: of the first token drawn */
     const int32_t *tokens, *parents, *stop_ids; /* parents come before their children */

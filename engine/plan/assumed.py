@@ -6,8 +6,8 @@ Classes, not names of products: what a device of that size usually has. Calibrat
 from __future__ import annotations
 
 from engine.backend.simulated.spec import SimulatedSpec, simulated_speeds
-from engine.plan.machine import CPU, Accelerator, Host, Machine, Vendor
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
+from engine.machine.facts import CPU, Accelerator, Host, Machine, Vendor
+from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 _GIGA = 1e9
 _ROWS = (1, 2, 4, 8, 16)

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.accelerator.sizes import shared_bytes
+from engine.backend.decoder import MAX_TREE
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.errors import NotPossible
 from engine.language import tr
-from engine.model.decoder import MAX_TREE
+from engine.machine.facts import Accelerator, Host, Vendor
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
-from engine.plan.machine import Accelerator, Host, Vendor
 from engine.plan.workspace import device_room
 
 KV_SHARE = 0.25

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed
 from engine.plan.footprint import Footprint, Numbers, Part
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed
 
 DEEPEST = 10
 """Most levels of drafting."""

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.accelerator.sizes import cache_bytes
+from engine.backend.decoder import MAX_TREE
+from engine.backend.features import NUMBER
 from engine.backend.ledger import PAGE
 from engine.commands import WeightFormat
 from engine.language import later, tr
 from engine.model.config import Fusion, ModelConfig
-from engine.model.decoder import MAX_TREE
-from engine.model.features import NUMBER
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, Shape, expected_tensors

@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.decoder import MAX_TREE
 from engine.commands import WeightFormat
-from engine.model.decoder import MAX_TREE
+from engine.machine.facts import Accelerator
 from engine.plan.footprint import Footprint
-from engine.plan.machine import Accelerator
 from engine.plan.workspace import (
     NO_ROOM,
     DeviceRoom,

@@ -9,10 +9,10 @@ from hashlib import blake2b
 
 import numpy as np
 
-from engine.plan.correction import EXACT, Correction, bounded, correction_for
+from engine.machine.correction import EXACT, Correction, bounded, correction_for
+from engine.machine.facts import CPU, Machine
 from engine.plan.facts import DraftFacts, ModelFacts
 from engine.plan.holding import Bytes, Holding
-from engine.plan.machine import CPU, Machine
 
 
 def key_of(target: ModelFacts, drafts: Sequence[DraftFacts]) -> str:

@@ -12,6 +12,8 @@ import numpy as np
 
 from engine.backend.native.sizes import WIDTH
 from engine.commands import Mode
+from engine.machine.facts import CPU, Accelerator, Host
+from engine.machine.speeds import DeviceSpeeds
 from engine.plan.cost import ROWS, Forwards, Lane, slower
 from engine.plan.expectation import (
     BUCKETS,
@@ -25,9 +27,7 @@ from engine.plan.expectation import (
 )
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Numbers
-from engine.plan.machine import CPU, Accelerator, Host
 from engine.plan.speculation import Pace, in_trees, parallel, plain, serial
-from engine.plan.speeds import DeviceSpeeds
 from engine.plan.workspace import HEAD_WIDTH
 
 LOOKUP_ACCEPTANCE = 0.1

@@ -4,53 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.backend.segment import Share
 from engine.commands import Mode
+from engine.machine.memory import DeviceMemory
 from engine.plan.expectation import Expectation
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A run of the target's blocks on one device; the first share embeds, the last has the head.
-
-    An empty run with `embeds` is the embedding alone, with `heads` the head alone.
-    """
-
-    device: str
-    blocks: range
-    embeds: bool = False
-    heads: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceMemory:
-    """Bytes that a plan takes on one device, by purpose; `budget` is what it may take at most.
-
-    Attributes:
-        kv: keys and values of one sequence at the planned context, target and draft.
-        features: what one sequence keeps of the target's hidden states for a head that drafts.
-        workspace: activations, logits, scratch.
-        runtime: what the device's own software takes before anything is loaded.
-    """
-
-    device: str
-    budget: int
-    target: int = 0
-    draft: int = 0
-    kv: int = 0
-    workspace: int = 0
-    runtime: int = 0
-    features: int = 0
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        weights = self.target + self.draft
-        return weights + self.kv + self.features + self.workspace + self.runtime
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """What the planner decides. Devices by name, see `engine.plan.machine`.
+    """What the planner decides. Devices by name, see `engine.machine.facts`.
 
     Attributes:
         mode: PLAIN where nothing drafts; CPU, DOVETAIL (drafting and verifying in turns, an

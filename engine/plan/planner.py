@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from engine.backend.segment import Share
 from engine.commands import Mode
+from engine.events.curve import Curve, CurvePoint
+from engine.machine.facts import CPU, Accelerator, Machine
+from engine.machine.memory import DeviceMemory
+from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.plan.assumed import assumed_speeds
 from engine.plan.budgets import COMFORTABLE_CONTEXT, context_for, host_reserve, runtime_bytes
 from engine.plan.cost import Lane
-from engine.plan.curve import Curve, CurvePoint
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import Holding
 from engine.plan.known import Known, key_of
-from engine.plan.machine import CPU, Accelerator, Machine
 from engine.plan.paces import Paces
-from engine.plan.plan import DeviceMemory, Plan, Share
+from engine.plan.plan import Plan
 from engine.plan.reasons import Told, reasons
 from engine.plan.refusals import Asked, check_wish, does_not_fit
-from engine.plan.speeds import DeviceSpeeds, Speeds
 from engine.plan.survey import Choice, Survey
 
 

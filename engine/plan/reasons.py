@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from engine.commands import Mode, WeightFormat
 from engine.language import tr
+from engine.machine.facts import CPU, Machine
 from engine.plan.budgets import device_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import together
-from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
 from engine.plan.survey import Choice, Survey
 from engine.units import memory

@@ -8,13 +8,12 @@ from dataclasses import dataclass, fields, replace
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.language import sentences, tr
+from engine.machine.facts import CPU, Machine
+from engine.machine.memory import DeviceMemory, Shortage
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.plan.budgets import SMALLEST_CONTEXT, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
-from engine.plan.machine import CPU, Machine
-from engine.plan.plan import DeviceMemory
-from engine.plan.shortage import Shortage
 from engine.plan.survey import Choice, Survey
 
 GIB = 2**30

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.commands import Mode
+from engine.machine.facts import CPU, Accelerator, Host
 from engine.plan.budgets import (
     TORCH_BYTES,
     device_limit,
@@ -36,7 +37,6 @@ from engine.plan.holding import (
     together,
 )
 from engine.plan.known import NOTHING_KNOWN, Known, of_draft, of_target
-from engine.plan.machine import CPU, Accelerator, Host
 from engine.plan.paces import Paced, Paces, Way
 
 KNEE = 0.95

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from engine.draft.vocabulary import fingerprint
 from engine.model.config import ModelConfig
 from engine.model.tensors import HEAD_IDS
+from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.train.targets import Target
 from engine.train.whole_file import write_whole
 

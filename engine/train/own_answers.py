@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.batch import SequenceBatch
 from engine.backend.native.segment import NativeSegment
 from engine.backend.native.sizes import ROWS
 from engine.backend.segment import SegmentOutput
 from engine.errors import NotPossible
 from engine.language import tr
-from engine.model.decoder import Decoder
 from engine.train.recording import Recorded
 
 TEMPERATURES = (0.0, 0.8)

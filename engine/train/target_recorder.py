@@ -9,8 +9,8 @@ from time import monotonic
 
 import torch
 
+from engine.backend.sequence import SequenceState
 from engine.errors import UserFixable
-from engine.model.sequence import SequenceState
 from engine.request import Message, Role
 from engine.train.conversations import Example
 from engine.train.own_answers import AnswerWriter

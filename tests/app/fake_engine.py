@@ -39,7 +39,7 @@ from engine.events import (
     Previewed,
     Unloaded,
 )
-from engine.plan.speeds import Speeds
+from engine.machine.speeds import Speeds
 from engine.request import ChatRequest, Role
 
 PACE = Pace(tokens=3, seconds=0.02)
@@ -87,7 +87,7 @@ class Script:
 
 
 class FakeEngine:
-    """Speaks the protocol of `engine.service.Engine`."""
+    """Speaks the protocol of `engine.service.engine.Engine`."""
 
     def __init__(self, emit: Callable[[Event], None], script: Script) -> None:
         self._emit = emit

@@ -26,7 +26,6 @@ from pathlib import Path
 from app.chat.request import chat_request
 from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, StoredMessage
 from app.paths import find_paths
-from engine.answering import Answer
 from engine.commands import Load, Mode
 from engine.events import Event, Finished
 from engine.hub.local import default_target
@@ -34,6 +33,7 @@ from engine.loading.checking import check
 from engine.loading.load import LoadedPair, load
 from engine.loading.machinery import Machinery
 from engine.request import Role
+from engine.session.answering import Answer
 
 CHILD = Path(__file__).parent / "window_child.py"
 ROOT = Path(__file__).parents[2]

@@ -36,8 +36,8 @@ from engine.events import (
     TokenSpan,
     Unloaded,
 )
-from engine.plan.machine import Accelerator, Host, Machine
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Accelerator, Host, Machine
+from engine.machine.speeds import Speeds
 from engine.request import ChatRequest, Message, Role
 
 LOAD = Load(Path("model"))

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_session import Session
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from full_models import full_decoder
 from native_models import native_decoder
-from session import Session
 from tiny_models import decoder, write_chat_model, write_model
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import PACKABLE
-from engine.model.decoder import Decoder
 
 
 @pytest.fixture(scope="session")

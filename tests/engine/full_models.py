@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.segment import NativeBackend
-from engine.backend.segment import Floats, Stretch
 from engine.model.config import Activation, BlockConfig, Experts, ModelConfig, RopeConfig
-from engine.model.decoder import Decoder
 from engine.model.tensors import HEAD_IDS, expected_tensors
 from engine.model.weights.random_weights import spread_ids
+from engine.model.weights.readable import Floats, Stretch
 
 PARTIAL = RopeConfig(dim=12)
 WHOLE = RopeConfig(dim=20, theta=1e6, kind="linear", factor=2.0)

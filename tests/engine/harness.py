@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.decode.controller import Controller
-from engine.decode.decoding import Decoding, Round
-from engine.decode.loops import autoregressive, serial
-from engine.decode.sampler import Sampler
-from engine.decode.tree import TokenTree
-from engine.draft.drafter import Budget, DraftContext, Drafter
-from engine.model.decoder import Decoder
-from engine.model.sequence import SequenceState
+from engine.backend.decoder import Decoder
+from engine.backend.sequence import SequenceState
+from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
+from engine.speculative.controller import Controller
+from engine.speculative.decoding import Decoding, Round
+from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.loops import autoregressive, serial
+from engine.speculative.sampler import Sampler
 
 SAMPLINGS = {
     "greedy": SamplingParams(),

@@ -13,9 +13,9 @@ import numpy as np
 from full_models import RandomWeights
 from numpy.typing import NDArray
 
-from engine.backend.segment import Floats, Weights
 from engine.model.config import BlockConfig, Fusion, FusionKind, ModelConfig, RopeConfig
 from engine.model.tensors import HEAD_IDS, borrowed_tensors, expected_tensors
+from engine.model.weights.readable import Floats, Weights
 
 ROOT = -1
 """Parent of a pair that nothing comes before."""

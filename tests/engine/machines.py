@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.plan.machine import Host, Machine
+from engine.machine.facts import Host, Machine
 
 
 def machine_with(memory: int) -> Machine:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.segment import NativeBackend
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.model_weights import ModelWeights
 
 

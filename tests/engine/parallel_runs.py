@@ -10,18 +10,18 @@ from time import monotonic
 
 import numpy as np
 
-from engine.decode.decoding import Decoding, Round
-from engine.decode.lane_controller import LaneController
-from engine.decode.parallel import parallel
-from engine.decode.sampler import Sampler
-from engine.decode.tree import TokenTree
-from engine.draft.drafter import DraftContext, Drafter
-from engine.draft.lane import DraftLane, Following, Outlook
-from engine.draft.speculation import Pace
-from engine.model.decoder import Decoder
-from engine.model.pool import StatePool
-from engine.model.sequence import SequenceState
+from engine.backend.decoder import Decoder
+from engine.backend.sequence import SequenceState
+from engine.backend.state_pool import StatePool
+from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
+from engine.speculative.decoding import Decoding, Round
+from engine.speculative.drafters.drafter import DraftContext, Drafter
+from engine.speculative.lane.draft_lane import DraftLane, Following, Outlook
+from engine.speculative.lane.speculation import Pace
+from engine.speculative.lane_controller import LaneController
+from engine.speculative.parallel import parallel
+from engine.speculative.sampler import Sampler
 
 LIMIT_S = 240.0
 """Seconds after which a test fails instead of waiting on."""

@@ -15,11 +15,12 @@ import numpy as np
 from head_models import head_config, small_target
 from numpy.typing import NDArray
 
+from engine.backend.decoder import Decoder
 from engine.backend.ledger import unlimited
-from engine.backend.segment import Floats, SegmentCache, SegmentOutput
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.step import Step
 from engine.model.config import Fusion
-from engine.model.decoder import Decoder
+from engine.model.weights.readable import Floats
 
 VOCAB = 61
 MODULUS = 97

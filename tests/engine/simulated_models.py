@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from split_models import cut
 
 from engine.backend.cpu import CpuDevice
-from engine.backend.segment import Weights
+from engine.backend.decoder import Decoder
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import DEVICE, SimulatedSpec
 from engine.commands import WeightFormat
+from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
-from engine.plan.machine import CPU
+from engine.model.weights.readable import Weights
 
 MEMORY = 64 << 20
 

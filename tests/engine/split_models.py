@@ -7,15 +7,15 @@ from pathlib import Path
 
 from full_models import RandomWeights, full_config
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.segment import NativeBackend
-from engine.backend.segment import Backend, Weights
+from engine.backend.segment import Backend, Share
+from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.model_weights import ModelWeights
-from engine.plan.machine import CPU
-from engine.plan.plan import Share
+from engine.model.weights.readable import Weights
 
 CUTS: dict[str, Callable[[int], Sequence[int]]] = {
     "embedding apart": lambda _layers: (0,),

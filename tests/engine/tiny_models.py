@@ -12,9 +12,9 @@ import transformers
 from folder_models import FOLDER_TARGET
 from safetensors.numpy import load_file, save_file
 
+from engine.backend.decoder import Decoder
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.model_weights import ModelWeights
 
 SHAPE: dict[str, Any] = {

@@ -9,20 +9,21 @@ from time import monotonic
 
 import numpy as np
 
+from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.cancel import CancelFlag
-from engine.backend.segment import Floats, Ranked, Ranking
-from engine.decode.sampler import Sampler
-from engine.decode.tree import TokenTree
-from engine.draft.drafter import DraftContext
-from engine.draft.growing import likeliest
-from engine.draft.lane import DraftLane, Following
-from engine.draft.lane_model import BRANCHES
-from engine.draft.lookup import LookupDrafter
-from engine.draft.speculation import Pace
-from engine.model.decoder import Decoder, Forward
-from engine.model.pool import StatePool
-from engine.model.sequence import SequenceState
+from engine.backend.segment import Ranked, Ranking
+from engine.backend.sequence import SequenceState
+from engine.backend.state_pool import StatePool
+from engine.backend.tree import TokenTree
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
+from engine.speculative.drafters.drafter import DraftContext
+from engine.speculative.drafters.growing import likeliest
+from engine.speculative.drafters.lookup import LookupDrafter
+from engine.speculative.lane.draft_lane import DraftLane, Following
+from engine.speculative.lane.lane_model import BRANCHES
+from engine.speculative.lane.speculation import Pace
+from engine.speculative.sampler import Sampler
 
 LIMIT_S = 240.0
 PROMPT = [1, *range(20, 60)]

@@ -16,14 +16,14 @@ from tiny_models import write_model
 
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.device_noise import gumbel, round_keys, words
+from engine.backend.decoder import Decoder
 from engine.backend.ledger import Purpose
 from engine.commands import WeightFormat
-from engine.decode import noise
-from engine.decode.sampler import Sampler
-from engine.draft.drafter import Budget, DraftContext
-from engine.draft.growing import grow
-from engine.model.decoder import Decoder
 from engine.request import SamplingParams
+from engine.speculative import noise
+from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.growing import grow
+from engine.speculative.sampler import Sampler
 
 pytestmark = pytest.mark.gpu
 

@@ -27,12 +27,12 @@ from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.memory import DeviceMemory
 from engine.backend.accelerator.products import Products
 from engine.backend.cpu import NATIVE_FORMATS
+from engine.backend.decoder import Decoder
 from engine.backend.ledger import Purpose, unlimited
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import WeightFormat
 from engine.errors import OutOfMemory
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.model_weights import ModelWeights
 
 pytestmark = pytest.mark.gpu

@@ -74,9 +74,9 @@ class Bug:
 
 def raw_logits_at_the_last_node() -> None:
     """The official Dovetail code draws the last token without temperature and filters."""
-    from engine.decode import verifier
-    from engine.decode.sampler import Sampler
     from engine.request import SamplingParams
+    from engine.speculative import verify as verifier
+    from engine.speculative.sampler import Sampler
 
     def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
         done = honest(tree, logits, sampler, tokens, **limits)
@@ -87,13 +87,13 @@ def raw_logits_at_the_last_node() -> None:
         return replace(done, tokens=(*done.tokens[:-1], last))
 
     honest = verifier.verify
-    _everywhere("engine.decode.decoding", "verify", verify)
+    _everywhere("engine.speculative.decoding", "verify", verify)
     verifier.verify = verify
 
 
 def unverified_tail_kept() -> None:
     """The official DuoDecoding code returns and counts what the target has not verified."""
-    from engine.decode import verifier
+    from engine.speculative import verify as verifier
 
     def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
         done = honest(tree, logits, sampler, tokens, **limits)
@@ -108,7 +108,7 @@ def unverified_tail_kept() -> None:
         )
 
     honest = verifier.verify
-    _everywhere("engine.decode.decoding", "verify", verify)
+    _everywhere("engine.speculative.decoding", "verify", verify)
     verifier.verify = verify
 
 
@@ -121,7 +121,7 @@ def stale_keys_after_rejection() -> None:
 
 def penalties_ignore_the_path() -> None:
     """Penalties look at committed tokens only, not at the tree above the node."""
-    from engine.decode.sampler import Sampler
+    from engine.speculative.sampler import Sampler
 
     _draw_by_numpy()
     honest = Sampler._penalise
@@ -156,7 +156,7 @@ def stop_string_across_rounds_missed() -> None:
 
 def noise_keyed_by_round() -> None:
     """The noise depends on how many draws there were, not on the position."""
-    from engine.decode.sampler import Sampler
+    from engine.speculative.sampler import Sampler
 
     _draw_by_numpy()
     draws = count()
@@ -186,7 +186,7 @@ def products_of_any_shape() -> None:
 
 def positions_off_by_one() -> None:
     """The last node of a tree is rotated one position too low (stand-alone drafts in Dovetail)."""
-    from engine.model.sequence import SequenceState
+    from engine.backend.sequence import SequenceState
 
     honest = SequenceState.stage
 
@@ -201,7 +201,7 @@ def positions_off_by_one() -> None:
 
 def length_counts_the_first_token() -> None:
     """The prefill's own token is counted as a decode round (acceptance length overstated)."""
-    from engine.decode.tally import Tally
+    from engine.session.tally import Tally
 
     honest = Tally.add
 
@@ -239,7 +239,7 @@ def a_part_taken_for_the_whole() -> None:
 
 def keys_moved_in_one_segment_only() -> None:
     """After a rejection the other devices keep the keys of rejected tokens."""
-    from engine.model.sequence import SequenceState
+    from engine.backend.sequence import SequenceState
 
     def commit(state: SequenceState, path: Sequence[int]) -> None:
         everywhere, state.caches = state.caches, state.caches[:1]
@@ -252,7 +252,7 @@ def keys_moved_in_one_segment_only() -> None:
 
 def mapped_memory_counted_twice() -> None:
     """The system counts mapped weights as available: promised once more, they are not there."""
-    from engine.model.decoder import Decoder
+    from engine.backend.decoder import Decoder
 
     honest = Decoder.weight_bytes
     Decoder.weight_bytes = property(  # type: ignore[method-assign, assignment]
@@ -270,7 +270,7 @@ def failed_loads_keep_what_they_had() -> None:
 
     kept: list[BaseException] = []
     honest = service.refused
-    _everywhere("engine.service", "refused", refused)
+    _everywhere("engine.service.engine", "refused", refused)
     _everywhere("engine.loading.load", "clear_frames", lambda _: None)
 
 
@@ -436,9 +436,9 @@ def cards_matched_by_their_order() -> None:
     accelerators._by_identity = next_one
 
 
-_DECODE = "tests/engine/decode/"
+_DECODE = "tests/engine/speculative/"
 _MODEL = "tests/engine/model/"
-_PARITY = (_MODEL + "test_parity.py",)
+_PARITY = ("tests/engine/backend/test_parity.py",)
 _PLAN = ("tests/engine/plan/test_against_ledgers.py",)
 _CACHE = ("tests/engine/backend/test_packed_cache.py",)
 
@@ -470,10 +470,10 @@ def context_not_entered_on_an_accelerator() -> None:
 
 _ACCELERATOR = "tests/engine/backend/accelerator/test_accelerator_"
 _EXACT = (_DECODE + "test_exactness.py",)
-_HEAD = ("tests/engine/draft/test_feature_head.py",)
+_HEAD = ("tests/engine/speculative/test_feature_head.py",)
 _PARALLEL = (_DECODE + "test_parallel_exactness.py",)
-_SPECULATION = ("tests/engine/draft/test_speculation_tree.py",)
-_DUO = "tests/engine/test_duo_answers.py"
+_SPECULATION = ("tests/engine/speculative/test_speculation_tree.py",)
+_DUO = "tests/engine/session/test_duo_answers.py"
 _FOLDERS = ("tests/engine/hub/test_head_folders.py",)
 
 BUGS: dict[str, Bug] = {
@@ -494,13 +494,13 @@ BUGS: dict[str, Bug] = {
         Bug(message_end_ends_the_answer, (_MODEL + "text/test_channels.py",)),
         Bug(spaces_behind_control_tokens_doubled, (_MODEL + "text/test_tokenizer.py",)),
         Bug(stop_string_across_rounds_missed, (_MODEL + "text/test_text_stream.py",)),
-        Bug(drafted_keys_below_the_wrong_node, ("tests/engine/draft/test_one_call.py",)),
-        Bug(draft_keeps_rejected_keys, ("tests/engine/draft/test_standalone.py",)),
+        Bug(drafted_keys_below_the_wrong_node, ("tests/engine/speculative/test_one_call.py",)),
+        Bug(draft_keeps_rejected_keys, ("tests/engine/speculative/test_standalone.py",)),
         Bug(head_keeps_keys_of_guessed_features, _HEAD),
         Bug(head_pairs_shifted, _HEAD),
         Bug(pairs_of_another_beginning, _HEAD),
-        Bug(features_left_among_rejected_nodes, (_MODEL + "test_features.py",)),
-        Bug(features_of_cut_tokens, (_MODEL + "test_features.py",)),
+        Bug(features_left_among_rejected_nodes, ("tests/engine/backend/test_features.py",)),
+        Bug(features_of_cut_tokens, ("tests/engine/backend/test_features.py",)),
         Bug(taps_one_block_late, _FOLDERS),
         Bug(offsets_taken_for_tokens, _FOLDERS),
         Bug(borrowed_matrices_packed_again, ("tests/engine/backend/test_loans.py",)),
@@ -518,7 +518,7 @@ BUGS: dict[str, Bug] = {
         Bug(drafts_leave_their_embedding_behind, _PLAN),
         Bug(borrowed_matrices_counted_twice, _PLAN),
         Bug(features_take_no_memory, _PLAN),
-        Bug(failed_loads_keep_what_they_had, ("tests/engine/test_accelerated.py",)),
+        Bug(failed_loads_keep_what_they_had, ("tests/engine/session/test_accelerated.py",)),
         Bug(ledger_omission, ("tests/engine/backend/test_held_memory.py",)),
         Bug(siblings_seen_on_an_accelerator, (_ACCELERATOR + "one_arithmetic.py",)),
         Bug(context_not_entered_on_an_accelerator, (_ACCELERATOR + "device.py",)),
@@ -532,7 +532,7 @@ BUGS: dict[str, Bug] = {
         Bug(drafted_tail_shown, _PARALLEL),
         Bug(own_token_kept_from_the_draft, _PARALLEL),
         Bug(tokens_behind_a_stop_string_counted, (_DUO,)),
-        Bug(settled_keys_left_where_they_were, ("tests/engine/draft/test_lane.py",)),
+        Bug(settled_keys_left_where_they_were, ("tests/engine/speculative/test_lane.py",)),
         Bug(guesses_kept_for_the_next_answer, _PARALLEL),
         Bug(lane_outlives_its_answer, _PARALLEL),
         Bug(
@@ -542,7 +542,7 @@ BUGS: dict[str, Bug] = {
         Bug(merit_counted_twice, _SPECULATION),
         Bug(ties_by_the_order_of_calls, _SPECULATION),
         Bug(grafts_computed_twice, _SPECULATION),
-        Bug(length_counts_the_first_token, (_DECODE + "test_tally.py",)),
+        Bug(length_counts_the_first_token, ("tests/engine/session/test_tally.py",)),
         Bug(
             cards_matched_by_their_order,
             ("tests/engine/hardware/accelerators/test_accelerators.py",),
@@ -559,7 +559,7 @@ BUGS: dict[str, Bug] = {
 
 def _draw_by_numpy() -> None:
     """Bugs of the sampler are planted in the numpy code; other tests hold the native one to it."""
-    from engine.decode.sampler import Sampler
+    from engine.speculative.sampler import Sampler
 
     Sampler.native = lambda _self, _vocab: None  # type: ignore[method-assign]
 

@@ -8,15 +8,15 @@ from typing import Any
 
 def head_keeps_keys_of_guessed_features() -> None:
     """Drafted pairs that were accepted stay, though the head had guessed their features."""
-    from engine.draft.feature_head import HeadDrafter
-    from engine.draft.standalone import StandaloneDrafter
+    from engine.speculative.drafters.feature_head import HeadDrafter
+    from engine.speculative.drafters.standalone import StandaloneDrafter
 
     HeadDrafter.observe = StandaloneDrafter.observe  # type: ignore[method-assign, assignment]
 
 
 def head_pairs_shifted() -> None:
     """A token goes with its own feature, which the head has yet to foresee."""
-    from engine.draft.feature_head import HeadDrafter
+    from engine.speculative.drafters.feature_head import HeadDrafter
 
     def features(_self: Any, context: Any, start: int, stop: int) -> Any:
         return context.features.rows(start + 1, stop + 1)
@@ -26,21 +26,21 @@ def head_pairs_shifted() -> None:
 
 def pairs_of_another_beginning() -> None:
     """A head's tokens lack the first, and all features after it tell of it."""
-    from engine.draft.feature_head import HeadDrafter
+    from engine.speculative.drafters.feature_head import HeadDrafter
 
     HeadDrafter._forget_others = lambda _self, _context: None  # type: ignore[method-assign]
 
 
 def features_left_among_rejected_nodes() -> None:
     """Committing a path moves its keys, and not its features."""
-    from engine.model.features import FeatureStore
+    from engine.backend.features import FeatureStore
 
     FeatureStore.move = lambda _self, _sources, _target: None  # type: ignore[method-assign]
 
 
 def features_of_cut_tokens() -> None:
     """A state goes back, and where it has had features before it takes no new ones."""
-    from engine.model.features import FeatureStore
+    from engine.backend.features import FeatureStore
 
     honest = FeatureStore.put
     filled: dict[int, int] = {}
@@ -55,7 +55,7 @@ def features_of_cut_tokens() -> None:
 
 def node_without_its_parent() -> None:
     """Nodes are chosen by their own scores, and one whose parent is left out hangs on nothing."""
-    from engine.decode.tree import TokenTree
+    from engine.backend.tree import TokenTree
 
     def build(token: int, nodes: Any, most: int | None = None) -> TokenTree:
         every = [(-1, token, 0.0), *nodes]
@@ -70,7 +70,7 @@ def node_without_its_parent() -> None:
 
 def draft_keeps_rejected_keys() -> None:
     """The draft commits its own likeliest path whatever the target said."""
-    from engine.draft.standalone import StandaloneDrafter
+    from engine.speculative.drafters.standalone import StandaloneDrafter
 
     def observe(self: Any, committed: Sequence[int]) -> None:
         state = self._state
@@ -83,7 +83,7 @@ def draft_keeps_rejected_keys() -> None:
 
 def drafted_keys_below_the_wrong_node() -> None:
     """The state takes all nodes that one call has staged for children of the root."""
-    from engine.model.sequence import SequenceState
+    from engine.backend.sequence import SequenceState
 
     honest = SequenceState.adopt
 
@@ -95,7 +95,7 @@ def drafted_keys_below_the_wrong_node() -> None:
 
 def orphan_parent() -> None:
     """A node outlives its parent when their scores tie."""
-    from engine.decode.tree import TokenTree
+    from engine.backend.tree import TokenTree
 
     def build(token: int, nodes: Any, most: int | None = None) -> TokenTree:
         tree = honest(token, nodes)

@@ -10,7 +10,7 @@ from typing import Any
 
 def drafted_tail_shown() -> None:
     """The official DuoDecoding code returns what the next round was to verify."""
-    from engine.decode import parallel
+    from engine.speculative import parallel
 
     def tail(self: Any, most: int) -> Any:
         drafted.append(honest_tree(self, most))
@@ -22,7 +22,7 @@ def drafted_tail_shown() -> None:
             return honest(done, **more)
         return honest(done, tokens=(*done.tokens, tree.tokens[-1]), **more)
 
-    from engine.draft.following import Following
+    from engine.speculative.lane.following import Following
 
     drafted: list[Any] = []
     honest, honest_tree = parallel.replace, Following.tree
@@ -32,7 +32,7 @@ def drafted_tail_shown() -> None:
 
 def own_token_kept_from_the_draft() -> None:
     """The draft learns which of its tokens were accepted, and not what the target wrote then."""
-    from engine.draft.following import Following
+    from engine.speculative.lane.following import Following
 
     honest = Following.commit
 
@@ -44,7 +44,7 @@ def own_token_kept_from_the_draft() -> None:
 
 def tokens_behind_a_stop_string_counted() -> None:
     """A round's tokens all belong to the answer, also those behind the string that ends it."""
-    from engine.answering import Answer
+    from engine.session.answering import Answer
 
     honest = Answer._take
 
@@ -58,7 +58,7 @@ def tokens_behind_a_stop_string_counted() -> None:
 
 def settled_keys_left_where_they_were() -> None:
     """Nodes that stay staged are renumbered, and their keys do not come along."""
-    from engine.model.sequence import SequenceState
+    from engine.backend.sequence import SequenceState
 
     honest = SequenceState.settle
 
@@ -74,7 +74,7 @@ def settled_keys_left_where_they_were() -> None:
 
 def guesses_kept_for_the_next_answer() -> None:
     """At the end of an answer the draft commits what it holds likeliest, too."""
-    from engine.draft.lane_model import LaneModel
+    from engine.speculative.lane.lane_model import LaneModel
 
     honest = LaneModel.end
 
@@ -88,28 +88,28 @@ def guesses_kept_for_the_next_answer() -> None:
 
 def lane_outlives_its_answer() -> None:
     """Nobody waits for the draft's thread, which goes on with the last answer's tokens."""
-    from engine.draft.following import Following
+    from engine.speculative.lane.following import Following
 
     Following.stop = lambda _self: None  # type: ignore[method-assign]
 
 
 def failures_of_the_draft_swallowed() -> None:
     """An error ends the draft's thread, and nobody is told."""
-    from engine.draft.following import Following
+    from engine.speculative.lane.following import Following
 
     Following._check = lambda _self: None  # type: ignore[method-assign]
 
 
 def merit_counted_twice() -> None:
     """Every round is told of all useful and wasted seconds since the answer began."""
-    from engine.draft.speculation import Speculation
+    from engine.speculative.lane.speculation import Speculation
 
     Speculation.take_merit = lambda self: self.merit  # type: ignore[method-assign]
 
 
 def ties_by_the_order_of_calls() -> None:
     """A cancelled node queues up again behind its own children, which have nothing to hang on."""
-    from engine.draft.speculation import Speculation
+    from engine.speculative.lane.speculation import Speculation
 
     order = count()
 
@@ -121,7 +121,7 @@ def ties_by_the_order_of_calls() -> None:
 
 def grafts_computed_twice() -> None:
     """A better score makes a node open again whose candidates are known."""
-    from engine.draft.speculation import Speculation
+    from engine.speculative.lane.speculation import Speculation
 
     honest = Speculation._add
 

@@ -23,8 +23,8 @@ from engine.hub.shelf.kept_model import KeptModel
 from engine.hub.sketch import of_variant
 from engine.language import tr
 from engine.loading.machinery import Machinery
-from engine.plan.machine import Machine
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 
 _FRESH_S = 20.0
 """How long memory is taken to be as free as it was."""

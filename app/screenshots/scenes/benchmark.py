@@ -20,9 +20,9 @@ from engine.events import (
     PlanSummary,
     Previewed,
 )
-from engine.plan.curve import Curve, CurvePoint
-from engine.plan.machine import Accelerator
-from engine.plan.plan import DeviceMemory
+from engine.events.curve import Curve, CurvePoint
+from engine.machine.facts import Accelerator
+from engine.machine.memory import DeviceMemory
 
 _GIB = 1 << 30
 _MODEL = Path("model")

@@ -20,7 +20,7 @@ from engine.events import (
 from engine.hub.download.job import JobReport, JobState
 from engine.hub.download.starter_job import starter_job
 from engine.hub.remote.faults import Fault
-from engine.plan.machine import Accelerator
+from engine.machine.facts import Accelerator
 
 _LAYERS = 8
 

@@ -21,9 +21,8 @@ from engine.events import (
     Previewed,
     WayOut,
 )
-from engine.plan.machine import CPU, Accelerator, Machine, Vendor
-from engine.plan.plan import DeviceMemory
-from engine.plan.shortage import Holder, Shortage
+from engine.machine.facts import CPU, Accelerator, Machine, Vendor
+from engine.machine.memory import DeviceMemory, Holder, Shortage
 
 _GIB = 2**30
 _MODEL = Path("llama-2-13b-chat.f16.gguf")

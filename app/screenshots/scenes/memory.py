@@ -11,8 +11,8 @@ from app.screenshots.script import sample
 from app.screenshots.stage import Stage, catch_up, settle
 from engine.events import AcceleratorSample, DeviceHeld, DeviceSample, HeldLine, MemoryHeld
 from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
-from engine.plan.machine import CPU
-from engine.plan.plan import DeviceMemory
+from engine.machine.facts import CPU
+from engine.machine.memory import DeviceMemory
 
 _GIB, _MIB = 2**30, 2**20
 _CARD = "NVIDIA GeForce RTX 4060"

@@ -16,8 +16,8 @@ from app.screenshots.script import MACHINE, MODEL_NAME, PLAN
 from app.screenshots.stage import Stage, catch_up, settle
 from engine.commands import Load, Mode
 from engine.events import MachineFound, PlanReady
-from engine.plan.machine import Accelerator
-from engine.plan.plan import DeviceMemory
+from engine.machine.facts import Accelerator
+from engine.machine.memory import DeviceMemory
 
 _MODEL = Path("model")
 _SIMULATED = Accelerator(

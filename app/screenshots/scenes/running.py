@@ -18,7 +18,7 @@ from app.tuning.running import RunWish
 from engine.commands import Load, Mode
 from engine.errors import UserFixable
 from engine.events import MachineFound, PlanReady, PlanSummary
-from engine.plan.machine import Accelerator, Machine
+from engine.machine.facts import Accelerator, Machine
 
 _MODEL = Path("model")
 _HEAD = Path("heads/smollm2-135m-dgf-2")

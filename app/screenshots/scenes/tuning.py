@@ -25,8 +25,8 @@ from engine.events import (
     PlanReady,
     WayOut,
 )
-from engine.plan.machine import Machine
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 
 _TEXT = "A budget says how much of the card Duotail may use. The rest stays with other programs. "
 

@@ -24,8 +24,8 @@ from app.tuning.budget.model import BudgetModel, MeasuredPoint
 from app.tuning.budget.tables import of_curve
 from app.tuning.budget.wording import curve_words, measured_words, sentence, speed
 from app.tuning.words import mode_name
+from engine.events.curve import Curve
 from engine.language import number, tr
-from engine.plan.curve import Curve
 from engine.units import memory
 
 _LINES = 9

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.wording import card_words
 from engine.language import number, sentences, tr
-from engine.plan.machine import CPU
+from engine.machine.facts import CPU
 
 _CPU_NAME = "CPU"
 """What a `PlanSummary` calls the processor."""

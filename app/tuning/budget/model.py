@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from app.tuning.budget.parts import Stack, stacked
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
+from engine.events.curve import Curve, CurvePoint
+from engine.machine.facts import CPU, Accelerator, Host, Machine
+from engine.machine.memory import DeviceMemory
 from engine.plan.budgets import device_reserve, host_reserve
-from engine.plan.curve import Curve, CurvePoint
-from engine.plan.machine import CPU, Accelerator, Host, Machine
-from engine.plan.plan import DeviceMemory
 
 GIB = 2**30
 _LEAST_SPREAD, _USUAL_SPREAD, _GUESSED_SPREAD, _MOST_SPREAD = 0.05, 0.15, 0.35, 0.6

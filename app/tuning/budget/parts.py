@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import accumulate
 
 from engine.language import later
-from engine.plan.plan import DeviceMemory
+from engine.machine.memory import DeviceMemory
 
 
 class Part(StrEnum):

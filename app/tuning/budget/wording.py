@@ -7,9 +7,9 @@ from itertools import pairwise
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
 from app.tuning.budget.parts import Part, Stack
 from app.tuning.words import mode_name
+from engine.events.curve import CurvePoint
 from engine.language import listed, number, sentences, tr
-from engine.plan.curve import CurvePoint
-from engine.plan.machine import CPU, Accelerator, Machine
+from engine.machine.facts import CPU, Accelerator, Machine
 from engine.units import gibibytes, memory
 
 _HARDLY = 1.01

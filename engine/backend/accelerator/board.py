@@ -1,6 +1,6 @@
 """A tree that grows on a device: fixed memory, and the steps from one level to the next.
 
-What engine/draft/growing.py does with one answer of the draft per level, without asking the device
+What engine/speculative/drafters/growing.py does with one answer of the draft per level, without asking the device
 in between: which nodes are the best, which of them are drafted on and where their keys go are
 numbers there. Every step is the same for all levels, so one recording of it serves them all.
 

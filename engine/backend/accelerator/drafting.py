@@ -42,9 +42,10 @@ from engine.backend.accelerator.sizes import (
     drafting_bytes,
 )
 from engine.backend.ledger import Purpose
-from engine.backend.segment import DraftedTree, Floats, Ranking, TreeBudget
+from engine.backend.segment import DraftedTree, Ranking, TreeBudget
 from engine.backend.step import CHUNK, Step
 from engine.model.config import ModelConfig
+from engine.model.weights.readable import Floats
 
 _COLDEST, _HOTTEST = 1e-4, 1e4
 

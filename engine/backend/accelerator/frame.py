@@ -25,8 +25,8 @@ from engine.backend.accelerator.sizes import (
 )
 from engine.backend.accelerator.staging import Staged
 from engine.backend.ledger import Purpose
-from engine.backend.segment import Floats
 from engine.backend.step import CHUNK, Step
+from engine.model.weights.readable import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,11 @@ from engine.backend.native.library import Format
 from engine.backend.native.matrix import LANES, NATIVE_KINDS, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import shared_pool
-from engine.backend.segment import Readable, Stretch, Weights
 from engine.backend.shared import Lent
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
+from engine.model.weights.readable import Readable, Stretch, Weights
 
 _STRETCH_BYTES = 16 << 20
 _PACKED = {kind: fmt for fmt, kind in TYPES.items()}

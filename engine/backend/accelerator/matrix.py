@@ -10,7 +10,7 @@ import torch
 from engine.backend.accelerator.formats import FLOATS, QUANTISED
 from engine.backend.accelerator.memory import DeviceMemory
 from engine.backend.ledger import Purpose
-from engine.backend.segment import Stretch
+from engine.model.weights.readable import Stretch
 from engine.model.weights.stored import not_finite
 
 

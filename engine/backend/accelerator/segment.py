@@ -33,19 +33,12 @@ from engine.backend.accelerator.troubles import in_words
 from engine.backend.accelerator.workspace import Workspace
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
-from engine.backend.segment import (
-    DraftedTree,
-    Floats,
-    Ranking,
-    SegmentCache,
-    SegmentOutput,
-    TreeBudget,
-    Weights,
-)
+from engine.backend.segment import DraftedTree, Ranking, SegmentCache, SegmentOutput, TreeBudget
 from engine.backend.shared import Loan, Shared
 from engine.backend.step import CHUNK, Step
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
+from engine.model.weights.readable import Floats, Weights
 
 
 @dataclass(frozen=True, slots=True)

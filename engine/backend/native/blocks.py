@@ -16,10 +16,10 @@ from engine.backend.native.library import Block, Experts, Format, Matrix, Mlp, l
 from engine.backend.native.matrix import LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
-from engine.backend.segment import Floats, Readable, Weights
 from engine.backend.shared import Lent, Shared
 from engine.model.config import Experts as ExpertsConfig
 from engine.model.config import ModelConfig, RopeConfig
+from engine.model.weights.readable import Floats, Readable, Weights
 
 VECTOR = 32
 """Norms are padded with zeros to a multiple of this, as activations are."""

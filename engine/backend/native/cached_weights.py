@@ -19,7 +19,7 @@ from engine.backend.native.matrix import Packed, pack_rows
 from engine.backend.native.packed_cache import NewFile, PackedCache
 from engine.backend.native.packed_file import DamagedFile, PackedFile
 from engine.backend.native.pool import ThreadPool, shared_pool
-from engine.backend.segment import Floats, Readable, Stretch
+from engine.model.weights.readable import Floats, Readable, Stretch
 
 HASHERS = 4
 JUST_NOW_S = 3.0

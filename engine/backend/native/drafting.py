@@ -14,7 +14,8 @@ from engine.backend.native.library import DraftingStruct, library, pointer, refu
 from engine.backend.native.memory import reserve
 from engine.backend.native.sampling import SamplingStruct
 from engine.backend.native.sizes import DEPTH, PENDING, WIDTH
-from engine.backend.segment import DraftedTree, Floats, Ranking, Script, TreeBudget
+from engine.backend.segment import DraftedTree, Ranking, Script, TreeBudget
+from engine.model.weights.readable import Floats
 
 PATIENCE = 0.1
 """Seconds after which no further level is begun, so that the user's stop is obeyed."""

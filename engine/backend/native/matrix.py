@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.backend.native.library import Format, Matrix, library, pointer
 from engine.backend.native.memory import UNPLANNED, Arena
 from engine.backend.native.pool import ThreadPool
-from engine.backend.segment import Floats, Readable, Stretch, Weights
+from engine.model.weights.readable import Floats, Readable, Stretch, Weights
 from engine.model.weights.stored import not_finite
 
 LANES = 16

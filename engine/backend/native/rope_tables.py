@@ -9,9 +9,9 @@ import numpy as np
 from engine.backend.ledger import Account
 from engine.backend.native.library import Rope, pointer
 from engine.backend.native.memory import reserve
-from engine.backend.segment import Floats
 from engine.model.config import RopeConfig
 from engine.model.rope import rotations
+from engine.model.weights.readable import Floats
 
 _PIECE = 4096
 """Positions computed at once: a whole table has as large intermediate results."""

@@ -12,7 +12,8 @@ from engine.backend.ledger import Account, unlimited
 from engine.backend.native.library import library, pointer, refusal
 from engine.backend.native.memory import reserve
 from engine.backend.native.pool import ThreadPool, shared_pool
-from engine.backend.segment import Floats, Verified
+from engine.backend.segment import Verified
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 
 MOST_WIDTH = 64
@@ -126,7 +127,7 @@ class NativeDraws:
         limit: int,
         stop_ids: Collection[int] = (),
     ) -> Verified:
-        """Walk a tree with the target's own draws; see `engine.decode.verifier.verify`.
+        """Walk a tree with the target's own draws; see `engine.speculative.verify.verify`.
 
         Args:
             nodes: token of each node, the root's first; it is the last of `tokens`.

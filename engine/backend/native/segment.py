@@ -34,19 +34,18 @@ from engine.backend.native.verifying import VerifyCall
 from engine.backend.segment import (
     DraftedTree,
     Draws,
-    Floats,
     Ranked,
     Ranking,
     SegmentCache,
     SegmentOutput,
     TreeBudget,
     Verified,
-    Weights,
 )
 from engine.backend.shared import Loan, Shared
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
+from engine.model.weights.readable import Floats, Weights
 
 
 class NativeBackend:

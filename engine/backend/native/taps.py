@@ -7,7 +7,7 @@ import numpy as np
 from engine.backend.ledger import Account
 from engine.backend.native.library import StepStruct, pointer
 from engine.backend.native.memory import reserve_rows
-from engine.backend.segment import Floats
+from engine.model.weights.readable import Floats
 
 
 class TapRows:

@@ -21,7 +21,7 @@ from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr
-from engine.plan.machine import Accelerator
+from engine.machine.facts import Accelerator
 
 
 class SimulatedDevice:

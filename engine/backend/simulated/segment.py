@@ -10,19 +10,18 @@ from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegm
 from engine.backend.segment import (
     DraftedTree,
     Draws,
-    Floats,
     Ranking,
     SegmentCache,
     SegmentOutput,
     TreeBudget,
     Verified,
-    Weights,
 )
 from engine.backend.simulated.processor import Processor
 from engine.backend.simulated.work import Work, work_of
 from engine.backend.step import Step
 from engine.language import tr
 from engine.model.config import ModelConfig
+from engine.model.weights.readable import Floats, Weights
 
 _TOKEN, _NODE = 4, 16
 """Bytes that cross the link: a token's id; a drafted node's token, parent and score."""

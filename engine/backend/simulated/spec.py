@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.language import tr
+from engine.machine.facts import Accelerator
+from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed
 from engine.model.gguf.kinds import KIND_OF_NAME
-from engine.plan.machine import Accelerator
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed
 
 DEVICE = "simulated:0"
 """Its name in plans."""

@@ -16,7 +16,7 @@ from engine.backend.native.library import (
     library,
 )
 from engine.backend.native.matrix import NATIVE_KINDS
-from engine.plan.speeds import DeviceSpeeds
+from engine.machine.speeds import DeviceSpeeds
 
 _KIND_OF: dict[Format, str] = {fmt: kind for kind, fmt in NATIVE_KINDS.items()}
 _KV_NUMBER = 2

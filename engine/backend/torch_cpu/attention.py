@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.backend.segment import Weights
 from engine.backend.step import CHUNK
 from engine.backend.torch_cpu.cache import TorchCache
 from engine.backend.torch_cpu.linear import Linear, rms_norm, vector
 from engine.model.config import ModelConfig, RopeConfig
+from engine.model.weights.readable import Weights
 
 
 @dataclass(slots=True)

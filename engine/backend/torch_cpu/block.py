@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from engine.backend.segment import Weights
 from engine.backend.torch_cpu.attention import Attention, TileContext
 from engine.backend.torch_cpu.cache import TorchCache
 from engine.backend.torch_cpu.feed_forward import feed_forward
 from engine.backend.torch_cpu.linear import Linear, rms_norm, vector
 from engine.model.config import ModelConfig
+from engine.model.weights.readable import Weights
 
 
 class Block:

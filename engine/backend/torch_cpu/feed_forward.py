@@ -7,9 +7,9 @@ from typing import Protocol
 import torch
 from torch.nn.functional import gelu, silu
 
-from engine.backend.segment import Weights
 from engine.backend.torch_cpu.linear import Linear
 from engine.model.config import Activation, Experts, ModelConfig
+from engine.model.weights.readable import Weights
 
 _CLAMP = 7.0
 _SLOPE = 1.702

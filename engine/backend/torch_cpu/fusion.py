@@ -7,9 +7,9 @@ from typing import Protocol
 import torch
 from torch.nn.functional import silu
 
-from engine.backend.segment import Weights
 from engine.backend.torch_cpu.linear import Linear, rms_norm, vector
 from engine.model.config import Fusion, ModelConfig
+from engine.model.weights.readable import Weights
 
 Entered = tuple[torch.Tensor, torch.Tensor | None]
 """What block 0 adds to, [R, d], and what its attention sees where that is something else."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from engine.backend.segment import Weights
+from engine.model.weights.readable import Weights
 
 
 class Linear:

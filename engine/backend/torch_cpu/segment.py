@@ -9,7 +9,7 @@ import torch
 
 from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Entry, Purpose, Reach, unlimited
-from engine.backend.segment import Floats, SegmentCache, SegmentOutput, Weights
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.shared import Shared
 from engine.backend.step import CHUNK, Step
 from engine.backend.torch_cpu.attention import TileContext
@@ -21,6 +21,7 @@ from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
 from engine.model.config import ModelConfig, RopeConfig
 from engine.model.rope import rotations
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD_IDS, segment_tensors
+from engine.model.weights.readable import Floats, Weights
 
 ROWS = 64
 """Rows of results that are accounted for; a longer prefill has few logits."""

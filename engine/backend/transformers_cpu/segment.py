@@ -19,11 +19,12 @@ import transformers
 
 from engine.backend.ledger import Account, Purpose, unlimited
 from engine.backend.native.pool import default_threads
-from engine.backend.segment import Floats, Readable, SegmentCache, SegmentOutput
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.step import Step
 from engine.backend.transformers_cpu.cache import TransformersCache
 from engine.backend.transformers_cpu.weights import filled_model
 from engine.model.other_family import OtherConfig
+from engine.model.weights.readable import Floats, Readable
 
 _CHUNK = 64
 """Tokens taken in at once where an earlier point of the sequence is computed again."""

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 import transformers
 
-from engine.backend.segment import Readable
 from engine.errors import Cancelled, UserFixable
 from engine.model.other_family import OtherConfig, not_loadable
+from engine.model.weights.readable import Readable
 from engine.model.weights.stored import not_finite
 
 

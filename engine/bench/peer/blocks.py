@@ -10,9 +10,9 @@ from engine.backend.native.ggml_rows import BLOCK, TYPES, ggml_rows
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import pack
 from engine.backend.native.pool import shared_pool
-from engine.backend.segment import Floats, Stretch, Weights
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
+from engine.model.weights.readable import Floats, Stretch, Weights
 
 
 class PackedWeights:

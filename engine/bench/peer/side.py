@@ -14,11 +14,11 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from engine.backend.native.pool import default_threads
-from engine.backend.segment import Floats, Readable
 from engine.bench.forward import CONTEXT, MOST_ROWS, next_tokens, prompt
 from engine.bench.peer.export import export
 from engine.bench.peer.process import PeerProcess, find_interpreter
 from engine.model.config import ModelConfig
+from engine.model.weights.readable import Floats, Readable
 from engine.request import SamplingParams
 
 TRIALS = 12

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engine.answering import read
 from engine.bench.peer.side import LlamaCppSide, PeerSettings, llama_cpp, llama_cpp_of_file
 from engine.bench.subject import stored_subject
 from engine.bench.ways import PairWriter, Written
 from engine.hub.local import LocalModel
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest
+from engine.session.answering import read
 
 
 class PeerWriter:

@@ -16,7 +16,7 @@ from engine.hardware.accelerators.pci_gpus import PciGpu
 from engine.hardware.accelerators.torch_build import TorchBuild
 from engine.hardware.accelerators.torch_devices import SeenByTorch, TorchSight, plain_uuid
 from engine.language import tr
-from engine.plan.machine import Accelerator, Missing, Vendor
+from engine.machine.facts import Accelerator, Missing, Vendor
 
 _HIDING: Mapping[Vendor, tuple[str, ...]] = {
     Vendor.NVIDIA: ("CUDA_VISIBLE_DEVICES",),

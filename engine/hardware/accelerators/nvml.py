@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Self
 
 from engine.language import tr
-from engine.plan.machine import Missing, PcieLink
+from engine.machine.facts import Missing, PcieLink
 
 _GAMES = "memory_of_games"
 """A fact that nobody misses."""

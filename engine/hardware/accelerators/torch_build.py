@@ -11,7 +11,7 @@ import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.plan.machine import Vendor
+from engine.machine.facts import Vendor
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from engine.language import tr
-from engine.plan.machine import Vendor
+from engine.machine.facts import Vendor
 
 
 @dataclass(frozen=True, slots=True)

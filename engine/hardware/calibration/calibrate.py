@@ -17,8 +17,8 @@ from engine.hardware.calibration.reading import host_reader
 from engine.hardware.calibration.small_model import CONTEXT, NARROW, TINY, WIDE, Form, SmallModel
 from engine.hardware.calibration.timing import MOST_ROUNDS, Course, Progress, Timings, undisturbed
 from engine.language import tr
-from engine.plan.machine import CPU, Machine
-from engine.plan.speeds import SMALL_BYTES, DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
+from engine.machine.facts import CPU, Machine
+from engine.machine.speeds import SMALL_BYTES, DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 USUAL = ("Q4_0", "Q8_0", "Q4_K", "Q6_K", "BF16")
 """Types of weights that nearly all models have; others are measured when one is loaded."""

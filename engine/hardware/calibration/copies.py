@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.hardware.calibration.timing import Course, undisturbed
-from engine.plan.speeds import LinkSpeed
+from engine.machine.speeds import LinkSpeed
 
 if TYPE_CHECKING:
     from torch import Tensor

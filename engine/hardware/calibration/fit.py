@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.hardware.calibration.small_model import Sample
-from engine.plan.speeds import ProductSpeed
+from engine.machine.speeds import ProductSpeed
 
 Doubles = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class Beside:
     """What forwards take beside their products; seconds.
 
     Attributes:
-        forward, block, row: see `engine.plan.speeds.DeviceSpeeds`.
+        forward, block, row: see `engine.machine.speeds.DeviceSpeeds`.
         kv_byte: of keys and values, read once.
         query_byte: the same for each query that meets it.
     """

@@ -9,14 +9,15 @@ import numpy as np
 
 from engine.backend.cpu import native_is_built
 from engine.backend.device import Device
-from engine.backend.segment import SegmentCache, Stretch
+from engine.backend.segment import SegmentCache
 from engine.backend.step import Step
 from engine.commands import WeightFormat
+from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights
-from engine.plan.machine import CPU
+from engine.model.weights.readable import Stretch
 
 CONTEXT = 1536
 """Tokens whose keys and values a cache holds, for forwards that look back on them."""

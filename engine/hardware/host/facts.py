@@ -7,14 +7,14 @@ import re
 import sys
 
 from engine.errors import UserFixable
-from engine.hardware.host import cores_macos
-from engine.hardware.host.core_counts import CoreCounts
-from engine.hardware.host.cores import affinity, count_cores, linux_cores
-from engine.hardware.host.cores_linux import processors
 from engine.hardware.host.memory import HostMemory, host_memory, linux_memory
-from engine.hardware.host.system_files import LINUX, SystemFiles
 from engine.language import tr
-from engine.plan.machine import Host, Missing
+from engine.machine.cores import cores_macos
+from engine.machine.cores.available import affinity, count_cores, linux_cores
+from engine.machine.cores.core_counts import CoreCounts
+from engine.machine.cores.cores_linux import processors
+from engine.machine.cores.system_files import LINUX, SystemFiles
+from engine.machine.facts import Host, Missing
 
 _OF_INTEREST = (
     *("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512dq"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.hardware.host.cgroup import memory_limit
-from engine.hardware.host.system_files import LINUX, SystemFiles
+from engine.machine.cores.cgroup import memory_limit
+from engine.machine.cores.system_files import LINUX, SystemFiles
 
 
 @dataclass(frozen=True, slots=True)

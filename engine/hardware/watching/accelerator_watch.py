@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from engine.events import AcceleratorSample
 from engine.hardware.accelerators.torch_devices import held_by_torch
-from engine.hardware.host.system_files import SystemFiles
 from engine.hardware.watching.watch_amd import AmdWatch
 from engine.hardware.watching.watch_nvml import NvmlWatch
 from engine.hardware.watching.watch_simulated import SimulatedWatch
 from engine.language import tr
-from engine.plan.machine import Accelerator, Machine, Missing, Vendor
+from engine.machine.cores.system_files import SystemFiles
+from engine.machine.facts import Accelerator, Machine, Missing, Vendor
 
 if TYPE_CHECKING:
     from engine.backend.simulated.device import SimulatedDevice

@@ -9,10 +9,10 @@ from time import perf_counter
 import psutil
 
 from engine.events import DeviceSample
-from engine.hardware.host.cores import available_threads
 from engine.hardware.host.memory import host_memory
 from engine.hardware.watching.accelerator_watch import AcceleratorWatch
-from engine.plan.machine import Machine
+from engine.machine.cores.available import available_threads
+from engine.machine.facts import Machine
 
 INTERVAL_S = 0.5
 

@@ -10,8 +10,8 @@ driver is let go of, so that the card can settle in between.
 from __future__ import annotations
 
 from engine.hardware.accelerators.pci_gpus import DEVICES
-from engine.hardware.host.system_files import SystemFiles
 from engine.language import tr
+from engine.machine.cores.system_files import SystemFiles
 
 PAUSE_S = 60.0
 """Drivers switch a card off after some ten seconds without a question."""

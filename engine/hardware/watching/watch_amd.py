@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from engine.events import AcceleratorSample
 from engine.hardware.accelerators.pci_gpus import DEVICES, PciGpu, pci_gpus
-from engine.hardware.host.system_files import SystemFiles
 from engine.hardware.watching.rest import Turns
 from engine.language import tr
-from engine.plan.machine import Missing, Vendor
+from engine.machine.cores.system_files import SystemFiles
+from engine.machine.facts import Missing, Vendor
 
 RESCAN_S = 60.0
 """Cards come and go with a cable."""

@@ -12,9 +12,9 @@ from engine.events import AcceleratorSample
 from engine.hardware.accelerators.nvml import Lost, Nvml, NvmlCard, Unavailable
 from engine.hardware.accelerators.pci_gpus import buses_of
 from engine.hardware.holders import named
-from engine.hardware.host.system_files import LINUX, SystemFiles
 from engine.hardware.watching.rest import Turns
-from engine.plan.machine import Missing, Vendor
+from engine.machine.cores.system_files import LINUX, SystemFiles
+from engine.machine.facts import Missing, Vendor
 
 RETRY_S = 30.0
 """After a card or the driver was lost: drivers take their time to come back."""

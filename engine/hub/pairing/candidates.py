@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from engine.draft.vocabulary import fingerprint
 from engine.errors import UserFixable
 from engine.hub.local import LocalModel
 from engine.hub.pairing.candidate import Candidate, Verdict
@@ -21,6 +20,7 @@ from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.heads.reduced import DraftOnly, ReducedDraft
 from engine.model.other_family import OtherConfig
+from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.plan.footprint import weight_count
 
 Speedup = Callable[[LocalModel, LocalModel], float | None]

@@ -9,10 +9,10 @@ import filecmp
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.draft.vocabulary import differing
+from engine.hub.files_state import FilesState
 from engine.hub.local import LocalModel
 from engine.language import number, tr, tr_count
-from engine.loading.reading import FilesState
+from engine.model.text.vocabulary.same_tokens import differing
 from engine.model.text.vocabulary.token_list import TokenList, folder_tokens, gguf_tokens
 
 _OTHER = 0.1

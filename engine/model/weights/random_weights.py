@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.segment import Floats, Stretch
 from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import HEAD_IDS, expected_tensors
+from engine.model.weights.readable import Floats, Stretch
 
 LANES = 16
 GROUPS = 61

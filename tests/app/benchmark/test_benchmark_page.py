@@ -32,8 +32,8 @@ from engine.events import (
     ModeRun,
     Previewed,
 )
-from engine.plan.curve import Curve, CurvePoint
-from engine.plan.machine import Accelerator
+from engine.events.curve import Curve, CurvePoint
+from engine.machine.facts import Accelerator
 
 # What a window without a screen cannot do, Qt says for every dialog.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -15,7 +15,7 @@ from engine.commands import Generate, Load
 from engine.events import Event, Failed, Finished, FinishReason, PlanReady
 from engine.hub.starter import starter_path
 from engine.request import ChatRequest, Message, Role
-from engine.service import Engine
+from engine.service.engine import Engine
 
 WANTED = {
     "What can you do?": "answering questions|explaining",

@@ -24,9 +24,9 @@ from engine.commands import Load, Mode, WeightFormat
 from engine.events import DeviceSample
 from engine.hardware.host.facts import probe_host
 from engine.hub.local import default_target
-from engine.plan.machine import Machine
-from engine.plan.plan import DeviceMemory
-from engine.service import Engine
+from engine.machine.facts import Machine
+from engine.machine.memory import DeviceMemory
+from engine.service.engine import Engine
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from hollow_gguf import write_hollow_gguf

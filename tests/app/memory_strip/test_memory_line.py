@@ -25,8 +25,8 @@ from engine.events import (
     MachineFound,
     MemoryHeld,
 )
-from engine.plan.machine import CPU, Accelerator, Host, Machine
-from engine.plan.plan import DeviceMemory
+from engine.machine.facts import CPU, Accelerator, Host, Machine
+from engine.machine.memory import DeviceMemory
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 

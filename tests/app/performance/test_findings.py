@@ -24,8 +24,8 @@ from app.performance.timeline import Shares
 from app.screenshots.script import PLAN
 from engine.commands import Mode
 from engine.events import AcceleratorSample, DeviceSample, Interval, PlanReady
-from engine.plan.plan import DeviceMemory
-from engine.plan.speeds import DeviceSpeeds, Speeds
+from engine.machine.memory import DeviceMemory
+from engine.machine.speeds import DeviceSpeeds, Speeds
 
 GIB = 2**30
 PLAN_PATH = Path("model")

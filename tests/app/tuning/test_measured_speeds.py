@@ -42,7 +42,7 @@ from engine.events import (
     PlanSummary,
     Unloaded,
 )
-from engine.plan.plan import DeviceMemory
+from engine.machine.memory import DeviceMemory
 
 MODEL = Path("models/seven")
 CARD = replace(

@@ -26,9 +26,8 @@ from engine.events import (
     Unloaded,
     WayOut,
 )
-from engine.plan.machine import CPU, Accelerator, Host, Machine, Vendor
-from engine.plan.plan import DeviceMemory
-from engine.plan.shortage import Holder
+from engine.machine.facts import CPU, Accelerator, Host, Machine, Vendor
+from engine.machine.memory import DeviceMemory, Holder
 
 GIB = 2**30
 CARD = Accelerator("cuda:0", "RTX 4070", Vendor.NVIDIA, 12 * GIB, 11 * GIB, identity="GPU-1")

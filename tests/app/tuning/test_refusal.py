@@ -18,9 +18,8 @@ from app.settings.fits import FitOf, Fits
 from app.tuning.refusal import button_words, refusal
 from engine.commands import Load, Mode, WeightFormat
 from engine.events import Failed, FailureKind, WayOut
-from engine.plan.machine import CPU
-from engine.plan.plan import DeviceMemory
-from engine.plan.shortage import Holder, Shortage
+from engine.machine.facts import CPU
+from engine.machine.memory import DeviceMemory, Holder, Shortage
 
 GIB = 2**30
 BIG = Path("big")

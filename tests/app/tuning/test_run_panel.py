@@ -17,7 +17,7 @@ from app.tuning.run_panel import RunPanel
 from app.tuning.running import GIB, RunWish
 from engine.commands import DraftChoice, Load, Mode
 from engine.events import MachineFound, PlanReady
-from engine.plan.machine import Accelerator, Machine
+from engine.machine.facts import Accelerator, Machine
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 

@@ -30,7 +30,7 @@ from engine.events import (
     Previewed,
     WayOut,
 )
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 

@@ -8,13 +8,13 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.backend.native.packed_file import PackedWriter
 from engine.backend.native.segment import NativeBackend
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from engine.backend.native.library import Isa, library
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.segment import Verified
-from engine.decode.sampler import Sampler
-from engine.decode.tree import TokenTree
-from engine.decode.verifier import verify
+from engine.backend.tree import TokenTree
+from engine.speculative.sampler import Sampler
+from engine.speculative.verify import verify
 
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
 pytestmark = pytest.mark.usefixtures("isa_as_before")

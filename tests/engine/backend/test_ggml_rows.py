@@ -10,10 +10,10 @@ from engine.backend.native.ggml_rows import TYPES, ggml_rows
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import Packed, pack, unpack
 from engine.backend.native.pool import ThreadPool
-from engine.backend.segment import Floats
 from engine.bench.peer.blocks import PackedWeights
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING
+from engine.model.weights.readable import Floats
 
 ROWS, COLS = 70, 160
 

@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.backend.cpu import CpuDevice, native_is_built
+from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account, Held, Ledger, Purpose
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.backend.native.segment import NativeBackend
+from engine.backend.state_pool import StatePool
 from engine.backend.transformers_cpu.segment import TransformersSegment
 from engine.commands import WeightFormat
 from engine.errors import OutOfMemory
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.other_family import OtherConfig
-from engine.model.pool import StatePool
 from engine.model.tensors import expected_tensors
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import SafetensorsFolder

@@ -13,14 +13,15 @@ from simulated_models import instant
 
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.cpu import CpuDevice, native_is_built
+from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.ledger import Purpose
-from engine.backend.segment import Backend, Floats
+from engine.backend.segment import Backend
 from engine.backend.shared import Lent, Loan
 from engine.backend.simulated.device import SimulatedDevice
 from engine.commands import WeightFormat
-from engine.model.decoder import Decoder
 from engine.model.tensors import EMBEDDING, HEAD
+from engine.model.weights.readable import Floats
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 

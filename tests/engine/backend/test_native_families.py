@@ -13,12 +13,12 @@ from native_models import native_decoder
 from numpy.typing import NDArray
 from tiny_models import FAMILIES, reference, write_model
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
-from engine.backend.segment import Floats
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.model.config import Activation
-from engine.model.decoder import Decoder
+from engine.model.weights.readable import Floats
 
 TOKENS = np.random.default_rng(1).integers(3, 320, 90).tolist()
 """Longer than every window, and than a chunk of keys."""

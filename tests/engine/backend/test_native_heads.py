@@ -19,19 +19,20 @@ from head_models import (
 )
 from test_one_arithmetic import fingerprint
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format, Isa, library
 from engine.backend.native.matrix import pack_rows, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
-from engine.backend.segment import DraftedTree, Floats, Ranking, Script
+from engine.backend.segment import DraftedTree, Ranking, Script
 from engine.backend.step import Step
-from engine.decode.noise import gumbel
-from engine.decode.sampler import Sampler
-from engine.draft.drafter import Budget
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.tensors import HEAD_IDS
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
+from engine.speculative.drafters.drafter import Budget
+from engine.speculative.noise import gumbel
+from engine.speculative.sampler import Sampler
 
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
 pytestmark = pytest.mark.usefixtures("isa_as_before")

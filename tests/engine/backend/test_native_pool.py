@@ -16,13 +16,13 @@ from native_models import native_decoder
 from stopwatch import least
 from tiny_models import write_model
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
-from engine.decode.sampler import Sampler
-from engine.draft.drafter import Budget
-from engine.model.decoder import Decoder
 from engine.request import SamplingParams
+from engine.speculative.drafters.drafter import Budget
+from engine.speculative.sampler import Sampler
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from engine.backend.native.library import Isa, library
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
-from engine.decode.sampler import Sampler
-from engine.decode.tree import TokenTree
-from engine.decode.verifier import verify
+from engine.backend.tree import TokenTree
 from engine.errors import InvalidLogits
 from engine.request import SamplingParams
+from engine.speculative.sampler import Sampler
+from engine.speculative.verify import verify
 
 Floats = NDArray[np.float32]
 

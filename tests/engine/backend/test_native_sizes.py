@@ -31,13 +31,13 @@ from engine.backend.native.sizes import (
 from engine.backend.segment import Ranking
 from engine.backend.step import Step
 from engine.bench.shapes import shape
-from engine.decode.sampler import Sampler
-from engine.draft.drafter import Budget
 from engine.errors import OutOfMemory
 from engine.model.config import BlockConfig, Experts, ModelConfig
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights
 from engine.request import SamplingParams
+from engine.speculative.drafters.drafter import Budget
+from engine.speculative.sampler import Sampler
 
 SMALL = replace(
     shape("qwen2.5-0.5b"), hidden_size=96, intermediate_size=200, num_heads=6, num_kv_heads=2,

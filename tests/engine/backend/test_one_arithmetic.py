@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from engine.backend.decoder import Decoder
+from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.torch_cpu import tiles
-from engine.model.decoder import Decoder
-from engine.model.sequence import ROOT, SequenceState
 
 LENGTH = 150
 """Across two borders between attention chunks."""

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 from tiny_models import write_model
 
 import engine.backend.native.cached_weights
+from engine.backend.decoder import Decoder
 from engine.backend.native import packed_cache
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format, Isa, library
@@ -26,7 +27,6 @@ from engine.backend.native.packed_cache import PackedCache
 from engine.backend.native.packed_file import DamagedFile, PackedFile
 from engine.backend.native.pool import shared_pool
 from engine.errors import UserFixable
-from engine.model.decoder import Decoder
 from engine.model.tensors import EMBEDDING
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 

@@ -13,6 +13,7 @@ from simulated_models import instant
 from split_models import cut
 from tiny_models import write_model
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format
 from engine.backend.native.packed_cache import PackedCache, settle
@@ -22,7 +23,6 @@ from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 
 LONG_AGO = 1_600_000_000

@@ -16,6 +16,7 @@ from simulated_models import MEMORY, instant, on_simulated
 from stopwatch import least
 from test_one_arithmetic import prefilled, prompt, tree_logits
 
+from engine.backend.decoder import Decoder
 from engine.backend.ledger import Purpose
 from engine.backend.native.library import Format
 from engine.backend.native.sampling import NativeDraws
@@ -23,10 +24,9 @@ from engine.backend.segment import Ranking
 from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.commands import WeightFormat
-from engine.draft.drafter import Budget
 from engine.errors import Absent, DeviceLost, OutOfMemory
-from engine.model.decoder import Decoder
 from engine.request import SamplingParams
+from engine.speculative.drafters.drafter import Budget
 
 CONFIG = full_config()
 ROWS = 5

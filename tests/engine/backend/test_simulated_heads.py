@@ -10,6 +10,7 @@ import pytest
 from head_models import HEADS, HeadWeights, head_config, random_features, small_target
 from simulated_models import MEMORY, instant, on_simulated
 
+from engine.backend.decoder import Decoder
 from engine.backend.ledger import unlimited
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
@@ -18,10 +19,9 @@ from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Ranking
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import SimulatedSpec
-from engine.draft.drafter import Budget
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.request import SamplingParams
+from engine.speculative.drafters.drafter import Budget
 
 RANKING, BUDGET = Ranking(0.8, 5, share_noise=True), Budget(12, 3, 3)
 TOKENS = list(range(40, 60))

@@ -9,8 +9,8 @@ from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
 from engine.backend.simulated.spec import SimulatedSpec, simulated_accelerator, simulated_speeds
 from engine.backend.simulated.work import Reads, Work, work_of
-from engine.plan.machine import Host, Machine
-from engine.plan.speeds import DeviceSpeeds
+from engine.machine.facts import Host, Machine
+from engine.machine.speeds import DeviceSpeeds
 
 CONFIG = full_config()
 SPEC = SimulatedSpec(

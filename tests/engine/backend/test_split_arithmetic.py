@@ -22,12 +22,12 @@ from test_one_arithmetic import (
 )
 from tiny_models import write_model
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.model_weights import ModelWeights
 
 FAMILIES = ("llama", "qwen2", "gemma3_text", "gpt_oss", "qwen3_moe")

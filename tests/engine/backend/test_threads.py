@@ -12,7 +12,7 @@ from engine.commands import Load
 from engine.loading.checking import check
 from engine.loading.load import load
 from engine.loading.machinery import Machinery
-from engine.plan.speeds import SMALL_BYTES
+from engine.machine.speeds import SMALL_BYTES
 
 
 @pytest.fixture

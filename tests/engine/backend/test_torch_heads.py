@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from head_models import HEADS, ROOT, HeadReference, HeadWeights, random_features
 
+from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.tensors import HEAD_IDS, expected_tensors
 
 every_head = pytest.mark.parametrize("config", HEADS.values(), ids=HEADS)

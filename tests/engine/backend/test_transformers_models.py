@@ -11,19 +11,19 @@ import pytest
 import torch
 import transformers
 
+from engine.backend.decoder import Decoder
+from engine.backend.sequence import SequenceState
+from engine.backend.state_pool import StatePool
 from engine.backend.transformers_cpu.segment import TransformersSegment
 from engine.backend.transformers_cpu.weights import filled_model
-from engine.decode.decoding import Decoding
-from engine.decode.loops import autoregressive
-from engine.decode.sampler import Sampler
 from engine.errors import Cancelled, UserFixable
-from engine.model.decoder import Decoder
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, read_other
-from engine.model.pool import StatePool
-from engine.model.sequence import SequenceState
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 from engine.request import SamplingParams
+from engine.speculative.decoding import Decoding
+from engine.speculative.loops import autoregressive
+from engine.speculative.sampler import Sampler
 
 USUAL = {
     "hidden_size": 64,

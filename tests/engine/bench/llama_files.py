@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.backend.segment import Floats, Readable
 from engine.bench.peer.export import export
 from engine.bench.peer.process import PeerProcess, find_interpreter
 from engine.errors import Absent
 from engine.model.config import ModelConfig
+from engine.model.weights.readable import Floats, Readable
 
 ROWS = 96
 """Most tokens of a text."""

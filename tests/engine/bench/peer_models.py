@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend
-from engine.backend.segment import Floats, Stretch
 from engine.bench.peer.blocks import PackedWeights
 from engine.bench.subject import Subject
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.tensors import expected_tensors
+from engine.model.weights.readable import Floats, Stretch
 
 
 def small_config(family: str, **changes: object) -> ModelConfig:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from engine.backend.decoder import Decoder
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import SimulatedSpec
+from engine.backend.tree import chain
 from engine.bench.declaring import FLAT_ROWS, declare_verify
 from engine.bench.random_model import RandomModel
 from engine.bench.shapes import draft_shape, shape
 from engine.commands import WeightFormat
-from engine.decode.decoding import Decoding
-from engine.decode.sampler import Sampler
-from engine.decode.tree import chain
-from engine.model.decoder import Decoder
 from engine.request import SamplingParams
+from engine.speculative.decoding import Decoding
+from engine.speculative.sampler import Sampler
 
 CONTEXT = 48
 PROMPT = [token % 97 for token in range(CONTEXT)]

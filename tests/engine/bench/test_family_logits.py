@@ -16,17 +16,17 @@ from llama_files import llama, needs_peer, quantised
 from peer_families import DESCRIBED, family_config
 from peer_models import Random
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend
-from engine.backend.segment import Floats, Readable
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.model.config import BlockConfig, ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.gguf.config import config_json
 from engine.model.gguf.file import open_gguf
 from engine.model.gguf.source import GgufSource
 from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.readable import Floats, Readable
 
 TOKENS = np.random.default_rng(1).integers(0, 333, 80).tolist()
 BOUND = 1e-5

@@ -7,12 +7,12 @@ import pytest
 from peer_models import Random, small_config
 
 from engine.backend.native.library import Format
-from engine.backend.segment import Floats
 from engine.bench.peer.blocks import PackedWeights
 from engine.bench.peer.export import Tensor, export
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
 from engine.model.rope import rope_frequencies
+from engine.model.weights.readable import Floats
 
 LLAMA3 = {
     "rope_type": "llama3",

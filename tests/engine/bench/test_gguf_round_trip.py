@@ -11,13 +11,13 @@ from llama_files import llama, needs_peer
 from peer_families import DESCRIBED, family_config
 from peer_models import Random
 
-from engine.backend.segment import Floats
 from engine.model.config import ModelConfig, RopeConfig
 from engine.model.gguf.config import config_json
 from engine.model.gguf.file import open_gguf
 from engine.model.gguf.source import GgufSource
 from engine.model.rope import rotations
 from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.readable import Floats
 
 UNSAID = {"bos_token_id": None, "eos_token_ids": (), "blocks": ()}
 """The file has no vocabulary."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.bench.lane_shares import common, lane_shares, seconds, within
-from engine.decode.decoding import Round
 from engine.events import Interval
+from engine.speculative.decoding import Round
 
 
 def spans(*pairs: tuple[float, float]) -> list[Interval]:

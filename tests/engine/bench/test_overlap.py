@@ -7,8 +7,10 @@ from time import perf_counter, sleep
 
 import pytest
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.segment import Ranked, Ranking
+from engine.backend.sequence import SequenceState
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.bench.declaring import declare_verify
@@ -18,8 +20,6 @@ from engine.bench.random_model import RandomModel
 from engine.bench.shapes import draft_shape, shape
 from engine.bench.subject import random_subject
 from engine.commands import WeightFormat
-from engine.model.decoder import Decoder
-from engine.model.sequence import SequenceState
 
 VERIFY_S, STEP_S = 0.05, 0.005
 PROMPT = [token % 97 for token in range(24)]

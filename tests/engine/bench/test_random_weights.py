@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from peer_models import small_config
 
-from engine.backend.segment import Readable
 from engine.bench.recipes import FORMATS, UNIFORM, tensor_kinds
 from engine.bench.shapes import draft_shape, shape
 from engine.bench.subject import random_subject
@@ -14,6 +13,7 @@ from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights, random_rows, widened
+from engine.model.weights.readable import Readable
 
 
 def config_of_long_rows() -> ModelConfig:

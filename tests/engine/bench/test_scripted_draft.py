@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from harness import Run, decode
 
+from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.library import Format
 from engine.backend.segment import DraftedTree
+from engine.backend.state_pool import StatePool
 from engine.bench.scripted_draft import NODES, FixedDepth, ScriptedDrafter, script
-from engine.draft.standalone import StandaloneDrafter
-from engine.model.decoder import Decoder, Forward
-from engine.model.pool import StatePool
 from engine.request import SamplingParams
+from engine.speculative.drafters.standalone import StandaloneDrafter
 
 PROMPT = [3, 14, 15, 92, 65, 35]
 TOKENS = 49

@@ -13,7 +13,7 @@ from engine.bench import device_products
 from engine.bench.device_products import bandwidth, time_products
 from engine.bench.random_model import RandomModel
 from engine.bench.shapes import SHAPES
-from engine.plan.machine import Accelerator, Host, Machine, Vendor
+from engine.machine.facts import Accelerator, Host, Machine, Vendor
 
 GIB = 2**30
 CARD = "cpu:0"

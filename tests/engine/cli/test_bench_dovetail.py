@@ -10,8 +10,8 @@ from command_line import Duotail
 
 from engine.bench.shapes import SHAPES
 from engine.hardware.machine_file import write
-from engine.plan.machine import Accelerator, Host, Machine, Vendor
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Accelerator, Host, Machine, Vendor
+from engine.machine.speeds import Speeds
 
 GIB = 2**30
 QUICK = (

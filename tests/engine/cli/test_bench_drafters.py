@@ -9,13 +9,13 @@ import pytest
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
+from engine.backend.tree import TokenTree
 from engine.bench.drafters import LOOKUP, ways_of
 from engine.bench.timed_draft import depth
 from engine.bench.ways import PLAIN
 from engine.cli import main
 from engine.cli.exit_code import ExitCode
 from engine.commands import Load
-from engine.decode.tree import TokenTree
 from engine.hub.local import LocalModel
 from engine.loading.checking import check
 from engine.loading.load import load

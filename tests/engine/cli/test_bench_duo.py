@@ -9,7 +9,7 @@ from command_line import Duotail
 from folder_models import FOLDER_TARGET
 
 from engine.bench.shapes import SHAPES
-from engine.plan.machine import Host, Machine
+from engine.machine.facts import Host, Machine
 
 GIB = 2**30
 SHAPE = ("--shape", "small", "--draft", "small", "--threads", "1", "--prompt-tokens", "40")

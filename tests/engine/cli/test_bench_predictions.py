@@ -10,8 +10,8 @@ from command_line import Duotail
 
 from engine.bench.shapes import SHAPES
 from engine.hardware.machine_file import write
-from engine.plan.machine import CPU, Host, Machine
-from engine.plan.speeds import DeviceSpeeds, ProductSpeed, Speeds
+from engine.machine.facts import CPU, Host, Machine
+from engine.machine.speeds import DeviceSpeeds, ProductSpeed, Speeds
 
 QUICK = ("bench", "predictions", "--tokens", "8", "--runs", "1", "--context", "16")
 

@@ -23,7 +23,7 @@ import engine.cli.chat
 from engine.commands import Command, Stop
 from engine.events import Event, TextDelta
 from engine.model.config import ModelConfig
-from engine.service import Engine
+from engine.service.engine import Engine
 
 STORY = "Tell me a short story about a dog."
 WELL_DRAFTED = ("chat", "--json", "--model", FOLDER_TARGET, "--prompt", STORY)

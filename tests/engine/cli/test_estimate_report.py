@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from command_line import Duotail
-from session import Session
+from engine_session import Session
 
 from engine.cli.estimate_report import estimate_lines, estimate_report
 from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
-from engine.plan.plan import DeviceMemory
+from engine.machine.memory import DeviceMemory
 
 MIB = 2**20
 PLANNED = DeviceMemory("cuda:0", 0, target=4000 * MIB, workspace=400 * MIB, runtime=500 * MIB)

@@ -9,8 +9,8 @@ from command_line import Duotail
 
 from engine.hardware import machine_file
 from engine.hardware.calibration import calibrate as calibration
-from engine.plan.machine import Accelerator, Host, Machine, Missing, Vendor
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
+from engine.machine.facts import Accelerator, Host, Machine, Missing, Vendor
+from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 GIB = 2**30
 PRODUCT = ProductSpeed((1, 8, 64), (2.5e10, 2e10, 5e9))

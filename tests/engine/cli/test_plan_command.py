@@ -9,8 +9,8 @@ from command_line import Duotail
 from folder_models import FOLDER_TARGET
 
 from engine.hardware.machine_file import write
-from engine.plan.machine import Accelerator, Host, Machine, Vendor
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Accelerator, Host, Machine, Vendor
+from engine.machine.speeds import Speeds
 
 GIB = 2**30
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_session import Session, anything, generate
 from folder_models import FOLDER_TARGET
-from session import Session, anything, generate
 
 from engine.backend.cpu import native_is_built
 from engine.backend.device import Device
@@ -36,7 +36,7 @@ from engine.events import (
 from engine.hardware.probe import probe_host
 from engine.loading import machinery
 from engine.loading.machinery import Machinery
-from engine.plan.machine import Machine
+from engine.machine.facts import Machine
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 

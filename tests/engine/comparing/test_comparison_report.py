@@ -16,8 +16,8 @@ from engine.comparing.measured import Measured, acceptance_length, winner
 from engine.comparing.report import Report, Row, command_line, report
 from engine.comparing.writing import from_table, markdown, to_table
 from engine.events import AnswerStats, Compared, ModeRun, PlanSummary
-from engine.plan.machine import Accelerator, Host, Machine
-from engine.plan.plan import DeviceMemory
+from engine.machine.facts import Accelerator, Host, Machine
+from engine.machine.memory import DeviceMemory
 
 GIB = 1 << 30
 HERE = Machine(

@@ -12,18 +12,18 @@ import sys
 from dataclasses import asdict, replace
 
 from engine.backend.cpu import CpuDevice
+from engine.backend.decoder import Decoder
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.sequence import SequenceState
 from engine.bench.recipes import tensor_kinds
 from engine.bench.shapes import shape
 from engine.commands import WeightFormat
-from engine.decode.sampler import Sampler
 from engine.hardware.accounting import MemoryWatch
 from engine.hardware.memory import give_memory_back
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
-from engine.model.sequence import SequenceState
 from engine.model.weights.random_weights import RandomWeights
 from engine.request import SamplingParams
+from engine.speculative.sampler import Sampler
 
 PIECE = 512
 """Tokens of a prefill's forward, as when answering."""

@@ -9,12 +9,13 @@ from math import prod
 import numpy as np
 
 from engine.backend.ledger import Ledger
-from engine.backend.segment import Floats, Readable, SegmentOutput, Weights
+from engine.backend.segment import SegmentOutput
 from engine.backend.step import Step
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
+from engine.model.weights.readable import Floats, Readable, Weights
 
 
 @dataclass(slots=True)

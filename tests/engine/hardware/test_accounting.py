@@ -22,7 +22,7 @@ from engine.hardware.accounting import (
     held_by_driver,
     torch_counters,
 )
-from engine.plan.machine import Accelerator, Host, Machine
+from engine.machine.facts import Accelerator, Host, Machine
 
 CHILD = Path(__file__).with_name("accounting_child.py")
 

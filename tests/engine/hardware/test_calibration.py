@@ -18,9 +18,9 @@ from engine.hardware.calibration import calibrate as calibration
 from engine.hardware.calibration.calibrate import ROWS, USUAL, calibrate, calibrate_kinds
 from engine.hardware.calibration.fit import least_squares
 from engine.hardware.calibration.small_model import WIDE
+from engine.machine.facts import Accelerator, Host, Machine
+from engine.machine.speeds import LinkSpeed, Speeds
 from engine.model.config import ModelConfig
-from engine.plan.machine import Accelerator, Host, Machine
-from engine.plan.speeds import LinkSpeed, Speeds
 
 GIB = 2**30
 HOST = Machine(Host(cores=4, memory_total=16 * GIB, memory_available=8 * GIB, name="Scripted"))

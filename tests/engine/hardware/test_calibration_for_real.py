@@ -15,8 +15,8 @@ from engine.hardware.calibration.copies import device_reader, measure_link
 from engine.hardware.calibration.small_model import Form
 from engine.hardware.calibration.timing import Course
 from engine.hardware.probe import probe_host
-from engine.plan.machine import Accelerator, Machine
-from engine.plan.speeds import DeviceSpeeds, Speeds
+from engine.machine.facts import Accelerator, Machine
+from engine.machine.speeds import DeviceSpeeds, Speeds
 
 MIB = 2**20
 

@@ -12,8 +12,8 @@ from recorded_nvml import FIRST, GIB, LAPTOP, TWO_CARDS, FakeNvml
 
 from engine.hardware import holders
 from engine.hardware.holders import holders_on_card, holders_on_host, named, simulated_holder
-from engine.plan.machine import Accelerator
-from engine.plan.shortage import Holder
+from engine.machine.facts import Accelerator
+from engine.machine.memory import Holder
 
 PARENT = os.getppid()
 CARD = Accelerator("cuda:0", "RTX 3060", identity=FIRST, bus="0000:01:00.0")

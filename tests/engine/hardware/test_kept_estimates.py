@@ -22,9 +22,9 @@ from engine.hardware.kept_estimates import (
     estimates_folder,
     identity_of,
 )
-from engine.plan.correction import EXACT, HIGHEST, LOWEST, Correction, factor
-from engine.plan.machine import CPU, Accelerator, Host, Machine
-from engine.plan.plan import DeviceMemory
+from engine.machine.correction import EXACT, HIGHEST, LOWEST, Correction, factor
+from engine.machine.facts import CPU, Accelerator, Host, Machine
+from engine.machine.memory import DeviceMemory
 
 GIB, MIB = 2**30, 2**20
 CARD = Accelerator("cuda:0", "GPU", memory_total=8 * GIB, memory_free=7 * GIB, identity="GPU-1")

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.backend.segment import Share
 from engine.commands import Mode
-from engine.decode.estimates import Known
-from engine.decode.learnt import Learnt
 from engine.hardware.kept_learnt import MOST_KEPT, KeptLearnt, learnt_folder, pair_identity
-from engine.plan.machine import CPU, Host, Machine
-from engine.plan.plan import Plan, Share
+from engine.machine.facts import CPU, Host, Machine
+from engine.plan.plan import Plan
+from engine.speculative.costs import Known
+from engine.speculative.learnt import Learnt
 
 LEARNT = Learnt(
     verify=(Known(0.004, 8.0, 1), Known(0.005, 3.5, 4)),

@@ -9,8 +9,8 @@ import pytest
 
 from engine.hardware import kept_speeds
 from engine.hardware.kept_speeds import MOST_KEPT, KeptSpeeds, identity, speeds_folder
-from engine.plan.machine import Accelerator, Host, Machine
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
+from engine.machine.facts import Accelerator, Host, Machine
+from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 GIB = 2**30
 HOST = Host(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from engine.errors import UserFixable
 from engine.hardware.machine_file import read, write
-from engine.plan.machine import Accelerator, Host, Machine, Missing, Vendor
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
+from engine.machine.facts import Accelerator, Host, Machine, Missing, Vendor
+from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 GIB = 2**30
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

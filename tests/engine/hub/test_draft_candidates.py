@@ -13,7 +13,6 @@ from gguf_models import Kind, write_gguf
 from head_folders import write_head
 from tiny_models import write_chat_model, write_model
 
-from engine.draft.vocabulary import differing
 from engine.hub.local import LocalModel
 from engine.hub.pairing import vocabularies
 from engine.hub.pairing.candidate import Candidate, Verdict
@@ -23,6 +22,7 @@ from engine.hub.pairing.vocabularies import Vocabularies, compared, tokens_of
 from engine.hub.shelf.kept_model import KeptModel, Origin
 from engine.model.config import ModelConfig
 from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.same_tokens import differing
 from engine.model.text.vocabulary.token_list import TokenList, folder_tokens
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1}

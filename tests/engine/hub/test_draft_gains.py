@@ -16,9 +16,9 @@ from engine.hub.pairing.candidates import candidates
 from engine.hub.pairing.gains import Gains
 from engine.hub.pairing.vocabularies import Vocabularies
 from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.machine.facts import Host, Machine
+from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
-from engine.plan.machine import Host, Machine
-from engine.plan.speeds import Speeds
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="drafting is not planned without it")
 

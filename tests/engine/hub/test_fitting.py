@@ -21,10 +21,10 @@ from engine.hub.pairing.curated import curated
 from engine.hub.remote.listing import Found, Packaging, RemoteFile, Repository, Variant
 from engine.hub.sketch import in_format, of_listed, of_variant
 from engine.loading.checking import check
+from engine.machine.facts import Accelerator, Host, Machine, Vendor
+from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
 from engine.plan.footprint import footprint
-from engine.plan.machine import Accelerator, Host, Machine, Vendor
-from engine.plan.speeds import Speeds
 
 GIB = 2**30
 

@@ -10,8 +10,8 @@ from engine.hub.fit import Badge
 from engine.hub.pairing.curated import curated
 from engine.hub.recommendation import Recommendation, Role
 from engine.hub.recommending import MOST, recommendations
-from engine.plan.machine import Accelerator, Host, Machine, Vendor
-from engine.plan.speeds import Speeds
+from engine.machine.facts import Accelerator, Host, Machine, Vendor
+from engine.machine.speeds import Speeds
 
 GIB = 2**30
 

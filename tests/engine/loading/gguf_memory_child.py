@@ -13,7 +13,7 @@ from engine.hardware.memory import give_memory_back
 from engine.loading.checking import check
 from engine.loading.load import load
 from engine.loading.machinery import Machinery
-from engine.plan.machine import Host, Machine
+from engine.machine.facts import Host, Machine
 
 
 def resident(process: psutil.Process) -> int:

@@ -9,22 +9,22 @@ import sys
 from pathlib import Path
 
 import pytest
+from engine_session import Session
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from hollow_models import write_hollow_weights
 from machines import machine_with
 from safetensors.numpy import load_file, save_file
-from session import Session
 from tiny_models import write_chat_model
 
 import engine.loading.building
-import engine.service
+import engine.service.engine
 from engine.backend.ledger import Purpose
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload
 from engine.errors import Absent, UserFixable
 from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloaded
 from engine.loading.checking import check
-from engine.plan.machine import CPU
+from engine.machine.facts import CPU
 from engine.request import SamplingParams
 
 PLENTY = machine_with(64 << 30)
@@ -150,7 +150,7 @@ def nothing_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*_arguments: object) -> None:
         pytest.fail("weights were read of a model that cannot be loaded")
 
-    monkeypatch.setattr(engine.service, "load", forbidden)
+    monkeypatch.setattr(engine.service.engine, "load", forbidden)
 
 
 @pytest.mark.usefixtures("nothing_is_allocated")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from engine_session import Session
 from folder_models import FOLDER_TARGET
 from gguf_models import Kind, write_gguf
 from machines import machine_with
-from session import Session
 from tiny_models import write_chat_model, write_mxfp4_model
 
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_session import Session, answer_of, user
 from folder_models import FOLDER_TARGET
 from head_folders import LAYOUTS, write_head
 from machines import machine_with
-from session import Session, answer_of, user
 from tiny_models import write_chat_model, write_model
 
 from engine.backend.cpu import native_is_built
@@ -24,10 +24,10 @@ from engine.errors import NotPossible
 from engine.events import Finished, LoadProgress, PlanReady, Unloaded
 from engine.loading.checking import check
 from engine.loading.load import LoadedPair
+from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING
 from engine.plan.footprint import held_bytes
-from engine.plan.machine import CPU
 from engine.request import SamplingParams
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_session import Session
 from gguf_models import Kind, write_gguf
 from head_folders import change_tensors, write_head
-from session import Session
 from tiny_models import write_chat_model
 
 import engine.loading.building
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Held, Purpose
 from engine.backend.native.packed_cache import PackedCache, settle
-from engine.backend.segment import Floats
 from engine.commands import Mode, Unload, WeightFormat
 from engine.events import Finished, Unloaded
+from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
-from engine.plan.machine import CPU
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")

@@ -14,8 +14,8 @@ from engine.errors import Cancelled
 from engine.hardware.calibration import calibrate as calibration
 from engine.loading.checking import check
 from engine.loading.machinery import Machinery
-from engine.plan.machine import Machine
-from engine.plan.speeds import DeviceSpeeds, ProductSpeed, Speeds
+from engine.machine.facts import Machine
+from engine.machine.speeds import DeviceSpeeds, ProductSpeed, Speeds
 
 GIB = 2**30
 PRODUCT = ProductSpeed((1,), (2e10,))

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_session import Session
 from folder_models import FOLDER_TARGET
 from head_folders import change_tensors, write_head
 from machines import machine_with
 from reduced_drafts import write_reduced
-from session import Session
 
 from engine.backend.cpu import native_is_built
 from engine.commands import Load, Mode, WeightFormat

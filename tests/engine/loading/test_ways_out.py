@@ -17,12 +17,12 @@ from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import OutOfMemory, UserFixable
 from engine.loading.planning import asked
 from engine.loading.ways_out import MOST, ROUND, Model, PlanFor, ways_out
+from engine.machine.facts import CPU
+from engine.machine.speeds import Speeds
 from engine.plan.budgets import device_limit, host_reserve
 from engine.plan.facts import ModelFacts
 from engine.plan.footprint import footprint
-from engine.plan.machine import CPU
 from engine.plan.plan import Plan
-from engine.plan.speeds import Speeds
 
 FORMATS = (WeightFormat.Q8, WeightFormat.Q4)
 LOAD = Load(Path("13B"))

@@ -9,11 +9,11 @@ from engine.bench.random_model import RandomModel
 from engine.bench.recipes import tensor_kinds
 from engine.bench.shapes import SHAPES
 from engine.commands import WeightFormat
+from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.model.config import ModelConfig
 from engine.plan.acceptance import usual_draft
 from engine.plan.facts import DraftFacts, ModelFacts
 from engine.plan.footprint import footprint, stored_footprint
-from engine.plan.machine import Accelerator, Host, Machine, Vendor
 
 GIB, MIB = 2**30, 2**20
 

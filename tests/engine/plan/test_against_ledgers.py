@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.backend.cpu import CpuDevice
+from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.device import SimulatedDevice
@@ -15,14 +16,13 @@ from engine.bench.drafts import RandomPair, random_draft
 from engine.bench.placement import build
 from engine.bench.random_model import RandomModel
 from engine.commands import Mode, WeightFormat
+from engine.machine.facts import CPU, Host, Machine
+from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.families import READERS
 from engine.plan.acceptance import usual_draft
 from engine.plan.facts import Wish
-from engine.plan.machine import CPU, Host, Machine
 from engine.plan.planner import plan
-from engine.plan.speeds import Speeds
 
 MIB, GIB = 2**20, 2**30
 SMALL = {

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from engine.commands import Mode
 from engine.errors import UserFixable
+from engine.machine.facts import CPU, Accelerator, Host, Machine, Vendor
+from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 from engine.plan.budgets import device_limit, host_reserve
 from engine.plan.facts import Wish
-from engine.plan.machine import CPU, Accelerator, Host, Machine, Vendor
 from engine.plan.planner import Planning, plan
-from engine.plan.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 gibibytes = st.floats(0, 160).map(lambda size: int(size * GIB))
 free_shares = st.floats(0, 1) | st.floats(0.7, 1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from engine.machine.facts import CPU, Host, Machine
+from engine.machine.speeds import SMALL_BYTES
 from engine.plan.assumed import assumed_speeds
-from engine.plan.machine import CPU, Host, Machine
-from engine.plan.speeds import SMALL_BYTES
 
 GIB = 1 << 30
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from engine.commands import Mode
 from engine.errors import OutOfMemory
+from engine.machine.correction import HIGHEST, LOWEST, Correction
+from engine.machine.facts import CPU, Accelerator, Host, Machine, Vendor
+from engine.machine.speeds import Speeds
 from engine.plan.budgets import runtime_bytes
-from engine.plan.correction import HIGHEST, LOWEST, Correction
 from engine.plan.facts import Wish
 from engine.plan.known import key_of
-from engine.plan.machine import CPU, Accelerator, Host, Machine, Vendor
 from engine.plan.plan import Plan
 from engine.plan.planner import plan
-from engine.plan.speeds import Speeds
 
 DRAFT = next(each for each in DRAFTS.values() if each)
 TARGET = model("8B", "q4_k_m")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from engine.commands import Mode
 from engine.errors import OutOfMemory
+from engine.machine.facts import CPU, Accelerator, Host, Machine
+from engine.machine.speeds import Speeds
 from engine.plan.facts import Wish
-from engine.plan.machine import CPU, Accelerator, Host, Machine
 from engine.plan.planner import Planning, plan
-from engine.plan.speeds import Speeds
 
 ASSUMED = Speeds({})
 WISH = Wish(Mode.AUTO, 4096, lookup=True, forced=False)

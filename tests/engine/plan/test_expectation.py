@@ -8,12 +8,12 @@ import pytest
 from described import MACHINES, head, model
 
 from engine.commands import Mode
+from engine.machine.speeds import Speeds
 from engine.plan.acceptance import usual_draft
 from engine.plan.expectation import BUCKETS, Expectation
 from engine.plan.facts import DraftFacts, Wish
 from engine.plan.plan import Plan
 from engine.plan.planner import plan
-from engine.plan.speeds import Speeds
 
 HEAD = head("dgf-1", "7B")
 SMALL = usual_draft(model("0.5B", "q4_0"))

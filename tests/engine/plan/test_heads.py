@@ -8,20 +8,20 @@ from time import perf_counter
 import pytest
 from described import GIB, MACHINES, TARGETS, card, head, host, model
 
+from engine.backend.decoder import MAX_TREE
 from engine.bench.drafts import random_draft
 from engine.bench.random_model import RandomModel
 from engine.bench.shapes import shape
 from engine.commands import Mode
 from engine.errors import NotPossible, OutOfMemory
-from engine.model.decoder import MAX_TREE
+from engine.machine.facts import CPU, Machine
+from engine.machine.speeds import Speeds
 from engine.model.tensors import EMBEDDING, HEAD, borrowed_tensors, expected_tensors
 from engine.plan.acceptance import usual_draft
 from engine.plan.budgets import device_limit, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning, plan
-from engine.plan.speeds import Speeds
 
 ASSUMED = Speeds({})
 AUTO = Wish(Mode.AUTO, None, lookup=False, forced=False)

@@ -10,12 +10,12 @@ from described import DRAFTS, GIB, MACHINES, TARGETS, model
 from engine.backend.simulated.spec import simulated_accelerator
 from engine.commands import Mode
 from engine.errors import Absent, NotPossible, OutOfMemory
+from engine.machine.facts import CPU, Machine
+from engine.machine.speeds import Speeds
 from engine.plan.budgets import device_limit, host_reserve
 from engine.plan.facts import Wish
-from engine.plan.machine import CPU, Machine
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning, plan
-from engine.plan.speeds import Speeds
 
 AUTO = Wish(Mode.AUTO, None, lookup=True, forced=False)
 ASSUMED = Speeds({})

@@ -6,17 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from engine.backend.decoder import MAX_TREE
+from engine.backend.segment import Share
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, OutOfMemory, UserFixable
+from engine.machine.facts import CPU, Host, Machine
+from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.model.config import ModelConfig
-from engine.model.decoder import MAX_TREE
 from engine.plan.budgets import KV_SHARE, SMALLEST_CONTEXT, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint, Part, footprint
-from engine.plan.machine import CPU, Host, Machine
-from engine.plan.plan import Plan, Share
+from engine.plan.plan import Plan
 from engine.plan.planner import plan
-from engine.plan.speeds import DeviceSpeeds, Speeds
 
 GIB, MIB, KIB = 2**30, 2**20, 2**10
 

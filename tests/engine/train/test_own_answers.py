@@ -10,11 +10,11 @@ import torch
 from native_models import native_decoder
 
 from engine.backend.cpu import native_is_built
+from engine.backend.decoder import Decoder
 from engine.backend.native.batch import SequenceBatch
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeSegment
 from engine.errors import NotPossible
-from engine.model.decoder import Decoder
 from engine.train.own_answers import LANES, TEMPERATURES, AnswerWriter
 from engine.train.recording import Recorded
 

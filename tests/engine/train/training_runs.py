@@ -9,8 +9,8 @@ from typing import Any
 
 from safetensors.torch import load_file
 
-from engine.backend.segment import Floats
 from engine.commands import WeightFormat
+from engine.model.weights.readable import Floats
 from engine.train.settings import Settings
 from engine.train.sitting import Report
 from engine.train.trainer import Schedule

@@ -5,9 +5,9 @@ from __future__ import annotations
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
 from engine.commands import Mode
 from engine.events import PlanSummary
-from engine.plan.curve import Curve, CurvePoint
-from engine.plan.machine import Accelerator, Host
-from engine.plan.plan import DeviceMemory
+from engine.events.curve import Curve, CurvePoint
+from engine.machine.facts import Accelerator, Host
+from engine.machine.memory import DeviceMemory
 
 MIB = 2**20
 HOST = Host(cores=8, memory_total=32 * GIB, memory_available=24 * GIB)

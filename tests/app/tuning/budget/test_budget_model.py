@@ -22,8 +22,8 @@ from app.tuning.budget.wording import (
 )
 from engine.commands import Load, Mode
 from engine.events import Previewed
-from engine.plan.curve import Curve
-from engine.plan.machine import Machine
+from engine.events.curve import Curve
+from engine.machine.facts import Machine
 from engine.units import memory
 
 OTHERS = st.integers(0, 12 * GIB)

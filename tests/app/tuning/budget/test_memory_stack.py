@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from app.theme.theme import Theme, current
 from app.tuning.budget.parts import OURS, Part, Stack, stacked
 from app.tuning.budget.stack_bar import paint_part, paint_stack
-from engine.plan.plan import DeviceMemory
+from engine.machine.memory import DeviceMemory
 
 SIZES = st.integers(0, 2**36)
 HELD = st.builds(

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from engine.backend.accelerator.device import TorchDevice
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import pack, unpack
 from engine.backend.native.pool import shared_pool
-from engine.backend.segment import Floats, Stretch, Weights
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.tensors import expected_tensors
 from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.readable import Floats, Stretch, Weights
 
 
 def accelerated(

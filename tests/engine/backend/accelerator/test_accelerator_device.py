@@ -16,11 +16,11 @@ from engine.backend.accelerator.device import SHARED, TorchDevice
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.accelerator.troubles import in_words
+from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.ledger import Held, Ledger, Purpose
 from engine.commands import WeightFormat
 from engine.errors import DeviceLost, OutOfMemory
-from engine.model.decoder import Decoder
 
 MIB = 1 << 20
 

@@ -21,17 +21,18 @@ from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.device_noise import gumbel, round_keys, words
 from engine.backend.accelerator.driver import Driver, Mark
 from engine.backend.accelerator.sizes import DRAFT_LEVELS, drafting_bytes, segment_bytes
+from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
-from engine.backend.segment import Floats, Ranking, Script
+from engine.backend.segment import Ranking, Script
+from engine.backend.sequence import SequenceState
 from engine.commands import WeightFormat
-from engine.decode import noise
-from engine.decode.sampler import Sampler
-from engine.draft.drafter import Budget, DraftContext
-from engine.draft.growing import grow
 from engine.model.config import ModelConfig
-from engine.model.decoder import MAX_TREE, Decoder
-from engine.model.sequence import SequenceState
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
+from engine.speculative import noise
+from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.growing import grow
+from engine.speculative.sampler import Sampler
 
 CONTEXT = 330
 SAMPLINGS = {

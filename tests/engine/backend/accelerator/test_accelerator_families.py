@@ -20,10 +20,10 @@ from tiny_models import decoder, write_model
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.cpu import NATIVE_FORMATS
+from engine.backend.decoder import Decoder
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import WeightFormat
 from engine.model.config import Activation, ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.tensors import expected_tensors
 from engine.model.weights.model_weights import ModelWeights
 

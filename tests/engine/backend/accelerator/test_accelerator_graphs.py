@@ -20,9 +20,9 @@ from engine.backend.accelerator import device as devices
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.graphs import MOST, Recordings
+from engine.backend.decoder import Decoder
+from engine.backend.sequence import SequenceState
 from engine.commands import WeightFormat
-from engine.model.decoder import Decoder
-from engine.model.sequence import SequenceState
 
 
 @pytest.fixture(autouse=True)

@@ -17,11 +17,11 @@ from head_models import HEADS, ROOT, HeadReference, HeadWeights, random_features
 from engine.backend.accelerator import cache
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.sizes import cache_bytes, segment_bytes
+from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
 from engine.backend.native.library import Format
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
-from engine.model.decoder import MAX_TREE, Decoder
 
 TOKENS = np.random.default_rng(11).integers(0, 323, 90).tolist()
 TOLERANCE = 1e-4

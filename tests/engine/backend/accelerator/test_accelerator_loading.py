@@ -15,6 +15,7 @@ from tiny_models import write_model
 
 from engine.backend.accelerator import loading
 from engine.backend.accelerator.device import TorchDevice
+from engine.backend.decoder import Decoder
 from engine.backend.native import matrix
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format
@@ -24,7 +25,6 @@ from engine.backend.segment import Backend
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 

@@ -20,8 +20,8 @@ from tiny_models import write_model
 from engine.backend.accelerator import sizes
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
+from engine.backend.decoder import Decoder
 from engine.commands import WeightFormat
-from engine.model.decoder import Decoder
 
 
 @pytest.fixture(autouse=True)

@@ -17,10 +17,10 @@ from engine.backend.accelerator.sizes import (
     shared_bytes,
     working_bytes,
 )
+from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
-from engine.model.decoder import MAX_TREE, Decoder
 
 SHAPES = {
     "wide": {"hidden_size": 512, "intermediate_size": 2560, "vocab_size": 1000},

@@ -12,14 +12,14 @@ from test_one_arithmetic import after_commit_logits, chain_logits, prefilled, pr
 from tiny_models import write_model
 
 from engine.backend.accelerator.device import TorchDevice
+from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.segment import Share
 from engine.commands import WeightFormat
+from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
-from engine.model.decoder import Decoder
 from engine.model.weights.model_weights import ModelWeights
-from engine.plan.machine import CPU
-from engine.plan.plan import Share
 
 LAYERS = 3
 CARD = "cuda:0"

@@ -13,8 +13,8 @@ from folder_models import FOLDER_TARGET
 from harness import SAMPLINGS, OracleDrafter, RandomController, decode
 from tiny_models import decoder, write_model
 
+from engine.backend.decoder import Decoder
 from engine.commands import WeightFormat
-from engine.model.decoder import Decoder
 
 FAMILIES = {"gemma2": {}, "qwen3_moe": {"num_hidden_layers": 1}}
 

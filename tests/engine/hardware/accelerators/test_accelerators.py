@@ -12,8 +12,8 @@ from stand_in_torch import card, torch_with
 
 from engine.hardware import probe
 from engine.hardware.accelerators.torch_build import TorchBuild
-from engine.hardware.host.system_files import SystemFiles
-from engine.plan.machine import Accelerator, Machine, PcieLink, Vendor
+from engine.machine.cores.system_files import SystemFiles
+from engine.machine.facts import Accelerator, Machine, PcieLink, Vendor
 
 CUDA = TorchBuild("2.13.0+cu126", cuda="12.6")
 ROCM = TorchBuild("2.13.0+rocm7.1", hip="7.1")

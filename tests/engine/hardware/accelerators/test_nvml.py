@@ -8,7 +8,7 @@ import pytest
 from recorded_nvml import DIVIDED, GIB, LAPTOP, TWO_CARDS, FakeNvml
 
 from engine.hardware.accelerators.nvml import Lost, Nvml, Unavailable
-from engine.plan.machine import PcieLink
+from engine.machine.facts import PcieLink
 
 
 def test_two_cards(nvml: FakeNvml) -> None:

@@ -15,7 +15,7 @@ from engine.hardware.accelerators.torch_devices import (
     not_built_for,
     plain_uuid,
 )
-from engine.plan.machine import Vendor
+from engine.machine.facts import Vendor
 
 CPU_ONLY = "__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\nhip: Optional[str] = None\n"
 

@@ -18,12 +18,12 @@ from engine.backend.simulated.spec import SimulatedSpec
 from engine.events import AcceleratorSample
 from engine.hardware.accelerators.nvml import Nvml
 from engine.hardware.accelerators.pci_gpus import DEVICES
-from engine.hardware.host.system_files import SystemFiles
 from engine.hardware.watching import watch_nvml
 from engine.hardware.watching.accelerator_watch import AcceleratorWatch
 from engine.hardware.watching.rest import PAUSE_S, can_sleep
 from engine.hardware.watching.watch_nvml import RETRY_S
-from engine.plan.machine import Accelerator, Host, Machine, Vendor
+from engine.machine.cores.system_files import SystemFiles
+from engine.machine.facts import Accelerator, Host, Machine, Vendor
 
 ONE, OTHER = "0000:01:00.0", "0000:41:00.0"
 RADEON = "0000:03:00.0"

@@ -13,11 +13,11 @@ from recorded import record
 
 from engine.events import DeviceSample
 from engine.hardware.host.facts import probe_host
-from engine.hardware.host.system_files import SystemFiles
 from engine.hardware.watching import monitor
 from engine.hardware.watching.accelerator_watch import AcceleratorWatch
 from engine.hardware.watching.monitor import DeviceMonitor
-from engine.plan.machine import Accelerator, Host, Machine, Vendor
+from engine.machine.cores.system_files import SystemFiles
+from engine.machine.facts import Accelerator, Host, Machine, Vendor
 
 PATIENCE = 240.0
 

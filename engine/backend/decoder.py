@@ -1,0 +1,366 @@
+"""Decoder: embedding, segments and head as one forward over one sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.features import FeatureStore
+from engine.backend.ledger import Account, unlimited
+from engine.backend.native.cancel import CancelFlag
+from engine.backend.segment import (
+    Backend,
+    DraftedTree,
+    Draws,
+    Ranked,
+    Ranking,
+    Segment,
+    Share,
+    TreeBudget,
+    TreeDrafting,
+    TreeExpanding,
+    TreeVerifying,
+    Verified,
+)
+from engine.backend.sequence import SequenceState
+from engine.model.config import Fusion, ModelConfig
+from engine.model.other_family import OtherConfig
+from engine.model.tensors import HEAD_IDS
+from engine.model.weights.readable import Floats, Weights
+
+MAX_TREE = 64
+"""Most nodes a state can stage behind a full context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """What a forward over n tokens gives, valid until the decoder's next forward.
+
+    Attributes:
+        hidden: fp32 [n, d], after the final norm (the "feature" of Dovetail's draft).
+        logits: fp32 [m, vocab] for the asked rows.
+        taps: block index -> fp32 [n, d], that block's output.
+    """
+
+    hidden: Floats
+    logits: Floats
+    taps: dict[int, Floats]
+
+
+class Decoder:
+    """A dense decoder-only model, split into segments that may lie on different devices.
+
+    Args:
+        config: of the model.
+        segments: from the embedding to the head.
+        ids: the token of each logit, where these are not those of the whole vocabulary.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig | OtherConfig,
+        segments: Sequence[Segment],
+        ids: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.config = config
+        self.segments = tuple(segments)
+        self.ids = ids
+        self._feeds: Fusion | None = None
+        self._last_taps: tuple[int, ...] | None = None
+        self._account = unlimited()
+        first, last = self.segments[0], self.segments[-1]
+        self._drafting = first if first is last and isinstance(first, TreeDrafting) else None
+        whole = first is last and isinstance(config, ModelConfig) and config.fusion is None
+        self._expanding = first if whole and isinstance(first, TreeExpanding) else None
+        self._verifying = last if isinstance(last, TreeVerifying) else None
+
+    @classmethod
+    def build(cls, config: ModelConfig, weights: Weights, backend: Backend) -> Decoder:
+        """The whole model as a single segment of one backend."""
+        blocks = range(config.num_layers)
+        segment = backend.compile(config, weights, blocks, embed=True, head=True)
+        return cls(config, [segment], _ids(config, weights))
+
+    @classmethod
+    def placed(
+        cls,
+        config: ModelConfig,
+        weights: Weights,
+        shares: Sequence[Share],
+        backends: Mapping[str, Backend],
+    ) -> Decoder:
+        """A segment for every share, compiled by the backend of its device.
+
+        Raises:
+            ValueError: the shares are not the whole model, once, from the embedding to the head.
+        """
+        blocks = [block for share in shares for block in share.blocks]
+        embeds = [index for index, share in enumerate(shares) if share.embeds]
+        heads = [index for index, share in enumerate(shares) if share.heads]
+        whole = blocks == list(range(config.num_layers))
+        if not whole or embeds != [0] or heads != [len(shares) - 1]:
+            raise ValueError("the shares are not the whole model")
+        return cls(
+            config,
+            [
+                backends[share.device].compile(
+                    config, weights, share.blocks, embed=share.embeds, head=share.heads
+                )
+                for share in shares
+            ],
+            _ids(config, weights),
+        )
+
+    @property
+    def signature(self) -> str:
+        """Numeric signature: the text is a function of it, the ids, the sampler and the seed.
+
+        Where the blocks differ it says which is which: "sim:q4/kv-f16[0:8]+cpu:q4/kv-f16[8:24]".
+        An embedding gives the same numbers everywhere.
+        """
+        last = self.segments[-1]
+        computing = [segment for segment in self.segments if segment.blocks or segment is last]
+        runs = [
+            (own, [block for segment in alike for block in segment.blocks])
+            for own, alike in groupby(computing, _signature)
+        ]
+        if len(runs) == 1:
+            return runs[0][0]
+        places = [f"{blocks[0]}:{blocks[-1] + 1}" if blocks else "head" for _, blocks in runs]
+        return "+".join(f"{own}[{place}]" for (own, _), place in zip(runs, places, strict=True))
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights held on all devices."""
+        return sum(segment.weight_bytes for segment in self.segments)
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Those of them that lie in files, whose memory the system may take and fill again."""
+        return sum(segment.mapped_bytes for segment in self.segments)
+
+    def feed(self, head: Fusion, account: Account) -> None:
+        """Keep features for a head that drafts for this model; its states have them from now on.
+
+        Args:
+            head: says which.
+            account: where they are entered, on the host.
+        """
+        self._feeds, self._account = head, account
+        last = self.segments[-1].blocks
+        self._last_taps = tuple(tap for tap in head.taps if tap in last)
+
+    @property
+    def feeds_a_head(self) -> bool:
+        """Whether `feed` was called: keeping features takes a part of every forward."""
+        return self._feeds is not None
+
+    def new_state(self, context: int) -> SequenceState:
+        """An empty sequence with room for `context` committed tokens and a tree behind them."""
+        slots, features = context + MAX_TREE, None
+        caches = [segment.new_cache(slots) for segment in self.segments]
+        if self._feeds is not None:
+            features = FeatureStore(slots, self._feeds.width, self._account)
+        return SequenceState(caches, context, MAX_TREE, features)
+
+    def over_vocabulary(self, logits: Floats) -> Floats:
+        """Logits of some rows by token id, fp32 [rows, vocab]; -inf for what has none."""
+        if self.ids is None:
+            return logits
+        spread = np.full((len(logits), self.config.vocab_size), -np.inf, dtype=np.float32)
+        spread[:, self.ids] = logits
+        return spread
+
+    @property
+    def drafts_trees(self) -> bool:
+        """Whether `draft` is there."""
+        return self._drafting is not None
+
+    def draft(
+        self,
+        state: SequenceState,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: TreeBudget,
+        features: Floats | None = None,
+    ) -> DraftedTree:
+        """Process and commit `pending`, then draft a tree behind it, in one call.
+
+        `features` are those of a head's pending tokens. The tree's inner nodes are staged in
+        `state` afterwards; see `TreeDrafting`.
+
+        Raises:
+            ValueError: this decoder cannot, see `drafts_trees`.
+        """
+        if self._drafting is None:
+            raise ValueError("these segments cannot draft in one call")
+        state.discard()
+        tree = self._drafting.draft(
+            state.caches[0], len(state), state.slots, pending, ranking, budget, features
+        )
+        state.extend(pending)
+        if tree.staged_tokens:
+            state.adopt(tree.staged_tokens, tree.staged_parents)
+        return tree
+
+    @property
+    def expands_trees(self) -> bool:
+        """Whether `expand` is there."""
+        return self._expanding is not None and self._feeds is None
+
+    def expand(
+        self,
+        state: SequenceState,
+        tokens: Sequence[int],
+        parents: Sequence[int],
+        wanted: Sequence[int],
+        ranking: Ranking,
+        width: int,
+        cancel: CancelFlag | None = None,
+    ) -> list[Ranked] | None:
+        """Stage nodes behind what is staged, compute them, and rank what may follow, in one call.
+
+        Args:
+            state: where the nodes stay staged if all goes well.
+            tokens: n token ids.
+            parents: for each, the index of an earlier staged node or ROOT.
+            wanted: rows (0..n-1, ascending) whose candidates are wanted; may be none.
+            ranking: how candidates rank, with the noise of the position behind their row.
+            width: most candidates of a row.
+            cancel: looked at between blocks.
+
+        Returns:
+            Candidates of each wanted row; None where it was cancelled, and nothing is staged.
+
+        Raises:
+            ValueError: this decoder cannot (see `expands_trees`), the rows do not ascend, or as
+                `stage` has it.
+        """
+        if self._expanding is None or self._feeds is not None:
+            raise ValueError("these segments cannot expand in one call")
+        if list(wanted) != sorted(wanted):
+            raise ValueError("the rows whose candidates are wanted ascend")
+        step = state.stage(tokens, parents, logit_rows=wanted)
+        found = None
+        try:
+            found = self._expanding.expand(step, state.caches[0], ranking, width, cancel)
+        finally:
+            if found is None:
+                state.unstage(len(tokens))
+        return found
+
+    @property
+    def verifies_trees(self) -> bool:
+        """Whether `verify` is there."""
+        return self._verifying is not None
+
+    def verify(
+        self,
+        state: SequenceState,
+        nodes: Sequence[int],
+        parents: Sequence[int],
+        draws: Draws,
+        tokens: Sequence[int],
+        *,
+        limit: int,
+        stop_ids: Collection[int],
+    ) -> Verified:
+        """A forward over a tree, the target's draws down it, and the commit.
+
+        One call of the segment with the head does all of it, or what the others leave to do. For
+        the arguments see `TreeVerifying`.
+
+        Raises:
+            ValueError: this decoder cannot (see `verifies_trees`), or the state has no room.
+            InvalidLogits: the logits at a node of the path are not finite.
+        """
+        if self._verifying is None:
+            raise ValueError("these segments cannot verify in one call")
+        committed, cache, hidden = len(state), state.caches[-1], None
+        if committed + len(nodes) > state.slots:
+            raise ValueError("the tree has more nodes than the state has room for")
+        feeds, tapped = self._feeds, dict[int, Floats]()
+        if before := self.segments[:-1]:
+            state.discard()
+            step = state.stage(nodes, parents, taps=feeds.taps if feeds else ())
+            for segment, own in zip(before, state.caches, strict=False):
+                output = segment.run(step, own, hidden)
+                hidden = output.hidden
+                tapped |= output.taps
+        verified = self._verifying.verify(
+            cache, committed, nodes, parents, draws, tokens,
+            limit=limit, stop_ids=stop_ids, hidden=hidden, taps=self._last_taps,
+        )  # fmt: skip
+        if feeds is not None:
+            if (found := verified.output) is None:
+                raise ValueError("the last segment keeps its hidden states to itself")
+            self._keep(state, committed, found.hidden, tapped | found.taps, verified.path)
+        if before:
+            state.commit(verified.path, in_place=cache, features_in_place=True)
+        else:
+            state.extend([nodes[node] for node in verified.path])
+        return verified
+
+    def _keep(
+        self,
+        state: SequenceState,
+        first: int,
+        hidden: Floats,
+        taps: Mapping[int, Floats],
+        path: Sequence[int] | None = None,
+    ) -> None:
+        """What a head needs of tokens just computed, of all or a path, in the slots from `first`.
+
+        A path goes downwards, so that its rows ascend.
+        """
+        if self._feeds is None or state.features is None:
+            return
+        rows: slice | list[int] = slice(None)
+        if path is not None:
+            alone = path[-1] == len(path) - 1  # the first rows, of which no copy is needed
+            rows = slice(0, len(path)) if alone else list(path)
+        wanted = [taps[tap] for tap in self._feeds.taps] or [hidden]
+        state.features.put(first, [each[rows] for each in wanted])
+
+    def forward(
+        self,
+        state: SequenceState,
+        tokens: Sequence[int],
+        parents: Sequence[int] | None = None,
+        *,
+        logit_rows: Sequence[int] | None = None,
+        taps: tuple[int, ...] = (),
+        features: Floats | None = None,
+    ) -> Forward:
+        """Stage n tokens behind what is staged in `state` and compute them; see `stage`.
+
+        `features`, fp32 [n, fusion.width]: what a head takes beside the tokens.
+        """
+        if self._feeds is not None:
+            taps = tuple(dict.fromkeys((*taps, *self._feeds.taps)))
+        feeds = self._feeds is not None and not self._feeds.taps
+        step = state.stage(tokens, parents, logit_rows=logit_rows, taps=taps, feeds=feeds)
+        output = self.segments[0].run(step, state.caches[0], features)
+        tapped = output.taps
+        for segment, cache in zip(self.segments[1:], state.caches[1:], strict=True):
+            output = segment.run(step, cache, output.hidden)
+            tapped |= output.taps
+        if output.logits is None:
+            raise ValueError("the last segment has no head")
+        self._keep(state, step.first_slot, output.hidden, tapped)
+        return Forward(output.hidden, output.logits, tapped)
+
+
+def _ids(config: ModelConfig, weights: Weights) -> NDArray[np.int64] | None:
+    """The tokens that a draft of few rows has logits of."""
+    if config.rows is None:
+        return None
+    return weights.float32(HEAD_IDS).astype(np.int64)
+
+
+def _signature(segment: Segment) -> str:
+    return segment.signature

@@ -1,1 +1,0 @@
-"""Token tree, sampler, verifier, the loops and the online controller."""

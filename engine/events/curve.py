@@ -1,0 +1,59 @@
+"""What every ceiling of graphics memory would give: the steps between which nothing changes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from engine.commands import Mode
+from engine.machine.memory import DeviceMemory
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """What a ceiling is used for, from `vram` bytes on until the next point.
+
+    Attributes:
+        mode: what comes of it, as in `engine.plan.plan.Plan`; so is the rest.
+        memory: the CPU first.
+    """
+
+    vram: int
+    layers_on_gpu: int
+    mode: Mode
+    draft_device: str | None
+    tokens_per_s: float
+    plain_tokens_per_s: float
+    memory: tuple[DeviceMemory, ...]
+    embedding_on_gpu: bool = False
+    head_on_gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """All ceilings for one wished mode.
+
+    Attributes:
+        mode: the wish.
+        points: by `vram`, each faster than the one before or else nearer to the wish; empty where
+            nothing fits.
+        limit: the most bytes that the accelerator may hold now; 0 without one.
+        knee: the smallest ceiling with about the best speed.
+        layers: blocks of the target.
+        context: planned tokens.
+        refusal: why there are no points, in words.
+    """
+
+    mode: Mode
+    points: tuple[CurvePoint, ...]
+    limit: int
+    knee: int
+    layers: int
+    context: int
+    refusal: str = ""
+
+    def at(self, vram: int | None = None) -> CurvePoint | None:
+        """What a ceiling is used for; that of the knee without one. None where nothing fits."""
+        ceiling = self.knee if vram is None else vram
+        place = bisect_right(self.points, ceiling, key=lambda point: point.vram)
+        return self.points[place - 1] if place else None

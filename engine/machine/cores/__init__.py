@@ -1,0 +1,1 @@
+"""How many cores this process has, by operating system."""

@@ -1,0 +1,123 @@
+"""What a machine is: its processor, its memory, its accelerators. Facts, whoever gathered them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.machine.correction import Correction
+
+CPU = "cpu"
+"""The device that is always there; accelerators are called as torch calls them, "cuda:0"."""
+
+
+class Vendor(StrEnum):
+    """Who made an accelerator."""
+
+    NVIDIA = "nvidia"
+    AMD = "amd"
+    INTEL = "intel"
+    APPLE = "apple"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A fact that could not be had, and why, in plain words."""
+
+    fact: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Processor and memory, as far as this process may use them; bytes.
+
+    Attributes:
+        name: of the processor; empty where nobody tells.
+        cores: physical cores that this process may run on.
+        threads: hardware threads likewise.
+        fast_cores: those of `cores` that are performance cores, where there are two kinds.
+        instruction_sets: those that matter to kernels, as in "avx2", "amx_int8".
+        kernels: those that the native library chose, as in "avx512"; empty without the library.
+    """
+
+    cores: int
+    memory_total: int
+    memory_available: int
+    name: str = ""
+    threads: int = 0
+    fast_cores: int | None = None
+    instruction_sets: tuple[str, ...] = ()
+    kernels: str = ""
+    missing: tuple[Missing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PcieLink:
+    """How an accelerator hangs on the bus. Idle ones slow their link down to save power."""
+
+    generation: int | None = None
+    width: int | None = None
+    max_generation: int | None = None
+    max_width: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """A GPU, or what is simulated to be one; bytes.
+
+    Attributes:
+        device: torch's name of it; "simulated:0" of a simulated one; empty where torch sees none.
+        memory_free: what our process could hold on it, what it holds already included.
+        unified: it works in the host's memory, so that both budgets are one.
+        unusable: why this Duotail cannot use it; empty where it can.
+        identity: what stays the same from start to start (a UUID, a bus address).
+        bus: address on the PCI bus, "0000:01:00.0"; empty where it has none.
+        architecture: what kernels are built for: "8.9" of NVIDIA's, "gfx1100" of AMD's.
+        software: bytes that its own software was measured to take; None: by what is usual.
+    """
+
+    device: str
+    name: str
+    vendor: Vendor = Vendor.OTHER
+    memory_total: int | None = None
+    memory_free: int | None = None
+    unified: bool = False
+    simulated: bool = False
+    unusable: str = ""
+    identity: str = ""
+    driver: str = ""
+    bus: str = ""
+    architecture: str = ""
+    link: PcieLink | None = None
+    missing: tuple[Missing, ...] = ()
+    software: int | None = None
+
+    @property
+    def memory_of_others(self) -> int | None:
+        """What other programs hold on it."""
+        if self.memory_total is None or self.memory_free is None:
+            return None
+        return max(self.memory_total - self.memory_free, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Everything a plan can be made with; accelerators in the system's order.
+
+    `corrections`: what plans for models were off by on it before.
+    """
+
+    host: Host
+    accelerators: tuple[Accelerator, ...] = field(default=())
+    corrections: tuple[Correction, ...] = ()
+
+    @property
+    def usable(self) -> tuple[Accelerator, ...]:
+        """The accelerators that can be planned with: usable, and their memory known."""
+        return tuple(
+            found
+            for found in self.accelerators
+            if not found.unusable and found.memory_total is not None
+        )

@@ -1,0 +1,68 @@
+"""Memory of a device: what a plan takes there, what a load lacks, who else holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes that a plan takes on one device, by purpose; `budget` is what it may take at most.
+
+    Attributes:
+        kv: keys and values of one sequence at the planned context, target and draft.
+        features: what one sequence keeps of the target's hidden states for a head that drafts.
+        workspace: activations, logits, scratch.
+        runtime: what the device's own software takes before anything is loaded.
+    """
+
+    device: str
+    budget: int
+    target: int = 0
+    draft: int = 0
+    kv: int = 0
+    workspace: int = 0
+    runtime: int = 0
+    features: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        weights = self.target + self.draft
+        return weights + self.kv + self.features + self.workspace + self.runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Another program, and what it holds of a device; None where the driver does not tell.
+
+    `pid`: of its largest process; 0 of what only pretends to be one.
+    """
+
+    name: str
+    pid: int
+    nbytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """What a load lacks, in bytes.
+
+    Attributes:
+        device: as in plans; "cpu" is the PC's memory.
+        name: of the device, for people.
+        needed: of the smallest way to meet the wish, by purpose.
+        free: what Duotail might take there.
+        holders: who else holds something there, the largest first.
+    """
+
+    device: str
+    name: str
+    needed: DeviceMemory
+    free: int
+    holders: tuple[Holder, ...] = ()
+
+    @property
+    def missing(self) -> int:
+        """What would have to be free in addition."""
+        return max(self.needed.total - self.free, 0)

@@ -1,0 +1,47 @@
+"""What weights are read through, whatever file they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+class Weights(Protocol):
+    """Where a backend reads tensors from, by Hugging Face name."""
+
+    def float32(self, name: str) -> Floats:
+        """The tensor as a C-contiguous fp32 array."""
+        ...
+
+
+Stretch = NDArray[Any]
+"""Rows of a matrix as they are stored, C-contiguous.
+
+[rows, cols] in float32, float16, or uint16 for the bits of bf16; uint8 [rows, bytes per row] where
+they are quantised, in ggml's blocks.
+"""
+
+
+@runtime_checkable
+class Readable(Weights, Protocol):
+    """Weights that can be read in small pieces and as they are stored, which saves memory."""
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        ...
+
+    def kind(self, name: str) -> str:
+        """How a tensor is stored, in ggml's words: F32, F16, BF16, Q4_0, Q4_K, MXFP4, ..."""
+        ...
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        """A matrix from top to bottom, a multiple of 16 rows at a time but for the last.
+
+        A stretch is valid until the next one is asked for.
+        """
+        ...

@@ -1,0 +1,258 @@
+"""What the model in memory holds: told after every load and answer, kept beside what was planned.
+
+Telling takes the ledgers' word, which is a matter of microseconds. What the system counts is asked,
+and everything written down, in a thread of the book's own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter, time
+
+from engine.backend.ledger import Held, Ledger, Purpose
+from engine.events import DeviceHeld, HeldLine, MemoryHeld
+from engine.hardware.accounting import MemoryWatch, held_by_driver, touched
+from engine.hardware.kept_estimates import (
+    DeviceEstimate,
+    KeptEstimates,
+    LoadEstimate,
+    ModelEstimates,
+    identity_of,
+)
+from engine.loading.checking import CheckedPair
+from engine.loading.load import LoadedPair
+from engine.machine.correction import Correction, correction_for
+from engine.machine.facts import CPU, Machine, Vendor
+from engine.machine.memory import DeviceMemory
+
+_log = logging.getLogger(__name__)
+
+_SHARED = "device"
+"""Who holds what all models on a device share: part of what the device itself takes."""
+_MOST_SOFTWARE = 1.5
+"""What a driver counts beyond the ledger is its own software's, up to so much of what is known."""
+
+
+@dataclass(slots=True)
+class _Subject:
+    """A load that is being followed. Holds no model: what is dropped has to be freed.
+
+    `system`, `software`: by device, what was counted there; filled by the book's thread.
+    """
+
+    machine: Machine
+    ledgers: Mapping[str, Ledger]
+    kept: ModelEstimates
+    estimate: LoadEstimate
+    system: dict[str, int] = field(default_factory=dict)
+    software: dict[str, int] = field(default_factory=dict)
+
+
+class MemoryBook:
+    """Follows the pairs of one engine, from whose thread it is called.
+
+    Args:
+        emit: takes what is told.
+        kept: where estimates are.
+    """
+
+    def __init__(self, emit: Callable[[MemoryHeld], None], kept: KeptEstimates) -> None:
+        self._emit, self._kept = emit, kept
+        self._watch: MemoryWatch | None = None
+        self._subject: _Subject | None = None
+        self._wake = threading.Condition()
+        self._due: deque[tuple[_Subject, LoadEstimate]] = deque()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def before_load(self) -> None:
+        """Remember what the process holds before the first model."""
+        if self._watch is None:
+            self._watch = MemoryWatch()
+
+    def loaded(self, checked: CheckedPair, pair: LoadedPair) -> None:
+        """A new pair is in memory."""
+        target, draft = checked.target.facts, checked.draft
+        models = checked.planning.models
+        ledgers = {name: pair.devices[name].ledger for name in _in_order(pair.devices)}
+        devices = tuple(
+            _estimate(checked.machine, models, pair.placing.on(name), ledger)
+            for name, ledger in ledgers.items()
+            if ledger.held or pair.placing.on(name).total
+        )
+        kept = ModelEstimates(
+            models,
+            target.name,
+            "" if draft is None else draft.facts.name,
+            target.footprint.words,
+            (),
+        )
+        placing = checked.placing
+        estimate = LoadEstimate(time(), str(placing.mode), placing.context, devices)
+        self._subject = _Subject(checked.machine, ledgers, kept, estimate)
+        self._write(self._subject)
+
+    def answered(self, tokens: int) -> None:
+        """The pair has written an answer, in a conversation of so many tokens by now."""
+        subject = self._subject
+        if subject is None:
+            return
+        before = subject.estimate
+        after = replace(
+            before,
+            answers=before.answers + 1,
+            tokens=max(before.tokens, tokens),
+            devices=tuple(_grown(each, subject.ledgers[each.device]) for each in before.devices),
+        )
+        subject.estimate = after
+        grown = [each.held for each in before.devices] != [each.held for each in after.devices]
+        if grown or after.answers.bit_count() == 1:  # 1, 2, 4, 8, ...
+            self._write(subject)
+
+    def tell(self) -> None:
+        """Say what is held now."""
+        subject = self._subject
+        if subject is None:
+            self._emit(MemoryHeld(perf_counter(), ()))
+            return
+        predicted = {each.device: each.predicted for each in subject.estimate.devices}
+        devices = tuple(
+            DeviceHeld(name, ledger.budget, tuple(map(_line, ledger.lines())), predicted.get(name))
+            for name, ledger in subject.ledgers.items()
+        )
+        known = self._with_others(subject.kept, subject.estimate)
+        self._emit(MemoryHeld(perf_counter(), devices, known.typical_error))
+
+    def unloaded(self) -> None:
+        """Nothing is in memory any more."""
+        self._subject = None
+
+    def close(self, timeout: float) -> None:
+        """Write down what is due, and end the thread."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _with_others(self, kept: ModelEstimates, newest: LoadEstimate) -> ModelEstimates:
+        """With the loads before this one."""
+        known = self._kept.find(kept.models)
+        before = () if known is None else known.loads
+        others = tuple(load for load in before if load.at != newest.at)
+        return replace(kept, loads=(newest, *others))
+
+    # ---- in a thread of its own --------------------------------------------------------------
+
+    def _write(self, subject: _Subject) -> None:
+        with self._wake:
+            if self._closed:
+                return
+            self._due.append((subject, subject.estimate))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="memory-book", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._due and not self._closed:
+                    self._wake.wait()
+                if not self._due:
+                    return
+                subject, estimate = self._due.popleft()
+            try:
+                self._count(subject, first=not estimate.answers)
+                devices = tuple(_counted(each, subject) for each in estimate.devices)
+                newest = replace(estimate, devices=devices)
+                self._kept.keep(self._with_others(subject.kept, newest))
+            except Exception:  # noqa: BLE001 - a note is missing, nothing worse
+                _log.warning("an estimate was not kept", exc_info=True)
+
+    def _count(self, subject: _Subject, *, first: bool) -> None:
+        """Ask the system; what a driver adds after a load is its own."""
+        ledgers = list(subject.ledgers.values())
+        if self._watch is not None:
+            compared = self._watch.compare(ledgers)
+            if CPU in compared and compared[CPU].measured > 0:
+                subject.system[CPU] = compared[CPU].measured
+        used = [each for each in subject.machine.usable if each.device in subject.ledgers]
+        if not any(each.vendor is Vendor.NVIDIA and not each.simulated for each in used):
+            return
+        for device, nbytes in held_by_driver(subject.machine).items():
+            if device in subject.ledgers:
+                subject.system[device] = nbytes
+                if first:
+                    subject.software[device] = nbytes - subject.ledgers[device].held
+
+
+def _in_order(devices: Mapping[str, object]) -> list[str]:
+    return sorted(devices, key=lambda name: (name != CPU, name))
+
+
+def _estimate(
+    machine: Machine, models: str, predicted: DeviceMemory, ledger: Ledger
+) -> DeviceEstimate:
+    lines, device = ledger.lines(), ledger.device
+    known = correction_for(machine.corrections, models, device)
+    return DeviceEstimate(
+        device,
+        identity_of(machine, device),
+        ledger.name,
+        predicted,
+        _without(predicted, known),
+        held_as_planned(device, lines),
+        touched(ledger),
+    )
+
+
+def _without(predicted: DeviceMemory, known: Correction) -> DeviceMemory:
+    """What arithmetic alone had said."""
+    return replace(
+        predicted,
+        target=round(predicted.target / known.target),
+        draft=round(predicted.draft / known.draft),
+        kv=round(predicted.kv / known.kv),
+        workspace=round(predicted.workspace / known.workspace),
+    )
+
+
+def held_as_planned(device: str, lines: Sequence[Held]) -> DeviceMemory:
+    """A ledger's lines, sorted as plans sort them; of working memory the most there ever was."""
+    sums = dict.fromkeys(("target", "draft", "kv", "features", "workspace", "runtime"), 0)
+    for line in lines:
+        if line.owner == _SHARED or line.purpose is Purpose.RUNTIME:
+            sums["runtime"] += line.nbytes
+        elif line.purpose is Purpose.WEIGHTS:
+            sums["draft" if line.owner == "draft" else "target"] += line.nbytes
+        else:
+            work = line.purpose is Purpose.WORKSPACE
+            sums[line.purpose.value] += line.peak if work else line.nbytes
+    return DeviceMemory(device, 0, **sums)
+
+
+def _grown(before: DeviceEstimate, ledger: Ledger) -> DeviceEstimate:
+    """After an answer: further conversations keep their keys, working memory has been used."""
+    now = held_as_planned(before.device, ledger.lines()).workspace
+    work = max(before.held.workspace, now)
+    return replace(before, held=replace(before.held, workspace=work), touched=touched(ledger))
+
+
+def _counted(told: DeviceEstimate, subject: _Subject) -> DeviceEstimate:
+    """With what the system says."""
+    held = told.held
+    beyond = max(subject.software.get(told.device, 0), 0)
+    most = round(_MOST_SOFTWARE * held.runtime)
+    runtime = max(min(held.runtime + beyond, most), held.runtime)
+    return replace(
+        told, held=replace(held, runtime=runtime), system=subject.system.get(told.device)
+    )
+
+
+def _line(held: Held) -> HeldLine:
+    return HeldLine(held.owner, str(held.purpose), held.nbytes, held.touched)

@@ -1,0 +1,1 @@
+"""An answer being written: prompt, prefill, rounds, text, statistics."""

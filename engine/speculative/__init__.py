@@ -1,0 +1,1 @@
+"""Speculative decoding: the loops, sampler and verification, costs and controllers, drafters."""

@@ -1,0 +1,108 @@
+"""What all drafters have in common that draft with a decoder of their own.
+
+Its state follows the committed tokens, reuses what it has of a prompt and catches up with the rest
+in pieces; behind it grows the tree of a round, in one call where the decoder can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.decoder import Decoder
+from engine.backend.sequence import SequenceState
+from engine.backend.state_pool import StatePool
+from engine.backend.tree import TokenTree
+from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.growing import grow
+
+CATCH_UP_CHUNK = 64
+"""Committed tokens processed at once; the user's stop is obeyed in between."""
+
+
+class DecoderDrafter:
+    """Follows a sequence with a decoder and drafts behind it.
+
+    Args:
+        name: name of the draft model for people.
+        draft: the draft model.
+        pool: keeps its states.
+        skipped: so many of a sequence's first tokens are none of the draft's.
+    """
+
+    def __init__(self, name: str, draft: Decoder, pool: StatePool, skipped: int = 0) -> None:
+        self._name = name
+        self._draft = draft
+        self._pool = pool
+        self._skipped = skipped
+        self._state: SequenceState | None = None
+        self._pace = 0.0  # seconds per token when catching up
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+        return self._name
+
+    def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
+        """What the draft takes beside its tokens start..stop-1."""
+        del context, start, stop
+        return None
+
+    def begin_seconds(self, context: DraftContext) -> float:
+        """The tokens that no kept state has, at the pace of the last time."""
+        tokens = context.tokens[self._skipped :]
+        return (len(tokens) - self._pool.common_prefix(tokens)) * self._pace
+
+    def begin(self, context: DraftContext) -> None:
+        """Take the kept state that has most in common with the tokens, and process the rest."""
+        tokens = context.tokens[self._skipped :]
+        state = self._state = self._pool.take(tokens)
+        kept = min(state.common_prefix(tokens), max(len(tokens) - 1, 0))
+        state.crop(state.reusable(kept))
+        missing = len(tokens) - len(state)
+        if len(tokens) > self._pool.context:
+            return
+        start = perf_counter()
+        if self._catch_up(state, context, leave=1) and missing > CATCH_UP_CHUNK // 4:
+            self._pace = (perf_counter() - start) / missing
+
+    def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
+        """A tree of the draft's likeliest paths; just the root once its own context is full."""
+        root, state = context.tokens[-1], self._state
+        length = len(context.tokens) - self._skipped
+        depth = min(budget.depth, self._pool.context - length + 1)
+        if depth < 1 or budget.nodes < 1 or length < 1 or state is None:
+            return TokenTree.root(root)
+        state.crop(state.reusable(length - 1))
+        if not self._catch_up(state, context, leave=CATCH_UP_CHUNK):
+            return TokenTree.root(root)
+        if depth < budget.depth:
+            budget = replace(budget, depth=depth)
+        pending = context.tokens[self._skipped + len(state) :]
+        features = self._features(context, len(state), length)
+        if not self._draft.drafts_trees:
+            return grow(self._draft, state, pending, context, budget, features)
+        ranking = context.sampler.ranking
+        tree = self._draft.draft(state, pending, ranking, budget, features)
+        return TokenTree(tree.tokens, tree.parents, tree.scores)
+
+    def _catch_up(self, state: SequenceState, context: DraftContext, *, leave: int) -> bool:
+        """Process committed tokens that the draft has not seen; False when stopped on the way.
+
+        The begun answer's tokens only ever grow, so those of the state are a beginning of them.
+        """
+        tokens, length = context.tokens, len(context.tokens) - self._skipped
+        while (missing := length - len(state)) > leave:
+            if context.cancelled():
+                return False
+            start = len(state)
+            stop = start + min(CATCH_UP_CHUNK, missing - leave)
+            piece: Sequence[int] = tokens[self._skipped + start : self._skipped + stop]
+            features = self._features(context, start, stop)
+            self._draft.forward(state, piece, logit_rows=(), features=features)
+            state.commit(range(len(piece)))
+        return True

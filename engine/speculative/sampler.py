@@ -1,0 +1,145 @@
+"""Sampler: logits -> token, a pure function of (logits, tokens so far, position)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.cpu import native_is_built
+from engine.backend.ledger import Account
+from engine.backend.native.sampling import NativeDraws
+from engine.backend.segment import Ranking
+from engine.errors import InvalidLogits
+from engine.model.weights.readable import Floats
+from engine.request import SamplingParams
+from engine.speculative.filters import kept
+from engine.speculative.noise import gumbel, gumbel_row
+
+WHOLE_ROW_LIMIT = 32768
+"""Up to this vocabulary the noise of a position is computed once for all tokens and kept."""
+
+_NOISE_SPAN = 27.0
+"""More than the noise of any two tokens can differ."""
+
+
+class Sampler:
+    """Draws the target's next token, and ranks a draft's candidates with the same noise.
+
+    The draw is argmax(log p / T + Gumbel noise) over the tokens that the filters keep; ties go to
+    the lowest id. Because the noise belongs to (seed, position, id), the draw depends on the
+    target's logits alone (drafter-invariant speculative decoding, arXiv 2408.07978).
+
+    The native library draws where it is built (engine/native/sample.c); the numpy code below is
+    the definition, and serves elsewhere. Both give the same tokens, bit for bit.
+
+    Args:
+        params: the sampling parameters.
+        answer_start: position where the answer begins; presence and frequency penalties count
+            the tokens from there on.
+        share_noise: whether `rank` uses the target's noise; off only to measure what it brings.
+        native: whether the native library draws; None: where it is built.
+        account: where the memory of that is entered.
+    """
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        answer_start: int = 0,
+        *,
+        share_noise: bool = True,
+        native: bool | None = None,
+        account: Account | None = None,
+    ) -> None:
+        self.params = params
+        self._answer_start = answer_start
+        self._share_noise, self._account = share_noise, account
+        self.ranking = Ranking(params.temperature, params.seed, share_noise)
+        self._wants_native = native_is_built() if native is None else native
+        self._native: NativeDraws | None = None
+
+    def native(self, vocab: int) -> NativeDraws | None:
+        """The native draws over a vocabulary of that size, where they are used.
+
+        A list of tokens given to them may grow from call to call, and changes in no other way.
+        """
+        if self._wants_native and (self._native is None or self._native.vocab != vocab):
+            self._native = NativeDraws(
+                self.params,
+                vocab,
+                self._answer_start,
+                share_noise=self._share_noise,
+                account=self._account,
+            )
+        return self._native
+
+    def draw(self, logits: Floats, tokens: Sequence[int], path: Sequence[int] = ()) -> int:
+        """The token that follows tokens + path.
+
+        Args:
+            logits: fp32 [vocab], the target's at that place.
+            tokens: committed tokens, prompt included.
+            path: tokens of the tree between them and the place.
+
+        Raises:
+            InvalidLogits: the logits are not finite.
+        """
+        if (native := self.native(len(logits))) is not None:
+            return native.draw(logits, [*tokens, *path] if path else tokens)
+        row = self._penalise(logits, tokens, path) if self.params.penalised else logits
+        best = int(row.argmax())
+        if not np.isfinite(row[best]):
+            raise InvalidLogits("the model's output is not a number")
+        if self.params.greedy:
+            return best
+        relative = row.astype(np.float64) - np.float64(row[best])
+        ids = kept(row, self.params)
+        if ids is None:
+            ids = np.flatnonzero(relative >= -_NOISE_SPAN * self.params.temperature)
+        with np.errstate(over="ignore"):  # at a temperature close to 0
+            scores = relative[ids] / self.params.temperature
+        return int(ids[(scores + self._noise(len(tokens) + len(path), len(row), ids)).argmax()])
+
+    def rank(self, logits: Floats, position: int) -> Floats:
+        """How a draft's candidates rank at `position`: fp32 log weights, one distribution per row.
+
+        Args:
+            logits: fp32 [rows, vocab], the draft's.
+            position: position of the drafted tokens.
+
+        A row in which no token is possible gives no numbers.
+        """
+        scores = logits.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # of rows in which nothing is possible
+            scores -= scores.max(axis=1, keepdims=True)
+        if not self.params.greedy:
+            scores /= min(max(self.params.temperature, 1e-4), 1e4)
+            if self._share_noise:
+                scores += self._noise(position, logits.shape[1])
+        top = scores.max(axis=1, keepdims=True)
+        scores -= top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+        return scores.astype(np.float32)
+
+    def _noise(
+        self, position: int, vocab: int, ids: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
+        if vocab <= WHOLE_ROW_LIMIT:
+            row = gumbel_row(self.params.seed, position, vocab)
+            return row if ids is None else row[ids]
+        wanted = np.arange(vocab, dtype=np.int64) if ids is None else ids
+        return gumbel(self.params.seed, position, wanted)
+
+    def _penalise(self, logits: Floats, tokens: Sequence[int], path: Sequence[int]) -> Floats:
+        """The logits after the penalties, computed in fp64 and rounded to fp32."""
+        params = self.params
+        history = np.array([*tokens, *path], dtype=np.int64)
+        scores = logits.astype(np.float64)
+        seen = np.unique(history)
+        factor = params.repetition_penalty
+        with np.errstate(over="ignore"):  # of absurd penalties
+            known = scores[seen]
+            scores[seen] = np.where(known > 0, known / factor, known * factor)
+            ids, counts = np.unique(history[self._answer_start :], return_counts=True)
+            scores[ids] -= params.presence_penalty + params.frequency_penalty * counts
+            return scores.astype(np.float32)

@@ -1,0 +1,153 @@
+"""A tree drafted in one native call is the one drafted level by level, and leaves the same keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.backend.decoder import Decoder
+from engine.backend.native import drafting
+from engine.backend.native.library import Format
+from engine.backend.state_pool import StatePool
+from engine.backend.tree import TokenTree
+from engine.request import SamplingParams
+from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.sampler import Sampler
+
+CONTEXT = 200
+SAMPLINGS = {
+    "greedy": SamplingParams(),
+    "sampled": SamplingParams(temperature=0.8, seed=2**63 + 17),
+}
+
+
+class LevelByLevel(Decoder):
+    """The same segments without the one call."""
+
+    @property
+    def drafts_trees(self) -> bool:
+        return False
+
+
+class Twins:
+    """Two drafters with the same model and the same past, one call here and many there."""
+
+    def __init__(self, model: Decoder) -> None:
+        apart = LevelByLevel(model.config, model.segments)
+        self.models = model, apart
+        self.drafters = [
+            StandaloneDrafter("draft", twin, StatePool(twin, CONTEXT, 1 << 28))
+            for twin in (model, apart)
+        ]
+
+    def begin(self, context: DraftContext) -> None:
+        for drafter in self.drafters:
+            drafter.begin(context)
+
+    def propose(self, context: DraftContext, budget: Budget) -> tuple[TokenTree, TokenTree]:
+        one, many = (drafter.propose(context, budget) for drafter in self.drafters)
+        return one, many
+
+    def observe(self, committed: list[int]) -> None:
+        for drafter in self.drafters:
+            drafter.observe(committed)
+
+    def assert_same_states(self) -> None:
+        """Same tokens, same staged nodes, same keys and values: the same logits behind them."""
+        one, many = (drafter._state for drafter in self.drafters)
+        assert one is not None
+        assert many is not None
+        assert list(one.tokens) == list(many.tokens)
+        assert list(one.staged) == list(many.staged)
+        assert list(one.parents) == list(many.parents)
+        probes = [len(one.staged) - 1, -1] if one.staged else [-1, -1]
+        logits = [
+            model.forward(state, [5, 6], probes).logits.copy()
+            for model, state in zip(self.models, (one, many), strict=True)
+        ]
+        assert np.array_equal(*logits)
+        for state in (one, many):
+            del state._staged[-2:], state._parents[-2:]
+
+
+def assert_same_trees(one: TokenTree, many: TokenTree) -> None:
+    assert one.tokens == many.tokens
+    assert one.parents == many.parents
+    assert one.scores == pytest.approx(many.scores, abs=2e-5)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize("fmt", [Format.Q4, Format.Q8], ids=lambda fmt: fmt.name)
+def test_one_call_is_level_by_level(
+    fmt: Format,
+    sampling: SamplingParams,
+    native: dict[Format, tuple[Decoder, Decoder]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drafting, "PATIENCE", 60.0)
+    for model in native[fmt]:
+        assert_one_call_is_level_by_level(model, sampling)
+
+
+def test_one_call_is_level_by_level_with_every_feature(
+    featured: dict[str, Decoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafting, "PATIENCE", 60.0)
+    for model in featured.values():
+        assert_one_call_is_level_by_level(model, SAMPLINGS["sampled"])
+
+
+def assert_one_call_is_level_by_level(model: Decoder, sampling: SamplingParams) -> None:
+    assert model.drafts_trees
+    rng = np.random.default_rng(7)
+    twins = Twins(model)
+    # Long enough to draft across a border between chunks of 64 keys, and up to a full context.
+    tokens = rng.integers(3, 320, 50).tolist()
+    context = DraftContext(tokens, Sampler(sampling), lambda: False)
+    twins.begin(context)
+    while len(tokens) < CONTEXT + 3:
+        budget = Budget(
+            nodes=int(rng.integers(1, 40)),
+            depth=int(rng.integers(1, 8)),
+            width=int(rng.integers(1, 6)),
+            floor=float(rng.choice([0.0, 0.2])),
+        )
+        one, many = twins.propose(context, budget)
+        assert_same_trees(one, many)
+        twins.assert_same_states()
+        committed = random_path(one, rng)
+        twins.observe(committed)
+        tokens += committed
+    assert one.drafted == 0, "past its context it proposes nothing"
+
+
+def random_path(tree: TokenTree, rng: np.random.Generator) -> list[int]:
+    """A path down the tree and a token of its own."""
+    node, path = 0, []
+    while (below := tree.children()[node]) and rng.random() < 0.8:
+        path.append(int(rng.choice(list(below))))
+        node = below[path[-1]]
+    return [*path, int(rng.integers(3, 320))]
+
+
+def test_a_stop_during_a_long_catch_up(native: dict[Format, tuple[Decoder, Decoder]]) -> None:
+    draft = native[Format.Q8][1]
+    tokens = list(range(3, 190))
+    drafter = StandaloneDrafter("draft", draft, StatePool(draft, CONTEXT, 1 << 28))
+    drafter.begin(DraftContext(tokens, Sampler(SamplingParams()), lambda: True))
+    stopped = DraftContext(tokens, Sampler(SamplingParams()), lambda: True)
+    assert drafter.propose(stopped, Budget(9, 3, 3)).drafted == 0
+    going = DraftContext(tokens, Sampler(SamplingParams()), lambda: False)
+    assert drafter.propose(going, Budget(9, 3, 3)).drafted == 9
+
+
+def test_a_slow_draft_stops_after_the_level_at_hand(
+    native: dict[Format, tuple[Decoder, Decoder]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafting, "PATIENCE", -1.0)
+    draft = native[Format.Q8][1]
+    drafter = StandaloneDrafter("draft", draft, StatePool(draft, CONTEXT, 1 << 28))
+    context = DraftContext([5, 6, 7], Sampler(SamplingParams()), lambda: False)
+    drafter.begin(context)
+    assert drafter.propose(context, Budget(9, 3, 3)).depths == (0, 1, 1, 1)

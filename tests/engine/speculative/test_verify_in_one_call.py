@@ -1,0 +1,105 @@
+"""Verification in one native call is the forward, the walk and the commit, one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import SAMPLINGS, OracleDrafter, RandomController, Run, decode
+from split_models import split_full_decoder
+
+from engine.backend.decoder import Decoder
+from engine.backend.native.library import Format
+from engine.errors import InvalidLogits
+from engine.request import SamplingParams
+from engine.speculative.sampler import Sampler
+
+LENGTH = 60
+
+
+class OneAfterTheOther(Decoder):
+    """The same segments without the one call."""
+
+    @property
+    def verifies_trees(self) -> bool:
+        return False
+
+
+def run(target: Decoder, answer: list[int], prompt: list[int], params: SamplingParams) -> Run:
+    """The answer with the same random trees and budgets every time."""
+    rng = np.random.default_rng(4)
+    drafter = OracleDrafter(answer, len(prompt), target.config.vocab_size, rng)
+    return decode(
+        target,
+        prompt,
+        params,
+        drafter=drafter,
+        controller=RandomController(rng),
+        max_tokens=LENGTH,
+        stop_ids=answer[-3:],
+    )
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+def test_one_call_is_one_after_the_other(
+    sampling: SamplingParams, native: dict[Format, tuple[Decoder, Decoder]]
+) -> None:
+    assert_one_call_is_one_after_the_other(native[Format.Q8][0], sampling)
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3_text", "gpt_oss", "every feature"])
+def test_one_call_is_one_after_the_other_with_every_feature(
+    name: str, featured: dict[str, Decoder]
+) -> None:
+    assert_one_call_is_one_after_the_other(featured[name], SAMPLINGS["sampled"])
+
+
+@pytest.mark.parametrize("borders", [(0,), (2,), (0, 2), (4,)], ids=str)
+def test_one_call_behind_other_segments(borders: tuple[int, ...]) -> None:
+    assert_one_call_is_one_after_the_other(
+        split_full_decoder(Format.Q8, borders), SAMPLINGS["sampled"]
+    )
+
+
+def assert_one_call_is_one_after_the_other(target: Decoder, sampling: SamplingParams) -> None:
+    assert target.verifies_trees
+    apart = OneAfterTheOther(target.config, target.segments)
+    prompt = list(range(3, 64))  # the tree lies across a border between chunks of keys
+    answer = decode(target, prompt, sampling, max_tokens=LENGTH).tokens
+    one, many = (run(model, answer, prompt, sampling) for model in (target, apart))
+    for a, b in zip(one.rounds, many.rounds, strict=True):
+        assert (a.tokens, a.accepted, a.drafted) == (b.tokens, b.accepted, b.drafted)
+        assert a.offered_by_depth == b.offered_by_depth
+        assert a.accepted_by_depth == b.accepted_by_depth
+    assert any(done.accepted > 2 for done in one.rounds)
+    logits = [target.forward(each.state, [5]).logits.copy() for each in (one, many)]
+    assert np.array_equal(*logits), "the keys of the accepted paths differ"
+
+
+def test_what_cannot_be_is_refused(
+    native: dict[Format, tuple[Decoder, Decoder]], tiny: Decoder
+) -> None:
+    target = native[Format.Q8][0]
+    state = target.new_state(4)
+    draws = Sampler(SamplingParams()).native(target.config.vocab_size)
+    assert draws is not None
+    one = {"draws": draws, "tokens": [5], "limit": 1, "stop_ids": ()}
+    with pytest.raises(ValueError, match="room"):
+        target.verify(state, [5] * 70, [-1] * 70, **one)
+    with pytest.raises(ValueError, match="impossible"):
+        target.verify(state, [5, 6], [-1, 1], **one)
+    with pytest.raises(ValueError, match="cannot verify"):
+        tiny.verify(state, [5], [-1], **one)
+    assert len(state) == 0
+    target.verify(state, [5], [-1], **one)
+    assert list(state.tokens) == [5]
+
+
+def test_logits_that_are_no_numbers_end_the_answer(
+    native: dict[Format, tuple[Decoder, Decoder]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = native[Format.Q8][0]
+    segment = target.segments[0]
+    poison = np.full(64, np.nan, dtype=np.float32)
+    monkeypatch.setattr(segment._struct, "final_norm", poison.ctypes.data, raising=True)
+    with pytest.raises(InvalidLogits):
+        decode(target, [3, 4, 5], SamplingParams(), max_tokens=3)
