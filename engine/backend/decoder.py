@@ -12,21 +12,18 @@ from numpy.typing import NDArray
 from engine.backend.features import FeatureStore
 from engine.backend.ledger import Account, unlimited
 from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.sampling import NativeDraws
+from engine.backend.round import Budget, Candidates, Ranking, Verified
 from engine.backend.segment import (
     Backend,
-    DraftedTree,
-    Draws,
-    Ranked,
-    Ranking,
     Segment,
     Share,
-    TreeBudget,
     TreeDrafting,
     TreeExpanding,
     TreeVerifying,
-    Verified,
 )
 from engine.backend.sequence import SequenceState
+from engine.backend.tree import TokenTree
 from engine.model.config import Fusion, ModelConfig
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import HEAD_IDS
@@ -185,9 +182,9 @@ class Decoder:
         state: SequenceState,
         pending: Sequence[int],
         ranking: Ranking,
-        budget: TreeBudget,
+        budget: Budget,
         features: Floats | None = None,
-    ) -> DraftedTree:
+    ) -> TokenTree:
         """Process and commit `pending`, then draft a tree behind it, in one call.
 
         `features` are those of a head's pending tokens. The tree's inner nodes are staged in
@@ -199,13 +196,13 @@ class Decoder:
         if self._drafting is None:
             raise ValueError("these segments cannot draft in one call")
         state.discard()
-        tree = self._drafting.draft(
+        drafted = self._drafting.draft(
             state.caches[0], len(state), state.slots, pending, ranking, budget, features
         )
         state.extend(pending)
-        if tree.staged_tokens:
-            state.adopt(tree.staged_tokens, tree.staged_parents)
-        return tree
+        if drafted.staged_tokens:
+            state.adopt(drafted.staged_tokens, drafted.staged_parents)
+        return drafted.tree
 
     @property
     def expands_trees(self) -> bool:
@@ -221,7 +218,7 @@ class Decoder:
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Ranked] | None:
+    ) -> list[Candidates] | None:
         """Stage nodes behind what is staged, compute them, and rank what may follow, in one call.
 
         Args:
@@ -263,7 +260,7 @@ class Decoder:
         state: SequenceState,
         nodes: Sequence[int],
         parents: Sequence[int],
-        draws: Draws,
+        draws: NativeDraws,
         tokens: Sequence[int],
         *,
         limit: int,

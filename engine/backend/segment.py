@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.sampling import NativeDraws
+from engine.backend.round import Budget, Candidates, Drafted, Ranking, SegmentOutput, Verified
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats, Weights
@@ -23,21 +25,6 @@ class Share:
     blocks: range
     embeds: bool = False
     heads: bool = False
-
-
-@dataclass(slots=True)
-class SegmentOutput:
-    """What a segment hands on: C-contiguous arrays on the host, valid until its next forward.
-
-    Attributes:
-        hidden: fp32 [n, d]; after the final norm where the segment ends the model.
-        logits: fp32 [m, vocab] of the asked rows; None before the last segment.
-        taps: block index -> fp32 [n, d].
-    """
-
-    hidden: Floats
-    logits: Floats | None
-    taps: dict[int, Floats]
 
 
 class SegmentCache(Protocol):
@@ -103,79 +90,6 @@ class Segment(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """Words put into a draft's mouth, to measure with a known acceptance what drafting costs.
-
-    Attributes:
-        tokens: by position; 0 follows the last.
-        weight: log of the probability that the draft gives them.
-    """
-
-    tokens: Sequence[int]
-    weight: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """How a draft's candidates rank: by its probabilities, or as the target would draw from them.
-
-    Attributes:
-        temperature: of the target's sampler; 0 is greedy.
-        seed: of its noise.
-        share_noise: whether the noise of its draws is added, where it draws at all.
-        script: what comes out on top all the same.
-    """
-
-    temperature: float
-    seed: int
-    share_noise: bool
-    script: Script | None = None
-
-
-class TreeBudget(Protocol):
-    """How far a drafted tree may grow; see `engine.speculative.drafters.drafter.Budget`."""
-
-    @property
-    def nodes(self) -> int:
-        """Most drafted nodes."""
-        ...
-
-    @property
-    def depth(self) -> int:
-        """Most levels."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """Most nodes expanded per level, and most children per node."""
-        ...
-
-    @property
-    def floor(self) -> float:
-        """No level is drafted below paths whose probabilities sum to less."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class DraftedTree:
-    """A tree drafted in one call.
-
-    Attributes:
-        tokens: token of each node, the root first, then the best scores first.
-        parents: index of each node's parent, -1 for the root; parents come first.
-        scores: log of each node's probability, at most its parent's.
-        staged_tokens: tokens of the nodes whose keys the cache now holds behind the committed ones.
-        staged_parents: for each of them, the index of an earlier one or -1.
-    """
-
-    tokens: tuple[int, ...]
-    parents: tuple[int, ...]
-    scores: tuple[float, ...]
-    staged_tokens: list[int]
-    staged_parents: list[int]
-
-
 @runtime_checkable
 class TreeDrafting(Protocol):
     """What a segment may offer that is a whole model: to draft a tree in one call."""
@@ -187,9 +101,9 @@ class TreeDrafting(Protocol):
         slots: int,
         pending: Sequence[int],
         ranking: Ranking,
-        budget: TreeBudget,
+        budget: Budget,
         features: Floats | None = None,
-    ) -> DraftedTree:
+    ) -> Drafted:
         """Process committed tokens, then draft behind them.
 
         Args:
@@ -206,10 +120,6 @@ class TreeDrafting(Protocol):
         ...
 
 
-Ranked = list[tuple[int, float]]
-"""Tokens that may follow a node with the logs of their chances, the best first."""
-
-
 @runtime_checkable
 class TreeExpanding(Protocol):
     """What a segment may offer that is a whole model: to rank what follows nodes in one call."""
@@ -221,7 +131,7 @@ class TreeExpanding(Protocol):
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Ranked] | None:
+    ) -> list[Candidates] | None:
         """One forward, and the likeliest tokens behind each of the rows whose logits are wanted.
 
         Args:
@@ -241,50 +151,6 @@ class TreeExpanding(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """The outcome of verifying one tree.
-
-    Attributes:
-        path: nodes whose keys stay: the root and every node the walk descended to.
-        tokens: the target's draws, at least one; the last one is the next root.
-        accepted: how many of them were drafted.
-        offered: at how many of the nodes where it drew there were drafted tokens to choose from.
-        output: hidden states and taps of all nodes, without logits, where they were asked for;
-            valid until the segment's next forward.
-        chances: what the target's logits give each of `tokens`, before penalties, filters and
-            temperature; empty where nobody tells.
-        refused: the same of the first node that was on offer where none was drawn; None: no such.
-    """
-
-    path: tuple[int, ...]
-    tokens: tuple[int, ...]
-    accepted: int
-    offered: int
-    output: SegmentOutput | None = None
-    chances: tuple[float, ...] = field(default=(), compare=False)
-    refused: float | None = field(default=None, compare=False)
-
-    @property
-    def offered_by_depth(self) -> tuple[int, ...]:
-        """1 for every depth at which a node was on offer."""
-        return (1,) * self.offered
-
-    @property
-    def accepted_by_depth(self) -> tuple[int, ...]:
-        """For each of them 1 where the target's draw was among the nodes, 0 where none was."""
-        return (1,) * self.accepted + (0,) * (self.offered - self.accepted)
-
-
-class Draws(Protocol):
-    """The target's draws in one answer, by a backend that knows its own."""
-
-    @property
-    def vocab(self) -> int:
-        """Width of the logits it draws from."""
-        ...
-
-
 @runtime_checkable
 class TreeVerifying(Protocol):
     """What a segment may offer that has the head: to verify a tree in one call."""
@@ -295,7 +161,7 @@ class TreeVerifying(Protocol):
         committed: int,
         nodes: Sequence[int],
         parents: Sequence[int],
-        draws: Draws,
+        draws: NativeDraws,
         tokens: Sequence[int],
         *,
         limit: int,

@@ -10,6 +10,7 @@ from statistics import median
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.sizes import WIDTH
+from engine.backend.round import Round
 from engine.backend.state_pool import StatePool
 from engine.bench.forward import CONTEXT, prompt
 from engine.bench.lane_script import write_lines
@@ -22,7 +23,7 @@ from engine.plan.expectation import Expectation
 from engine.plan.workspace import HEAD_WIDTH
 from engine.request import SamplingParams
 from engine.speculative.controller import Controller
-from engine.speculative.decoding import Decoding, Round
+from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
 from engine.speculative.drafters.standalone import StandaloneDrafter

@@ -13,6 +13,7 @@ from enum import StrEnum
 from statistics import median
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Round
 from engine.backend.state_pool import StatePool
 from engine.bench.answers import SLACK, Answers, Speed, prefill
 from engine.bench.lane_script import Lines, write_lines
@@ -22,7 +23,7 @@ from engine.bench.scripted_lane import ScriptedLane
 from engine.plan.expectation import Expectation
 from engine.request import SamplingParams
 from engine.speculative.controller import Controller
-from engine.speculative.decoding import Decoding, Round
+from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.loops import autoregressive, serial

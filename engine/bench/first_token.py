@@ -14,11 +14,12 @@ from statistics import median
 from time import perf_counter
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Budget
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
-from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.lane.draft_lane import DraftLane
 from engine.speculative.lane.following import AT_ONCE

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
-from engine.backend.segment import Ranked, Ranking, Script
+from engine.backend.round import Candidates, Ranking, Script
 from engine.backend.sequence import ROOT, SequenceState
 from engine.bench.scripted_draft import STRETCH
 from engine.model.weights.readable import Floats
@@ -122,7 +122,7 @@ class LaneDraft(Decoder):
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Ranked] | None:
+    ) -> list[Candidates] | None:
         """As the draft itself; then the script's tokens come first."""
         first, lines = len(state.staged), self.lines
         found = super().expand(state, tokens, parents, wanted, ranking, width, cancel)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from engine.backend.round import Round
 from engine.events import Interval
-from engine.speculative.decoding import Round
 
 
 @dataclass(frozen=True, slots=True)

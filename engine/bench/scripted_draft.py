@@ -14,12 +14,12 @@ from math import log
 
 import numpy as np
 
-from engine.backend.segment import Script
+from engine.backend.round import Budget, Script
 from engine.backend.tree import TokenTree
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative.controller import Controller
-from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.sampler import Sampler
 
 NODES = 15

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Round
 from engine.backend.state_pool import StatePool
 from engine.bench.lane_script import LaneDraft, LanePrompter, Lines
 from engine.plan.expectation import Expectation
-from engine.speculative.decoding import Decoding, Round
+from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.lane.draft_lane import DraftLane, Following
 from engine.speculative.lane_controller import LaneController

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
-from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@
                  "accelerators": [{"device": "cuda:0", "name": "...", ...}]},
      "speeds": {"devices": {"cpu": {"device": "cpu", "read_bytes_per_s": ..., ...}}, ...}}
 
-Members are those of `engine.machine.facts` and `engine.machine.speeds`; what has a default there may be
-left out, the speeds altogether.
+Members are those of `engine.machine.facts` and `engine.machine.speeds`; what has a default there
+may be left out, the speeds altogether.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a PC is: its processor, memory and accelerators, how fast they are. Facts, in one vocabulary."""
+"""What a PC is: processor, memory, accelerators, and how fast they are. Facts only."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from operator import attrgetter
 from time import perf_counter
 
+from engine.backend.round import Round
 from engine.errors import Cancelled, ContextFull, UserFixable
 from engine.events import (
     Event,
@@ -26,7 +27,7 @@ from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
 from engine.session.guessing import ENOUGH, guesses, words
 from engine.session.tally import Tally
-from engine.speculative.decoding import Decoding, Round
+from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.loops import autoregressive, serial
 from engine.speculative.parallel import parallel

@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
+from engine.backend.round import Round
 from engine.events import Guess
 from engine.model.text.tokenizer import Tokenizer
-from engine.speculative.decoding import Round
 
 ENOUGH = 4
 """Tokens that may have a part in one character: its bytes."""

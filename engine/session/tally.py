@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
 
+from engine.backend.round import Round
 from engine.events import AnswerStats
-from engine.speculative.decoding import Round
 
 _FEW_PLAIN, _NEWEST_PLAIN = 3, 400
 """Rounds without a draft that make a typical one, and those that are looked at."""

@@ -16,12 +16,11 @@ from __future__ import annotations
 from itertools import accumulate
 from math import exp
 
+from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree
 from engine.language import tr
 from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
 from engine.speculative.costs import Costs, Mean, VerifyCosts, capped
-from engine.speculative.decoding import Round
-from engine.speculative.drafters.drafter import Budget
 from engine.speculative.learnt import Learnt
 from engine.speculative.widths import Widths
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from math import exp
 from time import perf_counter
 
 from engine.backend.decoder import Decoder
-from engine.backend.segment import Verified
+from engine.backend.round import Round, Verified
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.errors import Cancelled
-from engine.events import Interval, hull
+from engine.events import Interval
 from engine.speculative.sampler import Sampler
 from engine.speculative.verify import verify
 
@@ -20,36 +19,6 @@ PREFILL_SECONDS = 0.1
 """A prefill chunk is sized to take about this long, so that a stop is obeyed at once."""
 
 MAX_PREFILL_CHUNK = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What one target forward committed; `accepted` of the first tokens were drafted."""
-
-    tokens: tuple[int, ...]
-    accepted: int
-    drafted: int
-    drafting: tuple[Interval, ...]
-    verify: Interval
-    offered_by_depth: tuple[int, ...] = ()
-    accepted_by_depth: tuple[int, ...] = ()
-    rejected: tuple[int, ...] = ()
-    """The likeliest drafted tokens in the place of the last one."""
-    chances: tuple[float, ...] = ()
-    """What the target's bare logits give each token; empty where nobody tells."""
-    refused: float | None = None
-    """The same of the first of `rejected`."""
-    guesses: tuple[float | None, ...] = ()
-    """What a draft model gave the accepted tokens, and the first of `rejected`; None of tokens that
-    none has drafted."""
-    useful: float = 0.0
-    wasted: float = 0.0
-    """Seconds of drafting whose fate was decided: some of it was committed, or none."""
-
-    @property
-    def draft(self) -> Interval | None:
-        """From the first drafting to the last."""
-        return hull(self.drafting)
 
 
 class Decoding:

@@ -1,9 +1,10 @@
 """The online controller of the parallel loop: what both lanes cost and bring, as it is measured.
 
-The decisions themselves are `engine.speculative.pacing`'s; here is what they go by: seconds of a target
-forward by its rows, seconds of a step of the draft by its nodes, how far the draft's chances can be
-trusted, and the tokens per second of late, all with forgetting, and before anything is measured
-what the plan expects. In `auto` rounds are spent in the manner that turns out to be fastest.
+The decisions themselves are `engine.speculative.pacing`'s; here is what they go by: seconds of a
+target forward by its rows, seconds of a step of the draft by its nodes, how far the draft's chances
+can be trusted, and the tokens per second of late, all with forgetting, and before anything is
+measured what the plan expects. In `auto` rounds are spent in the manner that turns out to be
+fastest.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import exp
 
+from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.language import tr
 from engine.plan.expectation import (
@@ -24,7 +26,6 @@ from engine.plan.expectation import (
 )
 from engine.speculative import pacing
 from engine.speculative.costs import Costs, Mean
-from engine.speculative.decoding import Round
 from engine.speculative.lane.draft_lane import Outlook
 from engine.speculative.lane.speculation import Pace
 from engine.speculative.learnt import Learnt

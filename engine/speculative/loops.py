@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import perf_counter
 
+from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.speculative.controller import Controller
-from engine.speculative.decoding import Decoding, Round
+from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 
 

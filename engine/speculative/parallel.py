@@ -14,9 +14,10 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
 
+from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.plan.expectation import BUCKETS
-from engine.speculative.decoding import Decoding, Round
+from engine.speculative.decoding import Decoding
 from engine.speculative.lane.draft_lane import Lately, Outlook
 from engine.speculative.lane.speculation import Pace
 from engine.speculative.lane_controller import LaneController

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Account
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.segment import Ranking
+from engine.backend.round import Ranking
 from engine.errors import InvalidLogits
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams

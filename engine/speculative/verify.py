@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from engine.backend.segment import Verified
+from engine.backend.round import Verified
 from engine.backend.tree import TokenTree
 from engine.model.weights.readable import Floats
 from engine.speculative.sampler import Sampler

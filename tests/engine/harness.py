@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Budget, Round
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.controller import Controller
-from engine.speculative.decoding import Decoding, Round
-from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.decoding import Decoding
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.loops import autoregressive, serial
 from engine.speculative.sampler import Sampler
 

@@ -11,11 +11,12 @@ from time import monotonic
 import numpy as np
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Round
 from engine.backend.sequence import SequenceState
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
-from engine.speculative.decoding import Decoding, Round
+from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.draft_lane import DraftLane, Following, Outlook
 from engine.speculative.lane.speculation import Pace

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.cancel import CancelFlag
-from engine.backend.segment import Ranked, Ranking
+from engine.backend.round import Candidates, Ranking
 from engine.backend.sequence import SequenceState
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
@@ -68,7 +68,7 @@ class Watched(Decoder):
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Ranked] | None:
+    ) -> list[Candidates] | None:
         self._pass(len(tokens))
         return super().expand(state, tokens, parents, wanted, ranking, width, cancel)
 

@@ -18,10 +18,11 @@ from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.device_noise import gumbel, round_keys, words
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Purpose
+from engine.backend.round import Budget
 from engine.commands import WeightFormat
 from engine.request import SamplingParams
 from engine.speculative import noise
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.growing import grow
 from engine.speculative.sampler import Sampler
 

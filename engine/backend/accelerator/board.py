@@ -1,8 +1,8 @@
 """A tree that grows on a device: fixed memory, and the steps from one level to the next.
 
-What engine/speculative/drafters/growing.py does with one answer of the draft per level, without asking the device
-in between: which nodes are the best, which of them are drafted on and where their keys go are
-numbers there. Every step is the same for all levels, so one recording of it serves them all.
+What engine/speculative/drafters/growing.py does with one answer of the draft per level, without
+asking the device in between: which nodes are the best, which of them are drafted on and where their
+keys go are numbers there. Every step is the same for all levels, so one recording of it serves them all.
 
 Ties go to the earlier candidate, but among the logits of one row, where torch's choice is its own.
 """

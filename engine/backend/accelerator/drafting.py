@@ -42,8 +42,9 @@ from engine.backend.accelerator.sizes import (
     drafting_bytes,
 )
 from engine.backend.ledger import Purpose
-from engine.backend.segment import DraftedTree, Ranking, TreeBudget
+from engine.backend.round import Budget, Drafted, Ranking
 from engine.backend.step import CHUNK, Step
+from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats
 
@@ -94,9 +95,9 @@ class Drafting:
         slots: int,
         pending: Sequence[int],
         ranking: Ranking,
-        budget: TreeBudget,
+        budget: Budget,
         features: Floats | None,
-    ) -> DraftedTree:
+    ) -> Drafted:
         """See `engine.backend.segment.TreeDrafting.draft`."""
         hands = self._hands
         width = min(budget.width, TILE_ROWS, hands.config.head_rows)
@@ -135,7 +136,7 @@ class Drafting:
         return table
 
     def _tell(
-        self, board: Board, cache: DeviceCache, start: int, ranking: Ranking, budget: TreeBudget
+        self, board: Board, cache: DeviceCache, start: int, ranking: Ranking, budget: Budget
     ) -> None:
         """What the round begins with, to the device."""
         host = board.given.write().numpy()
@@ -221,7 +222,7 @@ def _no_tap(block: int, x: torch.Tensor) -> None:
     del block, x
 
 
-def _read(result: NDArray[Any], width: int, root: int, most: int) -> DraftedTree:
+def _read(result: NDArray[Any], width: int, root: int, most: int) -> Drafted:
     """The tree from a board's result."""
     staged = result[: 2 * DRAFT_LEVELS * width].reshape(2, -1)
     missing = np.flatnonzero(staged[0] < 0)
@@ -235,10 +236,5 @@ def _read(result: NDArray[Any], width: int, root: int, most: int) -> DraftedTree
         tokens.append(token)
         parents.append(place[parent])
         scores.append(score)
-    return DraftedTree(
-        tuple(tokens),
-        tuple(parents),
-        tuple(scores),
-        staged[0, :count].tolist(),
-        staged[1, :count].tolist(),
-    )
+    tree = TokenTree(tuple(tokens), tuple(parents), tuple(scores))
+    return Drafted(tree, staged[0, :count].tolist(), staged[1, :count].tolist())

@@ -33,7 +33,8 @@ from engine.backend.accelerator.troubles import in_words
 from engine.backend.accelerator.workspace import Workspace
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
-from engine.backend.segment import DraftedTree, Ranking, SegmentCache, SegmentOutput, TreeBudget
+from engine.backend.round import Budget, Drafted, Ranking, SegmentOutput
+from engine.backend.segment import SegmentCache
 from engine.backend.shared import Loan, Shared
 from engine.backend.step import CHUNK, Step
 from engine.commands import WeightFormat
@@ -187,9 +188,9 @@ class AcceleratorSegment:
         slots: int,
         pending: Sequence[int],
         ranking: Ranking,
-        budget: TreeBudget,
+        budget: Budget,
         features: Floats | None = None,
-    ) -> DraftedTree:
+    ) -> Drafted:
         """See `engine.backend.segment.TreeDrafting`."""
         if not isinstance(cache, DeviceCache):
             raise TypeError("the cache belongs to another backend")

@@ -14,7 +14,8 @@ from engine.backend.native.library import DraftingStruct, library, pointer, refu
 from engine.backend.native.memory import reserve
 from engine.backend.native.sampling import SamplingStruct
 from engine.backend.native.sizes import DEPTH, PENDING, WIDTH
-from engine.backend.segment import DraftedTree, Ranking, Script, TreeBudget
+from engine.backend.round import Budget, Drafted, Ranking, Script
+from engine.backend.tree import TokenTree
 from engine.model.weights.readable import Floats
 
 PATIENCE = 0.1
@@ -46,9 +47,9 @@ class DraftCall:
         slots: int,
         pending: Sequence[int],
         ranking: Ranking,
-        budget: TreeBudget,
+        budget: Budget,
         features: Floats | None,
-    ) -> DraftedTree:
+    ) -> Drafted:
         """See `engine.backend.segment.TreeDrafting`; `cache` is a handle."""
         count, nodes, depth, width = len(pending), budget.nodes, budget.depth, budget.width
         room = self._room
@@ -69,13 +70,12 @@ class DraftCall:
         if result := library().dt_draft(*self._before, cache, sampling, scratch, self._call):
             raise refusal(result)
         nodes, staged = native.tree_nodes, native.staged
-        return DraftedTree(
+        tree = TokenTree(
             tuple(self._tree_tokens[:nodes]),
             tuple(self._parents[:nodes]),
             tuple(self._scores[:nodes]),
-            self._staged_tokens[:staged],
-            self._staged_parents[:staged],
         )
+        return Drafted(tree, self._staged_tokens[:staged], self._staged_parents[:staged])
 
     def _room_to_work(self) -> int | None:
         """Address of scratch memory for the call, however small it is this time."""

@@ -10,7 +10,7 @@ import numpy as np
 from engine.backend.native.library import CANCELLED, library, pointer, refusal
 from engine.backend.native.sampling import MOST_WIDTH, SamplingStruct
 from engine.backend.native.sizes import ROWS
-from engine.backend.segment import Ranked, Ranking
+from engine.backend.round import Candidates, Ranking
 from engine.backend.step import Step
 
 
@@ -31,7 +31,7 @@ class ExpandCall:
 
     def __call__(
         self, cache: int, arguments: tuple[Any, ...], step: Step, ranking: Ranking, width: int
-    ) -> list[Ranked] | None:
+    ) -> list[Candidates] | None:
         """See `engine.backend.segment.TreeExpanding`.
 
         Args:
@@ -65,7 +65,7 @@ class ExpandCall:
                 self._tokens[place * width] = script.tokens[position] if known else 0
                 self._weights[place * width] = script.weight
         tokens, weights = self._tokens[:count].tolist(), self._weights[:count].tolist()
-        pairs: Ranked = list(zip(tokens, weights, strict=True))
+        pairs: Candidates = list(zip(tokens, weights, strict=True))
         rows = [pairs[first : first + width] for first in range(0, count, width)]
         if -1 in tokens:  # rows with fewer numbers than that
             rows = [[pair for pair in row if pair[0] >= 0] for row in rows]

@@ -12,7 +12,7 @@ from engine.backend.ledger import Account, unlimited
 from engine.backend.native.library import library, pointer, refusal
 from engine.backend.native.memory import reserve
 from engine.backend.native.pool import ThreadPool, shared_pool
-from engine.backend.segment import Verified
+from engine.backend.round import Verified
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 

@@ -31,16 +31,8 @@ from engine.backend.native.scratch import Scratch
 from engine.backend.native.sizes import PREFILL_ROWS, ROWS
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
-from engine.backend.segment import (
-    DraftedTree,
-    Draws,
-    Ranked,
-    Ranking,
-    SegmentCache,
-    SegmentOutput,
-    TreeBudget,
-    Verified,
-)
+from engine.backend.round import Budget, Candidates, Drafted, Ranking, SegmentOutput, Verified
+from engine.backend.segment import SegmentCache
 from engine.backend.shared import Loan, Shared
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
@@ -243,9 +235,9 @@ class NativeSegment:
         slots: int,
         pending: Sequence[int],
         ranking: Ranking,
-        budget: TreeBudget,
+        budget: Budget,
         features: Floats | None = None,
-    ) -> DraftedTree:
+    ) -> Drafted:
         """See `engine.backend.segment.TreeDrafting`."""
         if not isinstance(cache, NativeCache):
             raise TypeError("the cache belongs to another backend")
@@ -264,7 +256,7 @@ class NativeSegment:
         committed: int,
         nodes: Sequence[int],
         parents: Sequence[int],
-        draws: Draws,
+        draws: NativeDraws,
         tokens: Sequence[int],
         *,
         limit: int,
@@ -291,7 +283,7 @@ class NativeSegment:
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Ranked] | None:
+    ) -> list[Candidates] | None:
         """See `engine.backend.segment.TreeExpanding`."""
         if not isinstance(cache, NativeCache):
             raise TypeError("the cache belongs to another backend")

@@ -14,7 +14,7 @@ from engine.backend.native.memory import reserve_rows
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.sizes import VERIFIED_ROWS
 from engine.backend.native.taps import TapRows
-from engine.backend.segment import SegmentOutput, Verified
+from engine.backend.round import SegmentOutput, Verified
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats
 

@@ -6,16 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from engine.backend.head_input import features_are_own
+from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
-from engine.backend.segment import (
-    DraftedTree,
-    Draws,
-    Ranking,
-    SegmentCache,
-    SegmentOutput,
-    TreeBudget,
-    Verified,
-)
+from engine.backend.round import Budget, Drafted, Ranking, SegmentOutput, Verified
+from engine.backend.segment import SegmentCache
 from engine.backend.simulated.processor import Processor
 from engine.backend.simulated.work import Work, work_of
 from engine.backend.step import Step
@@ -152,23 +146,23 @@ class SimulatedSegment:
         slots: int,
         pending: Sequence[int],
         ranking: Ranking,
-        budget: TreeBudget,
+        budget: Budget,
         features: Floats | None = None,
-    ) -> DraftedTree:
+    ) -> Drafted:
         """One call: only the tree comes back."""
         rows = len(pending)
         with self._processor as device:
             device.receives(self._given(rows, features))
-            tree = self._native.draft(
+            drafted = self._native.draft(
                 _cache(cache), committed, slots, pending, ranking, budget, features
             )
             tokens = committed + rows
             self._computes(rows, 1, tokens)
-            for level in _levels(tree.staged_parents):
+            for level in _levels(drafted.staged_parents):
                 tokens += level
                 self._computes(level, level, tokens, own=features is not None)
-            device.sends(_NODE * len(tree.tokens))
-        return tree
+            device.sends(_NODE * len(drafted.tree))
+        return drafted
 
     def verify(
         self,
@@ -176,7 +170,7 @@ class SimulatedSegment:
         committed: int,
         nodes: Sequence[int],
         parents: Sequence[int],
-        draws: Draws,
+        draws: NativeDraws,
         tokens: Sequence[int],
         *,
         limit: int,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.backend.round import Candidates
 from engine.backend.tree import TokenTree
 from engine.bench.lanes.script import CANDIDATES, MISSED, Played, Times
 from engine.plan.expectation import BUCKETS
 from engine.speculative.costs import Mean
-from engine.speculative.lane.speculation import Candidates, Pace, Speculation
+from engine.speculative.lane.speculation import Pace, Speculation
 from engine.speculative.pacing import Lanes, best_part, pace, worth_waiting
 
 _MOST = BUCKETS[-1] - 1

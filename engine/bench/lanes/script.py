@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 
-from engine.speculative.lane.speculation import Candidates
+from engine.backend.round import Candidates
 
 CANDIDATES = 4
 """Of every node, as many as a real draft ranks."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.backend.round import Budget
 from engine.backend.tree import TokenTree, follow
-from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 
 _FORGET = 0.95
 _PATIENCE = 12.0

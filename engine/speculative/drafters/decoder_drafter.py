@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Budget
 from engine.backend.sequence import SequenceState
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.growing import grow
 
 CATCH_UP_CHUNK = 64
@@ -86,9 +87,7 @@ class DecoderDrafter:
         features = self._features(context, len(state), length)
         if not self._draft.drafts_trees:
             return grow(self._draft, state, pending, context, budget, features)
-        ranking = context.sampler.ranking
-        tree = self._draft.draft(state, pending, ranking, budget, features)
-        return TokenTree(tree.tokens, tree.parents, tree.scores)
+        return self._draft.draft(state, pending, context.sampler.ranking, budget, features)
 
     def _catch_up(self, state: SequenceState, context: DraftContext, *, leave: int) -> bool:
         """Process committed tokens that the draft has not seen; False when stopped on the way.

@@ -7,26 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.backend.features import FeatureStore
+from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
 from engine.speculative.sampler import Sampler
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How much to draft in one round.
-
-    Attributes:
-        nodes: most drafted nodes.
-        depth: most tokens along a path.
-        width: most nodes expanded per level, and most children per node.
-        floor: a level whose paths are accepted with a probability below this is not worth its
-            time, and drafting stops above it.
-    """
-
-    nodes: int
-    depth: int
-    width: int
-    floor: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

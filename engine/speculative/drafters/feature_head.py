@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Budget
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.speculative.drafters.decoder_drafter import DecoderDrafter
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 
 
 class HeadDrafter(DecoderDrafter):

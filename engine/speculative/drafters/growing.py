@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Budget
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 
 
 def grow(

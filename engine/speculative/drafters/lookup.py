@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log
 
+from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 
 LONGEST = 4
 SHORTEST = 2

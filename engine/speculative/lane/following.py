@@ -16,9 +16,10 @@ from threading import Condition, Lock, Thread
 from time import perf_counter
 
 from engine.backend.native.cancel import CancelFlag
+from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
 from engine.events import Interval
-from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.lane_model import CATCH_UP_CHUNK, LaneModel, Settlement
 from engine.speculative.lane.speculation import DraftStep, Node, Pace, Speculation
 from engine.speculative.lane.step_seconds import StepSeconds

@@ -13,10 +13,11 @@ from itertools import takewhile
 
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.native.cancel import CancelFlag
+from engine.backend.round import Candidates
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.state_pool import StatePool
 from engine.speculative.drafters.growing import likeliest
-from engine.speculative.lane.speculation import Candidates, Node
+from engine.speculative.lane.speculation import Node
 from engine.speculative.sampler import Sampler
 
 CATCH_UP_CHUNK = 64

@@ -16,10 +16,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from math import exp, inf, log
 
+from engine.backend.round import Candidates
 from engine.backend.tree import ROOT_PARENT, TokenTree
-
-Candidates = Sequence[tuple[int, float]]
-"""Tokens that may follow a node with the logs of their chances, the best first."""
 
 
 @dataclass(frozen=True, slots=True)

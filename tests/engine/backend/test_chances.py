@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.backend.native.library import Isa, library
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.segment import Verified
+from engine.backend.round import Verified
 from engine.backend.tree import TokenTree
 from engine.speculative.sampler import Sampler
 from engine.speculative.verify import verify

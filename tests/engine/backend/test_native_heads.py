@@ -24,13 +24,13 @@ from engine.backend.native.library import Format, Isa, library
 from engine.backend.native.matrix import pack_rows, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
-from engine.backend.segment import DraftedTree, Ranking, Script
+from engine.backend.round import Budget, Drafted, Ranking, Script
 from engine.backend.step import Step
+from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
 from engine.model.tensors import HEAD_IDS
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget
 from engine.speculative.noise import gumbel
 from engine.speculative.sampler import Sampler
 
@@ -171,7 +171,7 @@ def drafted(
     committed: int,
     ranking: Ranking,
     budget: Budget,
-) -> DraftedTree:
+) -> Drafted:
     segment = head.segments[0]
     assert isinstance(segment, NativeSegment)
     rest = slice(committed, len(tokens))
@@ -247,14 +247,14 @@ def test_the_tree_is_the_references(
     last = reference.extend(tokens, features)
     cache = new_cache(head)
     drafted(head, cache, tokens[:12], features[:12], 0, ranking, budget)
-    tree = drafted(head, cache, tokens, features, 12, ranking, budget)
+    tree = drafted(head, cache, tokens, features, 12, ranking, budget).tree
     wanted = grown(reference, last, tokens[-1], ranking, budget)
     assert len(tree.tokens) == len(wanted[0])
     assert same_nodes(tree, wanted) >= 0.9 * len(tree.tokens)  # but for what nearly ties
     np.testing.assert_allclose(sorted(tree.scores), sorted(wanted[2]), atol=0.05)
 
 
-def same_nodes(tree: DraftedTree, wanted: Tree) -> int:
+def same_nodes(tree: TokenTree, wanted: Tree) -> int:
     def paths(tokens: Sequence[int], parents: Sequence[int]) -> set[tuple[int, ...]]:
         found: list[tuple[int, ...]] = []
         for token, parent in zip(tokens, parents, strict=True):
@@ -283,15 +283,17 @@ def test_staged_nodes_are_those_of_level_by_level(pool: ThreadPool) -> None:
     head = native_head(config, Format.Q8, pool)
     tokens, features, budget = tokens_of(config, 10), random_features(config, 10), Budget(20, 3, 3)
     state = head.new_state(100)
-    tree = head.draft(state, tokens, SAMPLED, budget, features)
-    assert (len(state), state.staged) == (10, tree.staged_tokens)
+    head.draft(state, tokens, SAMPLED, budget, features)
+    assert len(state) == 10
+    staged = list(zip(state.staged, state.parents, strict=True))
+    assert len(staged) > 3
     probe = random_features(config, 1, seed=3)
     after = head.forward(state, [5], [4], features=probe).hidden.copy()
     other = head.new_state(100)
     root = head.forward(other, tokens, features=features).hidden[-1].copy()
     other.commit(range(10))
     outputs: list[Floats] = []
-    for token, parent in zip(tree.staged_tokens, tree.staged_parents, strict=True):
+    for token, parent in staged:
         own = (root if parent < 0 else outputs[parent])[None].copy()
         outputs.append(head.forward(other, [token], [parent], features=own).hidden[0].copy())
     again = head.forward(other, [5], [4], features=probe).hidden
@@ -303,7 +305,7 @@ def test_a_script_begins_one_position_on(pool: ThreadPool) -> None:
     tokens, features = tokens_of(HEADS["dgf 1"], 6), random_features(HEADS["dgf 1"], 6)
     script = Script(tuple(range(100, 120)), -0.1)
     scripted = replace(GREEDY, script=script)
-    tree = drafted(head, new_cache(head), tokens, features, 0, scripted, Budget(3, 3, 1))
+    tree = drafted(head, new_cache(head), tokens, features, 0, scripted, Budget(3, 3, 1)).tree
     assert tree.tokens == (tokens[-1], 107, 108, 109)
 
 
@@ -311,7 +313,7 @@ def test_a_script_begins_one_position_on(pool: ThreadPool) -> None:
 def test_one_tree_on_every_instruction_set(isa: Isa) -> None:
     config = head_config("eagle3", rows=101)
 
-    def tree(isa: Isa) -> DraftedTree:
+    def tree(isa: Isa) -> Drafted:
         assert library().dt_use_isa(isa) == 0
         head = Decoder.build(config, Gentle(config), NativeBackend(Format.Q8, ThreadPool(2)))
         tokens, features = tokens_of(config, 20), random_features(config, 20)

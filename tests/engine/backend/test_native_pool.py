@@ -20,8 +20,8 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
+from engine.backend.round import Budget
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget
 from engine.speculative.sampler import Sampler
 
 

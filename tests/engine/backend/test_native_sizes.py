@@ -28,7 +28,7 @@ from engine.backend.native.sizes import (
     segment_bytes,
     verifying_bytes,
 )
-from engine.backend.segment import Ranking
+from engine.backend.round import Budget, Ranking
 from engine.backend.step import Step
 from engine.bench.shapes import shape
 from engine.errors import OutOfMemory
@@ -36,7 +36,6 @@ from engine.model.config import BlockConfig, Experts, ModelConfig
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget
 from engine.speculative.sampler import Sampler
 
 SMALL = replace(

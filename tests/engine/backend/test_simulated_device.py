@@ -20,13 +20,12 @@ from engine.backend.decoder import Decoder
 from engine.backend.ledger import Purpose
 from engine.backend.native.library import Format
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.segment import Ranking
+from engine.backend.round import Budget, Ranking
 from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.commands import WeightFormat
 from engine.errors import Absent, DeviceLost, OutOfMemory
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget
 
 CONFIG = full_config()
 ROWS = 5

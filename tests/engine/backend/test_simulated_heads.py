@@ -16,12 +16,11 @@ from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend
-from engine.backend.segment import Ranking
+from engine.backend.round import Budget, Ranking
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.model.config import ModelConfig
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget
 
 RANKING, BUDGET = Ranking(0.8, 5, share_noise=True), Budget(12, 3, 3)
 TOKENS = list(range(40, 60))

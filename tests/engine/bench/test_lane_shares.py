@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from engine.backend.round import Round
 from engine.bench.lane_shares import common, lane_shares, seconds, within
 from engine.events import Interval
-from engine.speculative.decoding import Round
 
 
 def spans(*pairs: tuple[float, float]) -> list[Interval]:

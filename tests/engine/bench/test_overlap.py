@@ -9,7 +9,7 @@ import pytest
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
-from engine.backend.segment import Ranked, Ranking
+from engine.backend.round import Candidates, Ranking
 from engine.backend.sequence import SequenceState
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import SimulatedSpec
@@ -41,7 +41,7 @@ class Paced(LaneDraft):
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Ranked] | None:
+    ) -> list[Candidates] | None:
         end = perf_counter() + self.seconds
         found = super().expand(state, tokens, parents, wanted, ranking, width, cancel)
         sleep(max(end - perf_counter(), 0.0))

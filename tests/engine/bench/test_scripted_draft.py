@@ -8,8 +8,9 @@ from harness import Run, decode
 
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.library import Format
-from engine.backend.segment import DraftedTree
+from engine.backend.sequence import SequenceState
 from engine.backend.state_pool import StatePool
+from engine.backend.tree import TokenTree
 from engine.bench.scripted_draft import NODES, FixedDepth, ScriptedDrafter, script
 from engine.request import SamplingParams
 from engine.speculative.drafters.standalone import StandaloneDrafter
@@ -32,9 +33,9 @@ class Counting(Decoder):
         self.rows.append(len(tokens))
         return super().forward(state, tokens, *arguments, **more)  # type: ignore[arg-type]
 
-    def draft(self, state: object, pending: list[int], *arguments: object) -> DraftedTree:  # type: ignore[override]
+    def draft(self, state: SequenceState, pending: list[int], *arguments: object) -> TokenTree:  # type: ignore[override]
         tree = super().draft(state, pending, *arguments)  # type: ignore[arg-type]
-        self.rows += [len(pending), *(1 for _ in tree.staged_tokens)]
+        self.rows += [len(pending), *(1 for _ in state.staged)]
         return tree
 
 

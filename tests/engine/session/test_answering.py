@@ -13,6 +13,7 @@ from engine_session import Session, answer_of, generate, user
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from tiny_models import write_chat_model
 
+from engine.backend.round import Round
 from engine.commands import DraftChoice, Mode, Stop
 from engine.events import (
     Failed,
@@ -31,7 +32,6 @@ from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role, SamplingParams
 from engine.session.answering import Answer
-from engine.speculative.decoding import Round
 from engine.speculative.sampler import Sampler
 
 STORY = "Tell me a short story about a dog."

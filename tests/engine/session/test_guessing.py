@@ -12,12 +12,13 @@ from folder_models import FOLDER_TARGET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import SamplingParams
 from engine.session.guessing import guesses, words
-from engine.speculative.decoding import Decoding, Round
+from engine.speculative.decoding import Decoding
 from engine.speculative.sampler import Sampler
 
 VOCAB = 30

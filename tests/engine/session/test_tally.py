@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from engine.backend.round import Round
 from engine.events import AnswerStats, Interval
 from engine.session.tally import Tally
-from engine.speculative.decoding import Round
 
 
 def finished_round(tokens: int, drafted: int, at: float) -> Round:

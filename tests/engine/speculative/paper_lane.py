@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.backend.round import Candidates, Round
 from engine.backend.tree import TokenTree, follow
 from engine.events import Interval
 from engine.speculative import parallel as loop
-from engine.speculative.decoding import Round
 from engine.speculative.lane.draft_lane import Lately, Outlook
-from engine.speculative.lane.speculation import Candidates, Node, Pace, Speculation
+from engine.speculative.lane.speculation import Node, Pace, Speculation
 from engine.speculative.lane_controller import LaneController
 
 VOCAB = 1000

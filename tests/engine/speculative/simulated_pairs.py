@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from harness import FixedBudget
 
+from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.speculative.controller import Controller
-from engine.speculative.decoding import Round
-from engine.speculative.drafters.drafter import Budget
 
 NEXT = 0.35
 """Of what a node's children have missed so far, the share that the next one gets."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from engine.backend.round import Budget
 from engine.backend.tree import TokenTree, chain
 from engine.request import SamplingParams
 from engine.speculative.drafters.combined import CombinedDrafter
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.sampler import Sampler
 
 BUDGET = Budget(nodes=8, depth=4, width=4)

@@ -7,11 +7,10 @@ from itertools import pairwise
 import numpy as np
 from simulated_pairs import round_of
 
+from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
 from engine.speculative.controller import Controller
-from engine.speculative.decoding import Round
-from engine.speculative.drafters.drafter import Budget
 
 
 class Machine:

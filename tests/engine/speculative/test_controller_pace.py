@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from simulated_pairs import Course, Pair, best_fixed, speed
 
+from engine.backend.round import Budget
 from engine.plan.expectation import BUCKETS, WIDTHS, Expectation
 from engine.speculative.controller import Controller
-from engine.speculative.drafters.drafter import Budget
 
 
 def rows(*seconds: float) -> Callable[[int], float]:

@@ -19,6 +19,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.ledger import unlimited
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.round import Budget
 from engine.backend.sequence import SequenceState
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.state_pool import StatePool
@@ -27,7 +28,7 @@ from engine.commands import WeightFormat
 from engine.machine.facts import CPU
 from engine.request import SamplingParams
 from engine.speculative.drafters.combined import CombinedDrafter
-from engine.speculative.drafters.drafter import Budget, DraftContext, Drafter
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.sampler import Sampler

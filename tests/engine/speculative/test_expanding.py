@@ -16,11 +16,10 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
-from engine.backend.segment import Script
+from engine.backend.round import Budget, Script
 from engine.backend.sequence import ROOT, SequenceState
 from engine.model.config import Fusion
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget
 from engine.speculative.drafters.growing import likeliest
 from engine.speculative.sampler import Sampler
 

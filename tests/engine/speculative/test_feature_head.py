@@ -8,10 +8,11 @@ from harness import SAMPLINGS, FixedBudget, Run, decode
 from riddles import answer, riddle_head, riddle_target
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Budget
 from engine.backend.sequence import SequenceState
 from engine.backend.state_pool import StatePool
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.feature_head import HeadDrafter
 from engine.speculative.sampler import Sampler
 

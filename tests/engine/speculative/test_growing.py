@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from riddles import VOCAB, RiddleCache, riddle_head
 
 from engine.backend.decoder import Decoder
-from engine.backend.segment import SegmentCache, SegmentOutput
+from engine.backend.round import Budget, SegmentOutput
+from engine.backend.segment import SegmentCache
 from engine.backend.step import Step
 from engine.backend.tree import ROOT_PARENT, TokenTree
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.growing import grow, likeliest
 from engine.speculative.sampler import Sampler
 

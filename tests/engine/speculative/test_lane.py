@@ -25,9 +25,9 @@ from watched_lanes import (
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
+from engine.backend.round import Budget
 from engine.backend.state_pool import StatePool
 from engine.events import Interval
-from engine.speculative.drafters.drafter import Budget
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.lane.draft_lane import Following
 from engine.speculative.lane.speculation import Pace

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.lookup import BRANCHES, LONGEST, SHORTEST, LookupDrafter
 from engine.speculative.sampler import Sampler
 

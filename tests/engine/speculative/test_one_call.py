@@ -8,10 +8,11 @@ import pytest
 from engine.backend.decoder import Decoder
 from engine.backend.native import drafting
 from engine.backend.native.library import Format
+from engine.backend.round import Budget
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.sampler import Sampler
 

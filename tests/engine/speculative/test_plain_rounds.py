@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.backend.round import Round
 from engine.events import Interval
 from engine.session.tally import Tally
-from engine.speculative.decoding import Round
 
 
 def _round(end: float, *, drafted: int = 0) -> Round:

@@ -14,6 +14,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.native import drafting
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.round import Budget
 from engine.backend.sequence import ROOT
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
@@ -21,7 +22,7 @@ from engine.model.config import ModelConfig
 from engine.model.tensors import HEAD, HEAD_IDS
 from engine.model.weights.readable import Floats, Weights
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.growing import grow, likeliest
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.sampler import Sampler
@@ -145,5 +146,4 @@ def head_tree(model: Decoder, features: Floats, sampler: Sampler, budget: Budget
     state, pending = model.new_state(200), TOKENS[1:]
     if not model.drafts_trees:
         return grow(model, state, pending, context, budget, features)
-    tree = model.draft(state, pending, sampler.ranking, budget, features)
-    return TokenTree(tree.tokens, tree.parents, tree.scores)
+    return model.draft(state, pending, sampler.ranking, budget, features)

@@ -12,8 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from engine.backend.round import Candidates
 from engine.backend.tree import ROOT_PARENT, TokenTree
-from engine.speculative.lane.speculation import Candidates, DraftStep, Node, Pace, Speculation
+from engine.speculative.lane.speculation import DraftStep, Node, Pace, Speculation
 
 FIRST = 0
 TOKENS = 5

@@ -6,8 +6,9 @@ from math import log
 
 import pytest
 
+from engine.backend.round import Candidates
 from engine.backend.tree import TokenTree
-from engine.speculative.lane.speculation import Candidates, Pace, Speculation
+from engine.speculative.lane.speculation import Pace, Speculation
 
 CHAIN = Pace(width=1, theta=1.0)
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from engine.backend.decoder import Decoder
+from engine.backend.round import Budget
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.sampler import Sampler
 

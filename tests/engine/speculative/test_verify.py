@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.backend.segment import Verified
+from engine.backend.round import Verified
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.sampler import Sampler

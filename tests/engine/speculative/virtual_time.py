@@ -17,11 +17,11 @@ from random import Random
 from harness import FixedBudget
 from simulated_pairs import round_of
 
+from engine.backend.round import Budget
 from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
 from engine.plan.expectation import BUCKETS, Expectation
 from engine.speculative.controller import Controller
-from engine.speculative.drafters.drafter import Budget
 
 AHEAD = 16
 """Tokens of a text beyond those that an answer needs."""

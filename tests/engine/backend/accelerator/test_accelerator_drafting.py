@@ -23,14 +23,14 @@ from engine.backend.accelerator.driver import Driver, Mark
 from engine.backend.accelerator.sizes import DRAFT_LEVELS, drafting_bytes, segment_bytes
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
-from engine.backend.segment import Ranking, Script
+from engine.backend.round import Budget, Ranking, Script
 from engine.backend.sequence import SequenceState
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative import noise
-from engine.speculative.drafters.drafter import Budget, DraftContext
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.growing import grow
 from engine.speculative.sampler import Sampler
 

@@ -1,0 +1,157 @@
+"""What a round is made of: what loops, drafters, models and devices exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.backend.tree import TokenTree
+from engine.events import Interval, hull
+from engine.model.weights.readable import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much to draft in one round.
+
+    Attributes:
+        nodes: most drafted nodes.
+        depth: most tokens along a path.
+        width: most nodes expanded per level, and most children per node.
+        floor: a level whose paths are accepted with a probability below this is not worth its
+            time, and drafting stops above it.
+    """
+
+    nodes: int
+    depth: int
+    width: int
+    floor: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Words put into a draft's mouth, to measure with a known acceptance what drafting costs.
+
+    Attributes:
+        tokens: by position; 0 follows the last.
+        weight: log of the probability that the draft gives them.
+    """
+
+    tokens: Sequence[int]
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How a draft's candidates rank: by its probabilities, or as the target would draw from them.
+
+    Attributes:
+        temperature: of the target's sampler; 0 is greedy.
+        seed: of its noise.
+        share_noise: whether the noise of its draws is added, where it draws at all.
+        script: what comes out on top all the same.
+    """
+
+    temperature: float
+    seed: int
+    share_noise: bool
+    script: Script | None = None
+
+
+Candidates = Sequence[tuple[int, float]]
+"""Tokens that may follow a node with the logs of their chances, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A tree drafted in one call.
+
+    Attributes:
+        tree: what is proposed.
+        staged_tokens: tokens of the nodes whose keys the cache now holds behind the committed ones.
+        staged_parents: for each of them, the index of an earlier one or -1.
+    """
+
+    tree: TokenTree
+    staged_tokens: list[int]
+    staged_parents: list[int]
+
+
+@dataclass(slots=True)
+class SegmentOutput:
+    """What a segment hands on: C-contiguous arrays on the host, valid until its next forward.
+
+    Attributes:
+        hidden: fp32 [n, d]; after the final norm where the segment ends the model.
+        logits: fp32 [m, vocab] of the asked rows; None before the last segment.
+        taps: block index -> fp32 [n, d].
+    """
+
+    hidden: Floats
+    logits: Floats | None
+    taps: dict[int, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The outcome of verifying one tree.
+
+    Attributes:
+        path: nodes whose keys stay: the root and every node the walk descended to.
+        tokens: the target's draws, at least one; the last one is the next root.
+        accepted: how many of them were drafted.
+        offered: at how many of the nodes where it drew there were drafted tokens to choose from.
+        output: hidden states and taps of all nodes, without logits, where they were asked for;
+            valid until the segment's next forward.
+        chances: what the target's logits give each of `tokens`, before penalties, filters and
+            temperature; empty where nobody tells.
+        refused: the same of the first node that was on offer where none was drawn; None: no such.
+    """
+
+    path: tuple[int, ...]
+    tokens: tuple[int, ...]
+    accepted: int
+    offered: int
+    output: SegmentOutput | None = None
+    chances: tuple[float, ...] = field(default=(), compare=False)
+    refused: float | None = field(default=None, compare=False)
+
+    @property
+    def offered_by_depth(self) -> tuple[int, ...]:
+        """1 for every depth at which a node was on offer."""
+        return (1,) * self.offered
+
+    @property
+    def accepted_by_depth(self) -> tuple[int, ...]:
+        """For each of them 1 where the target's draw was among the nodes, 0 where none was."""
+        return (1,) * self.accepted + (0,) * (self.offered - self.accepted)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one target forward committed; `accepted` of the first tokens were drafted."""
+
+    tokens: tuple[int, ...]
+    accepted: int
+    drafted: int
+    drafting: tuple[Interval, ...]
+    verify: Interval
+    offered_by_depth: tuple[int, ...] = ()
+    accepted_by_depth: tuple[int, ...] = ()
+    rejected: tuple[int, ...] = ()
+    """The likeliest drafted tokens in the place of the last one."""
+    chances: tuple[float, ...] = ()
+    """What the target's bare logits give each token; empty where nobody tells."""
+    refused: float | None = None
+    """The same of the first of `rejected`."""
+    guesses: tuple[float | None, ...] = ()
+    """What a draft model gave the accepted tokens, and the first of `rejected`; None of tokens that
+    none has drafted."""
+    useful: float = 0.0
+    wasted: float = 0.0
+    """Seconds of drafting whose fate was decided: some of it was committed, or none."""
+
+    @property
+    def draft(self) -> Interval | None:
+        """From the first drafting to the last."""
+        return hull(self.drafting)
