@@ -288,12 +288,12 @@ class Decoder:
                 output = segment.run(step, own, hidden)
                 hidden = output.hidden
                 tapped |= output.taps
-        verified = self._verifying.verify(
+        verified, found = self._verifying.verify(
             cache, committed, nodes, parents, draws, tokens,
             limit=limit, stop_ids=stop_ids, hidden=hidden, taps=self._last_taps,
         )  # fmt: skip
         if feeds is not None:
-            if (found := verified.output) is None:
+            if found is None:
                 raise ValueError("the last segment keeps its hidden states to itself")
             self._keep(state, committed, found.hidden, tapped | found.taps, verified.path)
         if before:

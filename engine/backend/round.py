@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import exp
 
 from engine.backend.tree import TokenTree
 from engine.events import Interval, hull
-from engine.model.weights.readable import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +77,6 @@ class Drafted:
     staged_parents: list[int]
 
 
-@dataclass(slots=True)
-class SegmentOutput:
-    """What a segment hands on: C-contiguous arrays on the host, valid until its next forward.
-
-    Attributes:
-        hidden: fp32 [n, d]; after the final norm where the segment ends the model.
-        logits: fp32 [m, vocab] of the asked rows; None before the last segment.
-        taps: block index -> fp32 [n, d].
-    """
-
-    hidden: Floats
-    logits: Floats | None
-    taps: dict[int, Floats]
-
-
 @dataclass(frozen=True, slots=True)
 class Verified:
     """The outcome of verifying one tree.
@@ -101,8 +86,6 @@ class Verified:
         tokens: the target's draws, at least one; the last one is the next root.
         accepted: how many of them were drafted.
         offered: at how many of the nodes where it drew there were drafted tokens to choose from.
-        output: hidden states and taps of all nodes, without logits, where they were asked for;
-            valid until the segment's next forward.
         chances: what the target's logits give each of `tokens`, before penalties, filters and
             temperature; empty where nobody tells.
         refused: the same of the first node that was on offer where none was drawn; None: no such.
@@ -112,7 +95,6 @@ class Verified:
     tokens: tuple[int, ...]
     accepted: int
     offered: int
-    output: SegmentOutput | None = None
     chances: tuple[float, ...] = field(default=(), compare=False)
     refused: float | None = field(default=None, compare=False)
 
@@ -129,29 +111,63 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one target forward committed; `accepted` of the first tokens were drafted."""
+    """A tree that was verified, and when.
 
-    tokens: tuple[int, ...]
-    accepted: int
-    drafted: int
-    drafting: tuple[Interval, ...]
+    Attributes:
+        tree: what was verified, the root alone in a plain round.
+        verified: the outcome.
+        verify: when the target was at it.
+        drafting: when the draft was at work for it, in order.
+        useful: seconds of drafting of which something has been committed.
+        wasted: seconds of drafting of which nothing will be.
+    """
+
+    tree: TokenTree
+    verified: Verified
     verify: Interval
-    offered_by_depth: tuple[int, ...] = ()
-    accepted_by_depth: tuple[int, ...] = ()
-    rejected: tuple[int, ...] = ()
-    """The likeliest drafted tokens in the place of the last one."""
-    chances: tuple[float, ...] = ()
-    """What the target's bare logits give each token; empty where nobody tells."""
-    refused: float | None = None
-    """The same of the first of `rejected`."""
-    guesses: tuple[float | None, ...] = ()
-    """What a draft model gave the accepted tokens, and the first of `rejected`; None of tokens that
-    none has drafted."""
+    drafting: tuple[Interval, ...] = ()
     useful: float = 0.0
     wasted: float = 0.0
-    """Seconds of drafting whose fate was decided: some of it was committed, or none."""
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """What it committed, at least one token."""
+        return self.verified.tokens
+
+    @property
+    def accepted(self) -> int:
+        """So many of the first `tokens` were drafted."""
+        return self.verified.accepted
+
+    @property
+    def drafted(self) -> int:
+        """Drafted nodes that were verified."""
+        return self.tree.drafted
 
     @property
     def draft(self) -> Interval | None:
         """From the first drafting to the last."""
         return hull(self.drafting)
+
+    @property
+    def rejected(self) -> tuple[int, ...]:
+        """The likeliest drafted tokens in the place of the last committed one."""
+        verified = self.verified
+        if verified.offered == verified.accepted:
+            return ()
+        return self.tree.likeliest_below(verified.path[-1])
+
+    @property
+    def guesses(self) -> tuple[float | None, ...]:
+        """What a draft model gave the accepted tokens, and the first of `rejected`.
+
+        None of tokens that no model has drafted.
+        """
+        tree, verified = self.tree, self.verified
+        nodes = list(verified.path[1:])
+        if len(nodes) < verified.offered:  # the last has no keys to stay: it was refused, or ended
+            accepted = verified.accepted == verified.offered
+            last = tree.child(verified.path[-1], verified.tokens[-1] if accepted else None)
+            nodes += [] if last is None else [last]
+        weights = [tree.weight(node) for node in nodes]
+        return tuple([None if weight is None else exp(min(weight, 0.0)) for weight in weights])

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Budget, Candidates, Drafted, Ranking, SegmentOutput, Verified
+from engine.backend.round import Budget, Candidates, Drafted, Ranking, Verified
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats, Weights
@@ -25,6 +25,21 @@ class Share:
     blocks: range
     embeds: bool = False
     heads: bool = False
+
+
+@dataclass(slots=True)
+class SegmentOutput:
+    """What a segment hands on: C-contiguous arrays on the host, valid until its next forward.
+
+    Attributes:
+        hidden: fp32 [n, d]; after the final norm where the segment ends the model.
+        logits: fp32 [m, vocab] of the asked rows; None before the last segment.
+        taps: block index -> fp32 [n, d].
+    """
+
+    hidden: Floats
+    logits: Floats | None
+    taps: dict[int, Floats]
 
 
 class SegmentCache(Protocol):
@@ -168,7 +183,7 @@ class TreeVerifying(Protocol):
         stop_ids: Collection[int],
         hidden: Floats | None = None,
         taps: tuple[int, ...] | None = None,
-    ) -> Verified:
+    ) -> tuple[Verified, SegmentOutput | None]:
         """A forward over the tree, the draws down it; the path's keys are in place afterwards.
 
         Args:
@@ -181,8 +196,11 @@ class TreeVerifying(Protocol):
             limit: most tokens to draw.
             stop_ids: tokens that nothing follows.
             hidden: the previous segment's output over the nodes; None for a whole model.
-            taps: of its blocks, those whose outputs are wanted beside the final hidden states, in
-                `Verified.output`; None: nothing is wanted.
+            taps: of its blocks, those whose outputs are wanted beside the final hidden states;
+                None: nothing is wanted.
+
+        Returns:
+            The outcome, and what is wanted of all nodes, without logits.
 
         Raises:
             InvalidLogits: the logits at a node of the path are not finite.

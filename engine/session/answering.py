@@ -205,7 +205,7 @@ class Answer:
         opened = self._open()
         before = self._stream.pushed
         accepted = min(done.accepted, len(tokens))
-        released = self._stream.push_all(tokens, accepted, done.chances[: len(tokens)])
+        released = self._stream.push_all(tokens, accepted, done.verified.chances[: len(tokens)])
         counted = self._stream.pushed - before
         self._ids += tokens[:counted]
         if opened.spans:
@@ -228,7 +228,7 @@ class Answer:
         self, decoding: Decoding, index: int, done: Round, counted: int, released: Released
     ) -> None:
         stream, spans, tokenizer = self._stream, released.spans, self._pair.tokenizer
-        refused = self._refused(done) if done.rejected else []
+        refused = self._refused(done)
         own_shown = spans and counted == len(done.tokens) and not stream.undecided
         self._emit(
             RoundFinished(
@@ -240,8 +240,8 @@ class Answer:
                 drafted=done.drafted,
                 accepted=min(done.accepted, counted),
                 committed=counted,
-                drafted_by_depth=done.offered_by_depth[:counted],
-                accepted_by_depth=done.accepted_by_depth[:counted],
+                drafted_by_depth=done.verified.offered_by_depth[:counted],
+                accepted_by_depth=done.verified.accepted_by_depth[:counted],
                 context_used=len(decoding.tokens),
                 rejected="".join(refused),
                 text_start=spans[0].start if spans else stream.position,
@@ -263,8 +263,10 @@ class Answer:
     def _refused(self, done: Round) -> list[str]:
         """What the draft would have written where the target wrote its own last token."""
         tokenizer = self._pair.tokenizer
+        if not (rejected := done.rejected):
+            return []
         shown = done.tokens[-1] not in tokenizer.eos_ids
-        return words(tokenizer, self._before(int(shown)), done.rejected)
+        return words(tokenizer, self._before(int(shown)), rejected)
 
     def _before(self, count: int) -> list[int]:
         """The tokens before the last `count`, as many as a character may have a part in."""

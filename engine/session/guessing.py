@@ -44,13 +44,14 @@ def guesses(
         refused: `words` of its rejected tokens.
     """
     accepted = min(done.accepted, counted)
-    told = done.chances or (None,) * len(done.tokens)
+    drafts = done.guesses
+    told = done.verified.chances or (None,) * len(done.tokens)
     found = [
-        Guess(text, drafts, targets, accepted=True)
-        for text, drafts, targets in zip(
-            words(tokenizer, before, done.tokens[:accepted]), done.guesses, told, strict=False
+        Guess(text, draft, target, accepted=True)
+        for text, draft, target in zip(
+            words(tokenizer, before, done.tokens[:accepted]), drafts, told, strict=False
         )
     ]
     if refused and accepted == done.accepted:
-        found.append(Guess(refused[0], done.guesses[-1], done.refused, accepted=False))
+        found.append(Guess(refused[0], drafts[-1], done.verified.refused, accepted=False))
     return tuple(found)

@@ -60,8 +60,8 @@ class Tally:
         self.drafting_rounds += 1
         self.drafting_tokens += counted
         self.accepted += min(done.accepted, counted)
-        _add_up(self.offered_by_depth, done.offered_by_depth[:counted])
-        _add_up(self.accepted_by_depth, done.accepted_by_depth[:counted])
+        _add_up(self.offered_by_depth, done.verified.offered_by_depth[:counted])
+        _add_up(self.accepted_by_depth, done.verified.accepted_by_depth[:counted])
 
     def stats(self, started: float, fallback_reason: str | None) -> AnswerStats:
         """The answer's statistics; `started` is when the user asked."""

@@ -220,7 +220,7 @@ class Controller:
         levels, following, self._following = self._levels, self._following, True
         if levels and (following or not self._level.knows(self._widths.now)):
             self._learn_drafting(levels, proposing / self._verify.slowdown)
-        for accepted in done.accepted_by_depth:
+        for accepted in done.verified.accepted_by_depth:
             self._next.add(accepted)
         if done.drafted:
             self._promised.add(self._expected)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from math import exp
 from time import perf_counter
 
 from engine.backend.decoder import Decoder
@@ -107,27 +106,12 @@ class Decoding:
         start = perf_counter()
         verified = self._commit(tree, limit)
         self.tokens.extend(verified.tokens)
-        seconds, useful = draft.seconds if draft else 0.0, 0.0
-        if verified.accepted:
-            useful = seconds * verified.accepted / max(tree.depths)
-        rejected: tuple[int, ...] = ()
-        if verified.offered > verified.accepted:
-            rejected = tree.likeliest_below(verified.path[-1])
-        return Round(
-            tokens=verified.tokens,
-            accepted=verified.accepted,
-            drafted=tree.drafted,
-            drafting=(draft,) if draft else (),
-            verify=Interval(start, perf_counter()),
-            offered_by_depth=verified.offered_by_depth,
-            accepted_by_depth=verified.accepted_by_depth,
-            rejected=rejected,
-            chances=verified.chances,
-            refused=verified.refused,
-            guesses=_guesses(tree, verified) if verified.offered else (),
-            useful=useful,
-            wasted=seconds - useful,
-        )
+        verify = Interval(start, perf_counter())
+        if draft is None:
+            return Round(tree, verified, verify)
+        accepted = verified.accepted
+        useful = draft.seconds * accepted / max(tree.depths) if accepted else 0.0
+        return Round(tree, verified, verify, (draft,), useful, draft.seconds - useful)
 
     def _commit(self, tree: TokenTree, limit: int) -> Verified:
         """Where target and draws are native all of it is one call, else a forward and a walk."""
@@ -141,14 +125,3 @@ class Decoding:
         verified = verify(tree, logits, self.sampler, self.tokens, limit=limit, stop_ids=stop_ids)
         state.commit(verified.path)
         return verified
-
-
-def _guesses(tree: TokenTree, verified: Verified) -> tuple[float | None, ...]:
-    """What a draft model gave what was on offer on the verified way: see `Round.guesses`."""
-    nodes = list(verified.path[1:])
-    if len(nodes) < verified.offered:  # the last one has no keys to stay: it was refused, or ended
-        accepted = verified.accepted == verified.offered
-        last = tree.child(verified.path[-1], verified.tokens[-1] if accepted else None)
-        nodes += [] if last is None else [last]
-    weights = [tree.weight(node) for node in nodes]
-    return tuple([None if weight is None else exp(min(weight, 0.0)) for weight in weights])

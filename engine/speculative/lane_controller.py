@@ -167,7 +167,7 @@ class LaneController:
             return
         tokens = 1.0
         if done.drafted:
-            for accepted in done.accepted_by_depth:
+            for accepted in done.verified.accepted_by_depth:
                 self._goes_on.add(accepted)
             if self._expected > _LEAST_PROMISE:
                 self._trust.add(min(done.accepted / self._expected, _MOST_TRUST))

@@ -13,7 +13,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.batch import SequenceBatch
 from engine.backend.native.segment import NativeSegment
 from engine.backend.native.sizes import ROWS
-from engine.backend.round import SegmentOutput
+from engine.backend.segment import SegmentOutput
 from engine.errors import NotPossible
 from engine.language import tr
 from engine.train.recording import Recorded

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import unlimited
-from engine.backend.round import SegmentOutput
-from engine.backend.segment import SegmentCache
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.step import Step
 from engine.model.config import Fusion
 from engine.model.weights.readable import Floats

@@ -262,7 +262,7 @@ def mapped_memory_counted_twice() -> None:
 
 def failed_loads_keep_what_they_had() -> None:
     """The error that is told holds the frames, and the frames what was loaded so far."""
-    from engine import service
+    from engine.service import engine as service
 
     def refused(error: BaseException, *arguments: Any, **more: Any) -> Any:
         kept.append(error)

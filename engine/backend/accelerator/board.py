@@ -2,7 +2,8 @@
 
 What engine/speculative/drafters/growing.py does with one answer of the draft per level, without
 asking the device in between: which nodes are the best, which of them are drafted on and where their
-keys go are numbers there. Every step is the same for all levels, so one recording of it serves them all.
+keys go are numbers there. Every step is the same for all levels, so one recording of it serves them
+all.
 
 Ties go to the earlier candidate, but among the logits of one row, where torch's choice is its own.
 """

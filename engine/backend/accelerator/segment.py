@@ -33,8 +33,8 @@ from engine.backend.accelerator.troubles import in_words
 from engine.backend.accelerator.workspace import Workspace
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
-from engine.backend.round import Budget, Drafted, Ranking, SegmentOutput
-from engine.backend.segment import SegmentCache
+from engine.backend.round import Budget, Drafted, Ranking
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.shared import Loan, Shared
 from engine.backend.step import CHUNK, Step
 from engine.commands import WeightFormat

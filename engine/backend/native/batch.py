@@ -14,7 +14,7 @@ from engine.backend.native.memory import reserve_rows
 from engine.backend.native.segment import NativeSegment
 from engine.backend.native.sizes import ROWS
 from engine.backend.native.taps import TapRows
-from engine.backend.round import SegmentOutput
+from engine.backend.segment import SegmentOutput
 from engine.backend.step import CHUNK
 
 

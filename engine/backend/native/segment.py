@@ -31,8 +31,8 @@ from engine.backend.native.scratch import Scratch
 from engine.backend.native.sizes import PREFILL_ROWS, ROWS
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
-from engine.backend.round import Budget, Candidates, Drafted, Ranking, SegmentOutput, Verified
-from engine.backend.segment import SegmentCache
+from engine.backend.round import Budget, Candidates, Drafted, Ranking, Verified
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.shared import Loan, Shared
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
@@ -263,7 +263,7 @@ class NativeSegment:
         stop_ids: Collection[int],
         hidden: Floats | None = None,
         taps: tuple[int, ...] | None = None,
-    ) -> Verified:
+    ) -> tuple[Verified, SegmentOutput | None]:
         """See `engine.backend.segment.TreeVerifying`."""
         if not isinstance(cache, NativeCache) or not isinstance(draws, NativeDraws):
             raise TypeError("the cache or the draws belong to another backend")

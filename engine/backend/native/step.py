@@ -13,7 +13,7 @@ from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.library import StepStruct, pointer
 from engine.backend.native.memory import reserve_rows
 from engine.backend.native.taps import TapRows
-from engine.backend.round import SegmentOutput
+from engine.backend.segment import SegmentOutput
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats

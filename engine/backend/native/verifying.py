@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes as c
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from engine.backend.native.memory import reserve_rows
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.sizes import VERIFIED_ROWS
 from engine.backend.native.taps import TapRows
-from engine.backend.round import SegmentOutput, Verified
+from engine.backend.round import Verified
+from engine.backend.segment import SegmentOutput
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats
 
@@ -52,7 +52,7 @@ class VerifyCall:
         draws: NativeDraws,
         hidden: Floats | None,
         taps: tuple[int, ...] | None,
-    ) -> Verified:
+    ) -> tuple[Verified, SegmentOutput | None]:
         """Verify the tree that `draws` was asked about.
 
         Args:
@@ -75,8 +75,8 @@ class VerifyCall:
         after = cache, self._argument, committed, draws.handle, draws.argument
         verified = draws.answer(library().dt_verify_tree(*self._before, *after))
         if taps is None:
-            return verified
-        return replace(verified, output=SegmentOutput(self._hidden[:count], None, tapped))
+            return verified, None
+        return verified, SegmentOutput(self._hidden[:count], None, tapped)
 
     def _reserve(self, rows: int) -> None:
         """Room for trees of so many nodes; memory is touched as far as it is used."""

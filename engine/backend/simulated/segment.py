@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from engine.backend.head_input import features_are_own
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
-from engine.backend.round import Budget, Drafted, Ranking, SegmentOutput, Verified
-from engine.backend.segment import SegmentCache
+from engine.backend.round import Budget, Drafted, Ranking, Verified
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.simulated.processor import Processor
 from engine.backend.simulated.work import Work, work_of
 from engine.backend.step import Step
@@ -177,21 +177,21 @@ class SimulatedSegment:
         stop_ids: Collection[int],
         hidden: Floats | None = None,
         taps: tuple[int, ...] | None = None,
-    ) -> Verified:
+    ) -> tuple[Verified, SegmentOutput | None]:
         """One call: the path and the draws come back, and what a head needs of all nodes."""
         native, rows = self._native, len(nodes)
         with self._processor as device:
             device.receives(_TOKEN * rows if hidden is None else hidden.nbytes)
-            verified = native.verify(
+            verified, output = native.verify(
                 _cache(cache), committed, nodes, parents, draws, tokens,
                 limit=limit, stop_ids=stop_ids, hidden=hidden, taps=taps,
             )  # fmt: skip
             self._computes(rows, rows, committed + rows)
             device.sends(_TOKEN * (len(verified.path) + len(verified.tokens)))
-            if (output := verified.output) is not None:
+            if output is not None:
                 for result in output.taps.values() if taps else (output.hidden,):
                     device.sends(result.nbytes)
-        return verified
+        return verified, output
 
     def _given(self, rows: int, hidden: Floats | None) -> int:
         """Bytes that a forward gets."""

@@ -9,8 +9,7 @@ import torch
 
 from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Entry, Purpose, Reach, unlimited
-from engine.backend.round import SegmentOutput
-from engine.backend.segment import SegmentCache
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.shared import Shared
 from engine.backend.step import CHUNK, Step
 from engine.backend.torch_cpu.attention import TileContext

@@ -19,8 +19,7 @@ import transformers
 
 from engine.backend.ledger import Account, Purpose, unlimited
 from engine.backend.native.pool import default_threads
-from engine.backend.round import SegmentOutput
-from engine.backend.segment import SegmentCache
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.step import Step
 from engine.backend.transformers_cpu.cache import TransformersCache
 from engine.backend.transformers_cpu.weights import filled_model

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backend.round import Round
+from engine.backend.round import Round, Verified
+from engine.backend.tree import TokenTree
 from engine.bench.lane_shares import common, lane_shares, seconds, within
 from engine.events import Interval
 
@@ -19,9 +20,9 @@ def round_of(
     useful: float = 0.0,
     wasted: float = 0.0,
 ) -> Round:
-    return Round(
-        (1,), 0, 0, tuple(spans(*drafting)), Interval(*verify), useful=useful, wasted=wasted
-    )
+    verified = Verified((0,), (1,), 0, 0)
+    spent = tuple(spans(*drafting))
+    return Round(TokenTree.root(0), verified, Interval(*verify), spent, useful, wasted)
 
 
 def test_spans_that_meet_become_one_and_stay_within() -> None:

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from engine.backend.ledger import Ledger
-from engine.backend.round import SegmentOutput
+from engine.backend.segment import SegmentOutput
 from engine.backend.step import Step
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig

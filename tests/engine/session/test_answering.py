@@ -13,7 +13,8 @@ from engine_session import Session, answer_of, generate, user
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from tiny_models import write_chat_model
 
-from engine.backend.round import Round
+from engine.backend.round import Round, Verified
+from engine.backend.tree import chain
 from engine.commands import DraftChoice, Mode, Stop
 from engine.events import (
     Failed,
@@ -417,7 +418,8 @@ def test_a_refused_text_inside_a_character(session: Session, chat_model: Path) -
     assert pair is not None
     answer = Answer(pair, generate("a").request, lambda _event: None, lambda: False)
     instant = Interval(0.0, 1.0)
-    done = Round(tuple(llama), 3, 4, instant, instant, (1,) * 4, (1, 1, 1, 0), tuple(ball[-1:]))
+    tree = chain(0, [*llama[:3], *ball[3:]], [0.0] * 4)
+    done = Round(tree, Verified((0, 1, 2, 3), tuple(llama), 3, 4), instant)
     answer._take(done)
     assert answer._refused(done) == ["🦚"]
 

@@ -12,8 +12,8 @@ from folder_models import FOLDER_TARGET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.backend.round import Round
-from engine.backend.tree import TokenTree
+from engine.backend.round import Round, Verified
+from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import SamplingParams
@@ -93,18 +93,18 @@ def test_guesses_agree_with_what_was_accepted(
     logits = np.random.default_rng(seed).normal(0, 3, (20, VOCAB)).astype(np.float32)
     logits[:, 7:] = -9  # so that much of what is drafted is right
     done = played(logits, tree, most)
-    assert len(done.guesses) == len(done.offered_by_depth)
+    assert len(done.guesses) == done.verified.offered
     counted = min(shown, len(done.tokens))  # a stop string may cut the answer anywhere
     refused = [str(token) for token in done.rejected]
     told = guesses(tokenizer, [], done, counted, refused)
     accepted = [guess for guess in told if guess.accepted]
     assert len(accepted) == min(done.accepted, counted)
-    assert [guess.probability for guess in accepted] == list(done.chances[: len(accepted)])
+    assert [guess.probability for guess in accepted] == list(done.verified.chances[: len(accepted)])
     others = told[len(accepted) :]
     assert len(others) == (bool(refused) and counted >= done.accepted)
     for guess in others:
         assert guess.text == refused[0]
-        assert guess.probability == done.refused
+        assert guess.probability == done.verified.refused
         assert guess.draft_probability == done.guesses[-1]
         assert not guess.accepted
 
@@ -141,13 +141,15 @@ def test_a_character_belongs_to_the_token_that_completes_it(tokenizer: Tokenizer
 def test_the_refused_one_is_beyond_an_answer_that_was_cut(tokenizer: Tokenizer) -> None:
     dog = tuple(tokenizer.encode_text("a dog ran"))
     instant = Interval(0.0, 1.0)
-    done = Round(
-        dog, len(dog) - 1, 4, (), instant, rejected=dog[:1], chances=(0.5,) * len(dog),
-        refused=0.25, guesses=(0.75,) * len(dog),
-    )  # fmt: skip
+    count = len(dog)
+    drafted = [*dog[:-1], dog[0]]
+    tree = chain(1, drafted, [place * log(0.75) for place in range(1, count + 1)])
+    path, chances = tuple(range(count)), (0.5,) * count
+    verified = Verified(path, dog, count - 1, count, chances=chances, refused=0.25)
+    done = Round(tree, verified, instant)
     whole = guesses(tokenizer, [], done, len(dog), ["a"])
     assert [guess.accepted for guess in whole] == [True] * (len(dog) - 1) + [False]
     assert [guess.text for guess in whole] == [*words(tokenizer, [], dog[:-1]), "a"]
-    assert (whole[-1].probability, whole[-1].draft_probability) == (0.25, 0.75)
+    assert (whole[-1].probability, whole[-1].draft_probability) == (0.25, pytest.approx(0.75))
     cut = guesses(tokenizer, [], done, 1, ["a"])
     assert [guess.accepted for guess in cut] == [True]

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from engine.backend.round import Round
+from engine.backend.round import Round, Verified
+from engine.backend.tree import chain
 from engine.events import AnswerStats, Interval
 from engine.session.tally import Tally
 
 
 def finished_round(tokens: int, drafted: int, at: float) -> Round:
     accepted = min(tokens - 1, drafted)
-    offered = min(accepted + 1, drafted)
-    return Round(
-        tokens=tuple(range(tokens)),
-        accepted=accepted,
-        drafted=drafted,
-        drafting=(Interval(at, at + 0.25),) if drafted else (),
-        verify=Interval(at + 0.25, at + 1.0),
-        offered_by_depth=(1,) * offered,
-        accepted_by_depth=tuple(int(depth < accepted) for depth in range(offered)),
-    )
+    verified = Verified((0,), tuple(range(tokens)), accepted, min(accepted + 1, drafted))
+    drafting = (Interval(at, at + 0.25),) if drafted else ()
+    tree = chain(0, range(drafted), [0.0] * drafted)
+    return Round(tree, verified, Interval(at + 0.25, at + 1.0), drafting)
 
 
 def played(rounds: list[tuple[int, int, int]]) -> AnswerStats:

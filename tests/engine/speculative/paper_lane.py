@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.backend.round import Candidates, Round
+from engine.backend.round import Candidates, Round, Verified
 from engine.backend.tree import TokenTree, follow
 from engine.events import Interval
 from engine.speculative import parallel as loop
@@ -217,15 +217,8 @@ class PaperDecoding:
         offered = len(path) + bool(set(tree.parents) & {path[-1] if path else 0})
         committed = tuple(ahead[: len(path) + 1])
         self.tokens += committed
-        return Round(
-            tokens=committed,
-            accepted=len(path),
-            drafted=tree.drafted,
-            drafting=(),
-            verify=Interval(start, clock.now),
-            offered_by_depth=(1,) * offered,
-            accepted_by_depth=tuple(int(depth < len(path)) for depth in range(offered)),
-        )
+        verified = Verified((0, *path), committed, len(path), offered)
+        return Round(tree, verified, Interval(start, clock.now))
 
 
 @dataclass(slots=True)

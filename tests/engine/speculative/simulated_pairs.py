@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from harness import FixedBudget
 
-from engine.backend.round import Budget, Round
+from engine.backend.round import Budget, Round, Verified
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.speculative.controller import Controller
@@ -121,15 +121,8 @@ def round_of(
     tree: TokenTree, draft: Interval | None, verify: Interval, *, accepted: int, offered: int
 ) -> Round:
     """A round that committed what was accepted, and the target's own token."""
-    return Round(
-        tokens=tuple(range(accepted + 1)),
-        accepted=accepted,
-        drafted=tree.drafted,
-        drafting=(draft,) if draft else (),
-        verify=verify,
-        offered_by_depth=(1,) * offered,
-        accepted_by_depth=tuple(int(depth < accepted) for depth in range(offered)),
-    )
+    verified = Verified((0,), tuple(range(accepted + 1)), accepted, offered)
+    return Round(tree, verified, verify, (draft,) if draft else ())
 
 
 def speed(pair: Pair, make: Callable[[], Controller], tokens: int, answers: int) -> float:

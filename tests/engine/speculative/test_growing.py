@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from riddles import VOCAB, RiddleCache, riddle_head
 
 from engine.backend.decoder import Decoder
-from engine.backend.round import Budget, SegmentOutput
-from engine.backend.segment import SegmentCache
+from engine.backend.round import Budget
+from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.step import Step
 from engine.backend.tree import ROOT_PARENT, TokenTree
 from engine.model.weights.readable import Floats

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from engine.backend.round import Round
+from engine.backend.round import Round, Verified
+from engine.backend.tree import chain
 from engine.events import Interval
 from engine.session.tally import Tally
 
 
 def _round(end: float, *, drafted: int = 0) -> Round:
     drafting = (Interval(end - 0.3, end - 0.2),) if drafted else ()
-    return Round((1,), 0, drafted, drafting, Interval(end - 0.1, end))
+    tree = chain(0, range(drafted), [0.0] * drafted)
+    return Round(tree, Verified((0,), (1,), 0, drafted), Interval(end - 0.1, end), drafting)
 
 
 def test_the_typical_one_counts_from_commit_to_commit() -> None:
