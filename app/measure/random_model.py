@@ -26,7 +26,7 @@ from engine.model.text.text_ends import TextEnds
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.plan import Plan
 from engine.service.engine import Engine
-from engine.speculative.controller import Controller
+from engine.speculative.loops import Plain
 
 _FOLDER = Path("random weights")
 
@@ -99,8 +99,7 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
         target=decoder,
         text=text,
         states=StatePool(decoder, context),
-        drafter=None,
-        controller=Controller(),
+        loop=Plain(),
         plan=plan,
         placing=placing,
         devices={CPU: CpuDevice()},

@@ -27,7 +27,7 @@ from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
 from engine.speculative.drafters.standalone import StandaloneDrafter
-from engine.speculative.loops import autoregressive, serial
+from engine.speculative.loops import plain, serial
 from engine.speculative.sampler import Sampler
 
 DEPTHS = tuple(range(1, 9))
@@ -36,7 +36,7 @@ SLACK = 16
 """Text known beyond the tokens asked for, so that no round is cut short by the end."""
 
 
-Loop = Callable[[Decoding], AbstractContextManager[Iterator[Round]]]
+Rounds = Callable[[Decoding], AbstractContextManager[Iterator[Round]]]
 """How an answer is written, from its prompt on."""
 
 
@@ -204,7 +204,7 @@ class AnswersInTurns:
             self._check(self._write(self._in_turns(drafter, fixed), answers))
         self._check(self._write(_plainly, self._plain))
 
-    def _in_turns(self, drafter: ScriptedDrafter, controller: Controller) -> Loop:
+    def _in_turns(self, drafter: ScriptedDrafter, controller: Controller) -> Rounds:
         @contextmanager
         def rounds(decoding: Decoding) -> Iterator[Iterator[Round]]:
             prefill(decoding)
@@ -212,7 +212,7 @@ class AnswersInTurns:
 
         return rounds
 
-    def _write(self, loop: Loop, answers: Answers) -> tuple[int, ...]:
+    def _write(self, loop: Rounds, answers: Answers) -> tuple[int, ...]:
         """One greedy answer to the same prompt, its keys and values already there."""
         sampler = Sampler(SamplingParams(), len(self._prompt))
         whole = self._wishes.tokens + SLACK
@@ -240,7 +240,7 @@ def prefill(decoding: Decoding) -> None:
 @contextmanager
 def _plainly(decoding: Decoding) -> Iterator[Iterator[Round]]:
     prefill(decoding)
-    yield autoregressive(decoding)
+    yield plain(decoding)
 
 
 def _drafter(draft: Decoder, states: StatePool) -> Drafter:

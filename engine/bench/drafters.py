@@ -15,6 +15,7 @@ from engine.speculative.controller import Controller
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
+from engine.speculative.loops import Serial
 
 LOOKUP = "lookup"
 
@@ -61,8 +62,8 @@ def ways_of(
         for fixed in budgets:
             # Each has its own: what one way has learnt is not true of another.
             drafters = [LookupDrafter(), *models] if helped else models
-            drafter, controller = CombinedDrafter(drafters), _controller(pair, fixed)
-            used = replace(pair, drafter=drafter, controller=controller)
+            loop = Serial(CombinedDrafter(drafters), _controller(pair, fixed))
+            used = replace(pair, loop=loop)
             ways[name if fixed is None else f"{name}, {fixed}"] = Way(PairWriter(used))
     return ways
 
@@ -85,12 +86,12 @@ def _combinations(
 
 def _model(name: str, pair: LoadedPair) -> Drafter | None:
     """The draft that is a model; None of a pair that has lookup only."""
-    if not isinstance(pair.drafter, CombinedDrafter):
+    if not isinstance(pair.loop, Serial) or not isinstance(pair.loop.drafter, CombinedDrafter):
         raise UserFixable(
             tr("{name} does not draft in turns with the target.").format(name=name),
             tr("Name drafts of the model, and no mode in which both work at the same time."),
         )
-    last = pair.drafter.drafters[-1]
+    last = pair.loop.drafter.drafters[-1]
     return None if isinstance(last, LookupDrafter) else last
 
 

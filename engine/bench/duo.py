@@ -126,7 +126,7 @@ def measure_duo(
 
 def measure_first_token(lanes: Lanes, prompt: Sequence[int], runs: int) -> FirstTokens:
     """How long the first token takes behind a prompt, in every way."""
-    beside = lanes.simulated is None  # as answers have it, see LoadedPair.reads_beside
+    beside = lanes.simulated is None  # as answers have it, see Parallel.reads_beside
     bench = FirstTokenBench(lanes.target, lanes.draft, lanes.there, prompt, beside=beside)
     return bench.measure(runs)
 

@@ -26,7 +26,7 @@ from engine.speculative.controller import Controller
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.standalone import StandaloneDrafter
-from engine.speculative.loops import autoregressive, serial
+from engine.speculative.loops import plain, serial
 from engine.speculative.sampler import Sampler
 
 
@@ -199,7 +199,7 @@ class DuoAnswers:
             return
         prefill(decoding)
         if way is Way.PLAIN:
-            yield autoregressive(decoding)
+            yield plain(decoding)
             return
         drafter = self._drafters[way]
         if lines is not None:

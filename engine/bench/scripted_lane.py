@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from engine.backend.decoder import Decoder
@@ -12,9 +12,9 @@ from engine.bench.lane_script import LaneDraft, LanePrompter, Lines
 from engine.plan.expectation import Expectation
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.lane.draft_lane import DraftLane, Following
+from engine.speculative.lane.draft_lane import DraftLane
 from engine.speculative.lane_controller import LaneController
-from engine.speculative.parallel import parallel
+from engine.speculative.loops import parallel
 
 
 class ScriptedLane:
@@ -31,7 +31,7 @@ class ScriptedLane:
     ) -> None:
         self._draft = draft if isinstance(draft, LaneDraft) else LaneDraft(draft)
         self._lane = DraftLane("draft", self._draft, states)
-        self._controller = LaneController(expected, ahead=True)
+        self._controller = _Noting(expected, ahead=True)
 
     @contextmanager
     def rounds(
@@ -44,31 +44,24 @@ class ScriptedLane:
             lines: what the draft says; None: what it says itself.
             steps: gets nodes and seconds of each of its steps that was not cancelled.
         """
-        self._draft.lines = lines
+        self._draft.lines, self._controller.steps = lines, steps
         sampler = LanePrompter(lines) if lines else decoding.sampler
         context = DraftContext(decoding.tokens, sampler, decoding.cancelled)
         with self._lane.following(context, pace=None) as following:
             for _ in decoding.prefill():
                 pass
-            listening = _Listening(following, [] if steps is None else steps)
-            yield parallel(decoding, listening, self._controller)
+            yield parallel(decoding, following, self._controller)
 
 
-class _Listening:
-    """A followed lane; what its steps took is noted on the way to the controller."""
+class _Noting(LaneController):
+    """Steers as it would, and notes what the draft's steps took."""
 
-    def __init__(self, lane: Following, steps: list[tuple[int, float]]) -> None:
-        self._lane, self._steps = lane, steps
-        self.set_pace, self.outlook, self.wait = lane.set_pace, lane.outlook, lane.wait
-        self.tree, self.verifying, self.commit = lane.tree, lane.verifying, lane.commit
+    steps: list[tuple[int, float]] | None = None
 
-    @property
-    def ready(self) -> bool:
-        """As the lane."""
-        return self._lane.ready
-
-    def step_times(self) -> list[tuple[int, float, float]]:
-        """As the lane."""
-        times = self._lane.step_times()
-        self._steps.extend((nodes, seconds) for nodes, seconds, _ in times)
-        return times
+    def observe(
+        self, done: Round, seconds: float, steps: Iterable[tuple[int, float, float]], *, ready: bool
+    ) -> None:
+        ended = list(steps)
+        if self.steps is not None:
+            self.steps += [(nodes, spent) for nodes, spent, _ in ended]
+        super().observe(done, seconds, ended, ready=ready)

@@ -16,6 +16,7 @@ from engine.loading.load import LoadedPair
 from engine.request import ChatRequest, Message, Role, SamplingParams
 from engine.session.answering import Answer
 from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.loops import Plain, Serial
 
 PLAIN = "plain"
 ALL = "all"
@@ -75,10 +76,12 @@ class PairWriter:
     def __init__(self, pair: LoadedPair, *, share_noise: bool = True) -> None:
         self._share_noise = share_noise
         self._clock: Timed | None = None
-        if isinstance(pair.drafter, CombinedDrafter):
-            *others, last = pair.drafter.drafters
+        loop = pair.loop
+        if isinstance(loop, Serial) and isinstance(loop.drafter, CombinedDrafter):
+            *others, last = loop.drafter.drafters
             self._clock = Timed(last)
-            pair = replace(pair, drafter=CombinedDrafter([*others, self._clock]))
+            loop = replace(loop, drafter=CombinedDrafter([*others, self._clock]))
+            pair = replace(pair, loop=loop)
         self.pair = pair
         self.tokens = 0
         """Tokens of the last answer, the first one left out."""
@@ -117,7 +120,7 @@ class PairWriter:
 
 def without_draft(pair: LoadedPair) -> LoadedPair:
     """The pair's target alone."""
-    return replace(pair, drafter=None, lane=None)
+    return replace(pair, loop=Plain())
 
 
 @dataclass(slots=True)

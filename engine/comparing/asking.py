@@ -17,6 +17,7 @@ from engine.request import ChatRequest
 from engine.session.answering import Answer
 from engine.speculative.controller import Controller
 from engine.speculative.lane_controller import LaneController
+from engine.speculative.loops import Loop, Parallel, Plain, Serial
 
 
 def own_states(pair: LoadedPair) -> StatePool:
@@ -36,18 +37,25 @@ def borrowed(pair: LoadedPair, candidate: Candidate, states: StatePool) -> Loade
     So nothing of what is asked here is found in what is kept of chats, or in what was learnt in
     them.
     """
-    plan, alone = candidate.plan, candidate.plan.draft_device is None
-    forced, mode = candidate.checked.forced, candidate.checked.command.mode
-    ahead = mode is Mode.DUO
     return replace(
         pair,
         states=states,
-        drafter=None if alone else pair.drafter,
-        lane=None if alone else pair.lane,
-        controller=Controller(plan.expected, forced=forced),
-        lane_controller=LaneController(plan.expected, forced=forced, ahead=ahead),
+        loop=_afresh(pair.loop, candidate),
         plan=replace(candidate.checked.plan, signature=pair.plan.signature),
     )
+
+
+def _afresh(loop: Loop, candidate: Candidate) -> Loop:
+    """The loop as if it had decoded nothing yet."""
+    plan, forced = candidate.plan, candidate.checked.forced
+    if plan.draft_device is None:
+        return Plain()
+    if isinstance(loop, Serial):
+        return replace(loop, controller=Controller(plan.expected, forced=forced))
+    if isinstance(loop, Parallel):
+        ahead = candidate.checked.command.mode is Mode.DUO
+        return replace(loop, controller=LaneController(plan.expected, forced=forced, ahead=ahead))
+    return loop
 
 
 def ask(

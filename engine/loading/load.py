@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
 
@@ -30,6 +30,7 @@ from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.lane.draft_lane import DraftLane
 from engine.speculative.lane_controller import LaneController
+from engine.speculative.loops import Loop, Parallel, Plain, Serial
 
 
 @dataclass(slots=True)
@@ -37,11 +38,7 @@ class LoadedPair:
     """Everything an answer needs, and what holds it.
 
     Attributes:
-        drafter: drafts in turns with the target; None where nothing does.
-        lane: drafts while the target verifies; None where the plan has no such thing.
-        reads_beside: whether it reads a prompt while the target does. A simulated accelerator has
-            the host's memory and cores, so that the first token would be late.
-        controller, lane_controller: what was learnt of either.
+        loop: how answers are decoded, and what it has learnt.
         identity: of the models, their places and the machine, by which that is kept on disk.
     """
 
@@ -50,14 +47,10 @@ class LoadedPair:
     target: Decoder
     text: ModelText
     states: StatePool
-    drafter: Drafter | None
-    controller: Controller
+    loop: Loop
     plan: PlanSummary
     placing: Plan
     devices: Devices
-    lane: DraftLane | None = None
-    lane_controller: LaneController = field(default_factory=LaneController)
-    reads_beside: bool = False
     identity: str = ""
 
     @property
@@ -84,26 +77,24 @@ class LoadedPair:
     @property
     def drafts(self) -> bool:
         """Whether anything drafts."""
-        return self.drafter is not None or self.lane is not None
+        return self.loop.controller is not None
 
     @property
     def fallback_reason(self) -> str | None:
         """Why the target decodes alone although something could draft; None where it does not."""
-        return self._used.fallback_reason
-
-    @property
-    def _used(self) -> Controller | LaneController:
-        return self.controller if self.lane is None else self.lane_controller
+        controller = self.loop.controller
+        return None if controller is None else controller.fallback_reason
 
     def recall(self, kept: KeptLearnt) -> None:
         """Go on from what the controller knew at the end of an earlier start."""
-        if (learnt := kept.find(self.identity)) is not None:
-            self._used.recall(learnt)
+        controller, learnt = self.loop.controller, kept.find(self.identity)
+        if controller is not None and learnt is not None:
+            controller.recall(learnt)
 
     def keep_learnt(self, kept: KeptLearnt) -> None:
         """Write down what the controller knows, for the next start."""
-        if self.drafts and self.identity:
-            kept.keep(self.identity, self._used.learnt)
+        if (controller := self.loop.controller) is not None and self.identity:
+            kept.keep(self.identity, controller.learnt)
 
     def held_on(self, device: str) -> int:
         """Bytes that come back there when the pair goes."""
@@ -173,7 +164,7 @@ def _loaded(
         target.feed(head, Account(devices[CPU].ledger, "target"))
     keeping = [KeptStates(StatePool(target, plan.context), plan.target)]
     drafters: list[Drafter] = [LookupDrafter()] if checked.lookup else []
-    lane: DraftLane | None = None
+    loop: Loop = Plain()
     if checked.draft is not None:
         described = checked.draft.facts
         context = min(plan.context, described.max_positions)
@@ -182,10 +173,16 @@ def _loaded(
         keeping.append(KeptStates(StatePool(model, context), shares))
         if plan.mode is Mode.DUO:
             lane = DraftLane(described.name, model, keeping[-1].pool, drafters)
+            ahead = checked.command.mode is Mode.DUO
+            controller = LaneController(plan.expected, forced=checked.forced, ahead=ahead)
+            loop = Parallel(lane, controller, reads_beside=_reads_beside(checked, devices))
             drafters = []
         else:
             kind = StandaloneDrafter if head is None else HeadDrafter
             drafters.append(kind(described.name, model, keeping[-1].pool))
+    if drafters:
+        serially = Controller(plan.expected, forced=checked.forced)
+        loop = Serial(CombinedDrafter(drafters), serially)
     progress(tr("Warming up"), 1.0)
     for kept in keeping:
         kept.warm_up()
@@ -196,19 +193,20 @@ def _loaded(
         target=target,
         text=checked.text,
         states=keeping[0].pool,
-        drafter=CombinedDrafter(drafters) if drafters else None,
-        controller=Controller(plan.expected, forced=checked.forced),
-        lane=lane,
-        lane_controller=LaneController(
-            plan.expected, forced=checked.forced, ahead=checked.command.mode is Mode.DUO
-        ),
-        reads_beside=not any(
-            found.simulated for found in checked.machine.accelerators if found.device in devices
-        ),
+        loop=loop,
         plan=replace(checked.plan, signature=target.signature),
         placing=plan,
         devices=devices,
     )
+
+
+def _reads_beside(checked: CheckedPair, devices: Devices) -> bool:
+    """Whether the draft may read a prompt while the target does.
+
+    A simulated accelerator has the host's memory and cores: the first token would be late.
+    """
+    used = [found for found in checked.machine.accelerators if found.device in devices]
+    return not any(found.simulated for found in used)
 
 
 def _leave_room(devices: Devices, present: LoadedPair) -> None:

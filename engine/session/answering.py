@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from operator import attrgetter
 from time import perf_counter
@@ -28,9 +27,7 @@ from engine.request import ChatRequest, Role
 from engine.session.guessing import ENOUGH, guesses, words
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
-from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.loops import autoregressive, serial
-from engine.speculative.parallel import parallel
+from engine.speculative.loops import Plain
 from engine.speculative.sampler import Sampler
 
 Emit = Callable[[Event], None]
@@ -89,7 +86,8 @@ class Answer:
         """
         decoding = self._prepare()
         try:
-            with self._rounds(decoding) as rounds:
+            loop = self._pair.loop if self._request.drafting else Plain()
+            with loop.rounds(decoding) as rounds:
                 self._decode(decoding, rounds)
         except Cancelled:
             pass
@@ -174,24 +172,6 @@ class Answer:
         else:
             self._opening = prompt.begun
         return prompt
-
-    @contextmanager
-    def _rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
-        """The pair's loop. A draft lane ends here, however the answer does."""
-        pair = self._pair
-        if not self._request.drafting:
-            yield autoregressive(decoding)
-        elif pair.lane is not None:
-            context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
-            controller = pair.lane_controller
-            begins = pair.reads_beside and not decoding.cancelled()
-            pace = controller.pace(ready=False) if begins else None
-            with pair.lane.following(context, pace) as following:
-                yield parallel(decoding, following, pair.lane_controller)
-        elif pair.drafter is not None:
-            yield serial(decoding, pair.drafter, pair.controller)
-        else:
-            yield autoregressive(decoding)
 
     def _progress(self, processed: int) -> None:
         total, reused = self._tally.prompt_tokens, self._tally.reused

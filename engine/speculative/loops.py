@@ -1,29 +1,103 @@
-"""The loops. To the rest of the system each is a generator of rounds."""
+"""The loops: how an answer is decoded. To the rest of the system each is a generator of rounds.
+
+`serial` drafts, then verifies (Dovetail, arXiv 2412.18934, and CPU-only). `parallel` drafts while
+the target verifies (DuoDecoding, arXiv 2503.00784). In both the first round is the target's alone,
+so that its first token never waits for the draft. A loaded pair holds one `Loop`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Protocol
 
 from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.events import Interval
+from engine.plan.expectation import BUCKETS
 from engine.speculative.controller import Controller
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
+from engine.speculative.lane.draft_lane import DraftLane
+from engine.speculative.lane.following import Following
+from engine.speculative.lane_controller import LaneController
+
+MOST_NODES = BUCKETS[-1] - 1
+"""Most drafted nodes of one verification."""
+PATIENCE_S = 0.05
+"""A target that waits for the draft looks up this often: the user may have stopped it."""
+SHORTEST_WAIT_S = 0.001
 
 
-def autoregressive(decoding: Decoding) -> Iterator[Round]:
+class Loop(Protocol):
+    """Decodes answers, one after the other."""
+
+    @property
+    def controller(self) -> Controller | LaneController | None:
+        """What it has learnt; None where nothing drafts."""
+        ...
+
+    def rounds(self, decoding: Decoding) -> AbstractContextManager[Iterator[Round]]:
+        """The rounds of one answer; whatever works for it ends with the block."""
+        ...
+
+
+class Plain:
+    """The target alone."""
+
+    controller = None
+
+    @contextmanager
+    def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
+        """See `Loop`."""
+        yield plain(decoding)
+
+
+@dataclass(frozen=True, slots=True)
+class Serial:
+    """Draft, then verify."""
+
+    drafter: Drafter
+    controller: Controller
+
+    @contextmanager
+    def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
+        """See `Loop`."""
+        yield serial(decoding, self.drafter, self.controller)
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Draft while the target verifies.
+
+    Attributes:
+        reads_beside: whether the draft may read the prompt while the target does.
+    """
+
+    lane: DraftLane
+    controller: LaneController
+    reads_beside: bool = False
+
+    @contextmanager
+    def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
+        """See `Loop`. The lane drafts from here on, beginning with the prompt."""
+        context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
+        begins = self.reads_beside and not decoding.cancelled()
+        pace = self.controller.pace(ready=False) if begins else None
+        with self.lane.following(context, pace) as following:
+            yield parallel(decoding, following, self.controller)
+
+
+def plain(decoding: Decoding) -> Iterator[Round]:
     """The target alone, one token a round."""
     while decoding.remaining and not decoding.cancelled():
         yield decoding.verify(TokenTree.root(decoding.tokens[-1]))
 
 
 def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iterator[Round]:
-    """Draft, then verify (Dovetail and CPU-only).
-
-    The first round is the target's alone, so that its first token never waits for the draft.
-    """
+    """Draft, then verify."""
     controller.begin()
     if decoding.remaining and not decoding.cancelled():
         done = decoding.verify(TokenTree.root(decoding.tokens[-1]))
@@ -56,3 +130,43 @@ def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iter
             drafter.observe(done.tokens)
         controller.observe(done, proposing)
         yield done
+
+
+def parallel(decoding: Decoding, lane: Following, controller: LaneController) -> Iterator[Round]:
+    """Draft and verify at the same time.
+
+    The target verifies the best part of what is drafted behind the committed tokens, and tells the
+    lane what it has committed. It waits for a step of the draft where that is worth more than the
+    time, and otherwise goes on with what is there (the paper's P rounds). The draft begins behind
+    the first round at the latest; before, where reading the prompt beside the target costs the
+    first token no time. Where the user has stopped the answer nothing is verified any more.
+    """
+    controller.begin()
+    first = True
+    while decoding.remaining and not decoding.cancelled():
+        start, ready = perf_counter(), lane.ready
+        tree = TokenTree.root(decoding.tokens[-1])
+        if not first:
+            lane.set_pace(pace := controller.pace(ready=ready))
+            if pace is not None and decoding.remaining > 1:
+                _wait(decoding, lane, controller)
+                if decoding.cancelled():
+                    return
+                tree = controller.prune(lane.tree(MOST_NODES).limited(decoding.remaining - 1))
+        with lane.verifying():
+            done = decoding.verify(tree)
+        lately = lane.commit(done.tokens)
+        controller.observe(done, perf_counter() - start, lane.step_times(), ready=ready)
+        if first:
+            lane.set_pace(controller.pace(ready=False))
+        first = False
+        yield replace(done, drafting=lately.drafting, useful=lately.useful, wasted=lately.wasted)
+
+
+def _wait(decoding: Decoding, lane: Following, controller: LaneController) -> None:
+    """Let the target be idle as long as what the draft is at is worth more than that."""
+    while not decoding.cancelled():
+        outlook = lane.outlook()
+        if outlook.left is None or not controller.worth_waiting(outlook):
+            return
+        lane.wait(min(max(outlook.left, SHORTEST_WAIT_S), PATIENCE_S))

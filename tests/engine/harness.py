@@ -15,7 +15,7 @@ from engine.request import SamplingParams
 from engine.speculative.controller import Controller
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
-from engine.speculative.loops import autoregressive, serial
+from engine.speculative.loops import plain, serial
 from engine.speculative.sampler import Sampler
 
 SAMPLINGS = {
@@ -146,7 +146,7 @@ def decode(
     for _ in decoding.prefill():
         pass
     if drafter is None:
-        rounds = list(autoregressive(decoding))
+        rounds = list(plain(decoding))
     else:
         rounds = list(serial(decoding, drafter, controller or Controller(forced=True)))
     written = decoding.tokens[len(prompt) :]

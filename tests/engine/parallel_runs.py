@@ -21,7 +21,7 @@ from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.draft_lane import DraftLane, Following, Outlook
 from engine.speculative.lane.speculation import Pace
 from engine.speculative.lane_controller import LaneController
-from engine.speculative.parallel import parallel
+from engine.speculative.loops import parallel
 from engine.speculative.sampler import Sampler
 
 LIMIT_S = 240.0

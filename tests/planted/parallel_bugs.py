@@ -10,7 +10,7 @@ from typing import Any
 
 def drafted_tail_shown() -> None:
     """The official DuoDecoding code returns what the next round was to verify."""
-    from engine.speculative import parallel
+    from engine.speculative import loops
 
     def tail(self: Any, most: int) -> Any:
         drafted.append(honest_tree(self, most))
@@ -20,14 +20,15 @@ def drafted_tail_shown() -> None:
         tree = drafted[-1] if drafted else None
         if tree is None or not tree.drafted or not hasattr(done, "drafting"):
             return honest(done, **more)
-        return honest(done, tokens=(*done.tokens, tree.tokens[-1]), **more)
+        beyond = honest(done.verified, tokens=(*done.tokens, tree.tokens[-1]))
+        return honest(done, verified=beyond, **more)
 
     from engine.speculative.lane.following import Following
 
     drafted: list[Any] = []
-    honest, honest_tree = parallel.replace, Following.tree
+    honest, honest_tree = loops.replace, Following.tree
     Following.tree = tail  # type: ignore[method-assign]
-    parallel.replace = shown  # type: ignore[attr-defined]
+    loops.replace = shown  # type: ignore[attr-defined]
 
 
 def own_token_kept_from_the_draft() -> None:

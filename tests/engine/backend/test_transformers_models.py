@@ -22,7 +22,7 @@ from engine.model.other_family import OtherConfig, read_other
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
-from engine.speculative.loops import autoregressive
+from engine.speculative import loops
 from engine.speculative.sampler import Sampler
 
 USUAL = {
@@ -89,7 +89,7 @@ def write(decoder: Decoder, state: SequenceState, prompt: list[int], count: int)
     sampler = Sampler(SamplingParams(), len(prompt))
     decoding = Decoding(decoder, state, prompt, sampler, stop_ids=[319], max_tokens=count)
     list(decoding.prefill())
-    return [token for done in autoregressive(decoding) for token in done.tokens]
+    return [token for done in loops.plain(decoding) for token in done.tokens]
 
 
 def test_it_writes_what_transformers_writes_through_every_reuse(other: Path) -> None:

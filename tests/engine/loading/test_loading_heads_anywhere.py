@@ -147,7 +147,7 @@ def guess(session: Session) -> Floats:
     """The head's logits for one pair."""
     pair = session.engine._pair
     assert pair is not None
-    drafter: Any = pair.drafter
+    drafter: Any = pair.loop.drafter
     decoder = drafter._records[0].drafter._pool.decoder
     features = np.ones((1, HIDDEN), dtype=np.float32)
     logits = decoder.forward(decoder.new_state(8), [5], features=features).logits

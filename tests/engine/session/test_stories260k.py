@@ -18,7 +18,7 @@ from engine.hub.local import LocalModel
 from engine.loading.checking import own_model
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
-from engine.speculative.loops import autoregressive
+from engine.speculative.loops import plain
 from engine.speculative.sampler import Sampler
 
 OPENINGS = ("Once upon a time", "Lily and Tim went to the park. They", "One day, a big dog")
@@ -65,7 +65,7 @@ def write(path: Path, wish: WeightFormat, opening: str) -> list[int]:
         decoder, decoder.new_state(512), prompt, sampler, stop_ids=[2], max_tokens=64
     )
     list(decoding.prefill())
-    return [token for done in autoregressive(decoding) for token in done.tokens]
+    return [token for done in plain(decoding) for token in done.tokens]
 
 
 @pytest.mark.parametrize("opening", OPENINGS)

@@ -18,7 +18,7 @@ import pytest
 from engine.backend.round import Candidates, Round, Verified
 from engine.backend.tree import TokenTree, follow
 from engine.events import Interval
-from engine.speculative import parallel as loop
+from engine.speculative import loops
 from engine.speculative.lane.draft_lane import Lately, Outlook
 from engine.speculative.lane.speculation import Node, Pace, Speculation
 from engine.speculative.lane_controller import LaneController
@@ -104,7 +104,7 @@ class PaperLane:
         return Outlook(promise, abs(usual - self.clock.now))
 
     def wait(self, seconds: float) -> None:
-        assert 0 < seconds <= loop.PATIENCE_S
+        assert 0 < seconds <= loops.PATIENCE_S
         self.waits += 1
         self._go_on(self.clock.now)
         end = self.clock.now + seconds
@@ -246,7 +246,7 @@ def write(
     answer = rng.integers(1, VOCAB, tokens).tolist()
     lane = PaperLane(pair, clock, answer, rng, **wishes)
     decoding: Any = PaperDecoding(lane, stop_at)
-    rounds = list(loop.parallel(decoding, lane, controller))
+    rounds = list(loops.parallel(decoding, lane, controller))
     written = decoding.tokens[1:]
     assert written == answer[: len(written)]
     assert [token for done in rounds for token in done.tokens] == written
