@@ -13,7 +13,7 @@ from app.performance.painted import Painted, blend
 from app.performance.table import Table
 from app.theme.theme import current
 from engine.commands import Mode
-from engine.comparing.report import Row
+from engine.comparing.report import ModeRow
 from engine.language import listed, number, tr
 
 _BAR = 16
@@ -26,16 +26,16 @@ _FAR = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class BarsView(Painted):
-    """Shows `Row`s that have a speed, or are about to get one."""
+    """Shows `ModeRow`s that have a speed, or are about to get one."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Tokens per second in every mode"), parent)
-        self._rows: tuple[Row, ...] = ()
+        self._rows: tuple[ModeRow, ...] = ()
         self._winner: Mode | None = None
         self._under_way: Mode | None = None
 
     def show_rows(
-        self, rows: Sequence[Row], winner: Mode | None, under_way: Mode | None = None
+        self, rows: Sequence[ModeRow], winner: Mode | None, under_way: Mode | None = None
     ) -> None:
         """Show these; paints only where something changes.
 
@@ -55,7 +55,7 @@ class BarsView(Painted):
             self.setFixedHeight(height)
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[ModeRow, ...]:
         """Those in the picture."""
         return self._rows
 
@@ -85,7 +85,7 @@ class BarsView(Painted):
             self._paint_row(painter, row, top, most)
             top += self._height_of(row, self.room)
 
-    def _height_of(self, row: Row, room: float) -> float:
+    def _height_of(self, row: ModeRow, room: float) -> float:
         lines = max(len(self._lines(row, room)), 1)
         return (
             self.title_metrics.height()
@@ -96,7 +96,7 @@ class BarsView(Painted):
             + _AFTER
         )
 
-    def _lines(self, row: Row, room: float) -> list[str]:
+    def _lines(self, row: ModeRow, room: float) -> list[str]:
         """The details, broken between two of them."""
         lines: list[list[str]] = []
         for part in details(row):
@@ -107,7 +107,7 @@ class BarsView(Painted):
                 lines.append([part])
         return [listed(parts) for parts in lines]
 
-    def _paint_row(self, painter: QPainter, row: Row, top: float, most: float) -> None:
+    def _paint_row(self, painter: QPainter, row: ModeRow, top: float, most: float) -> None:
         tokens, best = current(), row.mode is self._winner
         line = QRectF(0, top, self.room, self.title_metrics.height())
         value = self._value(row)
@@ -133,7 +133,7 @@ class BarsView(Painted):
             painter.drawText(below, _NEAR, said)
             below.translate(0, step)
 
-    def _value(self, row: Row) -> str:
+    def _value(self, row: ModeRow) -> str:
         if row.tokens_per_s is not None:
             speed = number(row.tokens_per_s, ".1f")
             return tr("{speed} tokens/s").format(speed=speed)
@@ -163,7 +163,7 @@ class BarsView(Painted):
         return blend(current().accent, current().surface, _PALE)
 
     def _paint_bar(
-        self, painter: QPainter, area: QRectF, row: Row, most: float, *, best: bool
+        self, painter: QPainter, area: QRectF, row: ModeRow, most: float, *, best: bool
     ) -> None:
         """The median as a bar, the slowest and the fastest answer as the ends of a line."""
         tokens = current()

@@ -16,7 +16,7 @@ from app.status import EngineStatus, Phase
 from app.tuning.running import Running
 from app.version import version
 from engine.commands import Compare, Load, Mode, Preview, Stop
-from engine.comparing.report import Hardware, Report, Row, report, rows_of
+from engine.comparing.report import ComparisonReport, Hardware, ModeRow, report, rows_of
 from engine.events import Compared, CompareProgress, PlanReady, Previewed, Unloaded
 from engine.language import later
 
@@ -73,7 +73,7 @@ class Benchmark(QObject):
         self._bridge = running.bridge
         self.stage = Stage.IDLE
         self.progress: CompareProgress | None = None
-        self.report: Report | None = None
+        self.report: ComparisonReport | None = None
         """The last of the model in memory."""
         self.outcome: Outcome | None = None
         self.preview: Previewed | None = None
@@ -101,7 +101,7 @@ class Benchmark(QObject):
         return self.stage is Stage.IDLE and (self.status.plan is not None or loading)
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[ModeRow, ...]:
         """What is known of each mode: of the comparison under way, or of the last one."""
         if self.stage is not Stage.IDLE:
             return rows_of(self.progress.runs) if self.progress is not None else ()
@@ -176,7 +176,7 @@ class Benchmark(QObject):
                 self.running.keep_mode(event.winner)
         self.changed.emit()
 
-    def _keep(self, model: Path, made: Report) -> None:
+    def _keep(self, model: Path, made: ComparisonReport) -> None:
         def keep() -> str:
             files = fingerprint(model)
             self._kept.keep(model, Kept(made, files))

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.comparing.report import Report
+from engine.comparing.report import ComparisonReport
 from engine.comparing.writing import from_table, to_table
 
 VERSION = 1
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 class Kept:
     """A benchmark; `files`: how the model's files were, by `fingerprint`."""
 
-    report: Report
+    report: ComparisonReport
     files: str
 
 

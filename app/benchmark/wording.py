@@ -9,7 +9,7 @@ from app.performance.table import Table
 from app.tuning.words import mode_name
 from engine.commands import Compare, Mode
 from engine.comparing.questions import QUESTIONS
-from engine.comparing.report import Row
+from engine.comparing.report import ModeRow
 from engine.comparing.writing import cells, heads
 from engine.events import Previewed
 from engine.language import number, sentences, tr, tr_count
@@ -19,20 +19,20 @@ _CHANGE_S = 3.0
 """About what a change of models takes."""
 
 
-def row_name(row: Row) -> str:
+def row_name(row: ModeRow) -> str:
     """The mode, with what came of the automatic choice."""
     if row.mode is Mode.AUTO and row.ran is not None:
         return tr("{mode} ({ran})").format(mode=mode_name(row.mode), ran=mode_name(row.ran))
     return mode_name(row.mode)
 
 
-def table_of(rows: Sequence[Row], title: str) -> Table:
+def table_of(rows: Sequence[ModeRow], title: str) -> Table:
     """The numbers behind the bars."""
     measured = [row for row in rows if row.tokens_per_s is not None]
     return Table(title, tuple(heads()), [tuple(cells(row, row_name(row))) for row in measured])
 
 
-def bars_words(rows: Sequence[Row], winner: Mode | None) -> str:
+def bars_words(rows: Sequence[ModeRow], winner: Mode | None) -> str:
     """What the bars show, for those who do not see them."""
     said = []
     for row in rows:
@@ -46,7 +46,7 @@ def bars_words(rows: Sequence[Row], winner: Mode | None) -> str:
     return sentences(*said) or tr("Nothing measured yet.")
 
 
-def details(row: Row) -> list[str]:
+def details(row: ModeRow) -> list[str]:
     """The small line under a bar, in parts."""
     parts = []
     if row.lowest is not None and row.highest is not None:
@@ -66,7 +66,7 @@ def details(row: Row) -> list[str]:
     return parts
 
 
-def notes(rows: Sequence[Row], *, over: bool) -> list[str]:
+def notes(rows: Sequence[ModeRow], *, over: bool) -> list[str]:
     """Why the other modes have no bar, or no speed when all is `over`."""
     alike = tr("{mode} would run as {other} does.")
     short = tr("{mode}: the answers were too short to tell a speed.")

@@ -10,7 +10,7 @@ from app.background import in_background
 from app.library.hub_desk import in_words
 from app.library.lazy_hub import LazyHub
 from engine.hub.fit import Fit
-from engine.hub.pairing.candidate import Candidate
+from engine.hub.pairing.candidate import DraftCandidate
 from engine.hub.remote.listing import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 
@@ -32,7 +32,7 @@ class Advising(QObject):
         super().__init__(parent)
         self._hub = hub
         self._fits: dict[tuple[str, str], Fits] = {}
-        self._drafts: dict[object, Sequence[Candidate]] = {}
+        self._drafts: dict[object, Sequence[DraftCandidate]] = {}
 
     def fits(self, repository: Repository) -> Fits | None:
         """How the variants would run; None: not known yet, `fits_known` tells."""
@@ -52,12 +52,12 @@ class Advising(QObject):
 
     def drafts_of_kept(
         self, model: KeptModel, kept: Sequence[KeptModel]
-    ) -> Sequence[Candidate] | None:
+    ) -> Sequence[DraftCandidate] | None:
         """What drafts for a model that is here; None: not known yet, `drafts_known` tells."""
         key = (model.path, len(kept))
         if key not in self._drafts:
 
-            def found(candidates: Sequence[Candidate]) -> None:
+            def found(candidates: Sequence[DraftCandidate]) -> None:
                 self._drafts[key] = candidates
                 self.drafts_known.emit(model.path)
 
@@ -71,13 +71,13 @@ class Advising(QObject):
 
     def drafts_of_remote(
         self, repository: Repository, variant: Variant, kept: Sequence[KeptModel]
-    ) -> Sequence[Candidate] | None:
+    ) -> Sequence[DraftCandidate] | None:
         """What would draft for one that is not."""
         name = (repository.found.repo, variant.name)
         key = (*name, repository.revision, len(kept))
         if key not in self._drafts:
 
-            def found(candidates: Sequence[Candidate]) -> None:
+            def found(candidates: Sequence[DraftCandidate]) -> None:
                 self._drafts[key] = candidates
                 self.drafts_known.emit(name)
 

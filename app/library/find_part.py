@@ -15,9 +15,9 @@ from app.library.rows.view import RowsView
 from app.library.words import found_row
 from engine.errors import UserFixable
 from engine.hub.messages import Describe, Refused, Results, Search
-from engine.hub.pairing.candidate import Candidate
+from engine.hub.pairing.candidate import DraftCandidate
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import Found, Order, Packaging, Repository, Variant
+from engine.hub.remote.listing import Order, Packaging, Repository, Variant
 from engine.language import sentences, tr, tr_count
 
 _LINGER_MS = 250
@@ -116,7 +116,7 @@ class FindPart(ListPart):
         self._linger.stop()
         if entry is None:
             return
-        found = cast("Found", entry)
+        found = cast("FoundRepository", entry)
         self.remote.show_found(found)
         known = self._desks.hub.known(found.repo)
         if known is not None:
@@ -163,7 +163,7 @@ class FindPart(ListPart):
         if whose == (repository.found.repo, variant.name):
             self._ask_for_drafts(variant)
 
-    def _ask_for_draft(self, draft: Candidate | None) -> None:
+    def _ask_for_draft(self, draft: DraftCandidate | None) -> None:
         """How large the draft is that would be fetched too."""
         if draft is not None and draft.repo is not None and draft.path is None:
             known = self._desks.hub.known(draft.repo)
@@ -172,7 +172,7 @@ class FindPart(ListPart):
             else:
                 self._desks.hub.describe(draft.repo)
 
-    def _show_draft_size(self, draft: Candidate, repository: Repository) -> None:
+    def _show_draft_size(self, draft: DraftCandidate, repository: Repository) -> None:
         variant = self.remote.variant
         if variant is not None:
             smaller = draft_variant(repository, variant.packaging, nbytes=draft.nbytes)

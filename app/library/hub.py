@@ -13,7 +13,7 @@ from typing import Protocol
 from engine.hub.download.job import Job, JobReport
 from engine.hub.fit import Fit
 from engine.hub.messages import Describe, Search
-from engine.hub.pairing.candidate import Candidate
+from engine.hub.pairing.candidate import DraftCandidate
 from engine.hub.recommendation import Recommendation
 from engine.hub.remote.listing import Access, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
@@ -125,12 +125,14 @@ class Advice(Protocol):
     def fit(self, repository: Repository, variant: Variant) -> Fit:
         """Of a model that is not here."""
 
-    def drafts_of_kept(self, model: KeptModel, kept: Sequence[KeptModel], /) -> Sequence[Candidate]:
+    def drafts_of_kept(
+        self, model: KeptModel, kept: Sequence[KeptModel], /
+    ) -> Sequence[DraftCandidate]:
         """Every candidate for a model that is here."""
 
     def drafts_of_remote(
         self, repository: Repository, variant: Variant, kept: Sequence[KeptModel], /
-    ) -> Sequence[Candidate]:
+    ) -> Sequence[DraftCandidate]:
         """Every candidate for one that is not; those on the hub from what is known of families."""
 
 

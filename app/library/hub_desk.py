@@ -12,7 +12,7 @@ from app.library.in_order import InOrder
 from app.library.lazy_hub import LazyHub
 from engine.errors import Cancelled, UserFixable
 from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.messages import Describe, Described, Refused, Results, Search
+from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
 from engine.hub.remote.listing import Access, Order, Packaging, Repository
 from engine.language import tr
 
@@ -168,7 +168,7 @@ class HubDesk(QObject):
                     self._search = None
                     told = self.results if isinstance(message, Results) else self.refused
                     told.emit(message)
-            case Described(repository=repository):
+            case DescribedModel(repository=repository):
                 self._known[repository.found.repo] = repository
                 self.described.emit(repository)
             case Refused(asked=Describe(repo=repo)):

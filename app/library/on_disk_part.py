@@ -17,8 +17,8 @@ from app.library.parts import Heading, Offered, on_disk
 from app.library.rows.row import Row
 from app.library.rows.view import RowsView
 from app.library.words import kept_row
-from engine.hub.pairing.candidate import Candidate
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import number, sentences, tr
 from engine.units import file_size
 
@@ -128,7 +128,7 @@ class OnDiskPart(ListPart):
         if model is not None and not offered and not model.problem and not self._in_use(model):
             self._use(model, self.kept.drafts.chosen)
 
-    def _use(self, model: KeptModel, draft: Candidate | None) -> None:
+    def _use(self, model: KeptModel, draft: DraftCandidate | None) -> None:
         self._desks.models.load_with_draft(model.path, draft.path if draft is not None else None)
         self.used.emit()
 
@@ -167,7 +167,7 @@ class OnDiskPart(ListPart):
         remark = sentences(
             exact.format(n=number(nbytes), size=file_size(nbytes)),
             tr("This cannot be undone.")
-            if model.origin is not Origin.DOWNLOADED
+            if model.origin is not ModelOrigin.DOWNLOADED
             else tr("It can be downloaded again."),
         )
         confirm(

@@ -8,10 +8,10 @@ from PySide6.QtCore import QDateTime, QLocale
 
 from app.library.rows.row import Mark, Row, Tone
 from engine.hub.fit import Badge, Fit
-from engine.hub.pairing.candidate import Candidate, Verdict
-from engine.hub.recommendation import Recommendation, Role
-from engine.hub.remote.listing import Found, Packaging, Variant
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.pairing.candidate import DraftCandidate, Verdict
+from engine.hub.recommendation import Recommendation, RecommendedRole
+from engine.hub.remote.listing import FoundRepository, Packaging, Variant
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import later, number, tr, tr_count
 from engine.units import file_size
 
@@ -34,21 +34,21 @@ _TIPS = {
     Badge.UNKNOWN: later("The hub tells too little of it to say."),
 }
 ORIGINS = {
-    Origin.BUNDLED: later("Came with Duotail"),
-    Origin.DOWNLOADED: later("Downloaded"),
-    Origin.COPIED: later("Copied into Duotail's folder"),
-    Origin.IN_PLACE: later("Used where it lies"),
-    Origin.LM_STUDIO: "LM Studio",
-    Origin.OLLAMA: "Ollama",
-    Origin.CACHE: later("Hugging Face cache"),
+    ModelOrigin.BUNDLED: later("Came with Duotail"),
+    ModelOrigin.DOWNLOADED: later("Downloaded"),
+    ModelOrigin.COPIED: later("Copied into Duotail's folder"),
+    ModelOrigin.IN_PLACE: later("Used where it lies"),
+    ModelOrigin.LM_STUDIO: "LM Studio",
+    ModelOrigin.OLLAMA: "Ollama",
+    ModelOrigin.CACHE: later("Hugging Face cache"),
 }
 ROLES = {
-    Role.BALANCED: later("For any question"),
-    Role.FAST: later("Quick"),
-    Role.BEST: later("Best answers"),
-    Role.REASONING: later("Thinks first"),
-    Role.CODE: later("For code"),
-    Role.SMALL: later("Small"),
+    RecommendedRole.BALANCED: later("For any question"),
+    RecommendedRole.FAST: later("Quick"),
+    RecommendedRole.BEST: later("Best answers"),
+    RecommendedRole.REASONING: later("Thinks first"),
+    RecommendedRole.CODE: later("For code"),
+    RecommendedRole.SMALL: later("Small"),
 }
 PACKAGINGS = {Packaging.GGUF: "GGUF", Packaging.SAFETENSORS: "safetensors"}
 _FORMAT = "-gguf"
@@ -116,7 +116,7 @@ def joined(*parts: str) -> str:
     return DOT.join(part for part in parts if part)
 
 
-def found_row(found: Found) -> Row:
+def found_row(found: FoundRepository) -> Row:
     """A repository among others."""
     mark = None
     if not found.packagings:
@@ -176,7 +176,7 @@ def variant_row(variant: Variant, fit: Fit | None) -> Row:
     return Row(variant.name, about, fit_mark(fit) if fit is not None else None)
 
 
-def candidate_row(candidate: Candidate) -> Row:
+def candidate_row(candidate: DraftCandidate) -> Row:
     """A draft, and why it fits or does not."""
     marks = {
         Verdict.FITS: Mark(tr("Fits"), Tone.GOOD, candidate.reason),

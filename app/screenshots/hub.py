@@ -9,12 +9,12 @@ from pathlib import Path
 from app.library.hub import Doing, Hub, Listener
 from engine.hub.download.job import Job, JobReport, JobState
 from engine.hub.fit import Badge, Fit
-from engine.hub.messages import Describe, Described, Refused, Results, Search
-from engine.hub.pairing.candidate import Candidate
+from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
+from engine.hub.pairing.candidate import DraftCandidate
 from engine.hub.recommendation import Recommendation
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import Access, Found, Repository, Variant
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.remote.listing import Access, FoundRepository, Repository, Variant
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 
 _NOBODY = "There is no model “{repo}” on the hub."
 
@@ -30,13 +30,13 @@ class HubScript:
         done: what was done with models and jobs, in order.
     """
 
-    found: tuple[Found, ...] = ()
+    found: tuple[FoundRepository, ...] = ()
     repositories: dict[str, Repository] = field(default_factory=dict)
     kept: tuple[KeptModel, ...] = ()
     elsewhere: tuple[KeptModel, ...] = ()
     suggestions: tuple[Recommendation, ...] = ()
     fits: Callable[[Repository, Variant], Fit] = lambda _repository, _variant: Fit(Badge.CPU)
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[DraftCandidate, ...] = ()
     reports: tuple[JobReport, ...] = ()
     refusal: Refused | None = None
     silent: bool = False
@@ -71,7 +71,7 @@ class ScriptedHub:
         elif isinstance(question, Search):
             self._listener(Results(question, script.found))
         elif question.repo in script.repositories:
-            self._listener(Described(question, script.repositories[question.repo]))
+            self._listener(DescribedModel(question, script.repositories[question.repo]))
         else:
             cause = _NOBODY.format(repo=question.repo)
             self._listener(Refused(question, Fault.NOT_FOUND, cause, "Look at its name."))
@@ -143,7 +143,7 @@ class ScriptedHub:
         """It is listed."""
         script = self.script
         doing.tell(0.5)
-        origin = Origin.COPIED if copy else Origin.IN_PLACE
+        origin = ModelOrigin.COPIED if copy else ModelOrigin.IN_PLACE
         if isinstance(model, Path):
             model = KeptModel(model, model.stem, origin, 1_000_000)
         script.done.append(("copy" if copy else "in place", model.path))
@@ -190,13 +190,15 @@ class ScriptedHub:
         """That of the script."""
         return self.script.fits(repository, variant)
 
-    def drafts_of_kept(self, model: KeptModel, _kept: Sequence[KeptModel]) -> Sequence[Candidate]:
+    def drafts_of_kept(
+        self, model: KeptModel, _kept: Sequence[KeptModel]
+    ) -> Sequence[DraftCandidate]:
         """Those of the script, but for itself."""
         return [each for each in self.script.candidates if each.path != model.path]
 
     def drafts_of_remote(
         self, repository: Repository, _variant: Variant, _kept: Sequence[KeptModel]
-    ) -> Sequence[Candidate]:
+    ) -> Sequence[DraftCandidate]:
         """Those of the script, but for itself."""
         own = repository.found.repo
         return [each for each in self.script.candidates if each.repo != own]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from engine.hub.download.job import Job, JobReport, JobState
 from engine.hub.fit import Badge, Fit
-from engine.hub.pairing.candidate import Candidate, Verdict
-from engine.hub.recommendation import Recommendation, Role
+from engine.hub.pairing.candidate import DraftCandidate, Verdict
+from engine.hub.recommendation import Recommendation, RecommendedRole
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import Found, Packaging, RemoteFile, Repository, Variant
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 
 REVISION = "0" * 40
 _GGUF, _SAFETENSORS = Packaging.GGUF, Packaging.SAFETENSORS
@@ -23,7 +23,7 @@ _SIZES = {
 }
 """Bytes for each parameter."""
 
-QWEN3_8B = Found(
+QWEN3_8B = FoundRepository(
     "Qwen/Qwen3-8B-GGUF",
     (_GGUF,),
     downloads=1_284_000,
@@ -34,7 +34,7 @@ QWEN3_8B = Found(
     architecture="qwen3",
     base="Qwen/Qwen3-8B",
 )
-QWEN3_SMALL = Found(
+QWEN3_SMALL = FoundRepository(
     "Qwen/Qwen3-0.6B-GGUF",
     (_GGUF,),
     downloads=431_000,
@@ -42,7 +42,7 @@ QWEN3_SMALL = Found(
     licence="apache-2.0",
     architecture="qwen3",
 )
-LLAMA = Found(
+LLAMA = FoundRepository(
     "meta-llama/Llama-3.1-8B-Instruct",
     (_SAFETENSORS,),
     downloads=5_640_000,
@@ -52,30 +52,51 @@ LLAMA = Found(
     gated=True,
     architecture="llama",
 )
-OLD = Found("somebody/old-model", (), downloads=412, licence=None)
+OLD = FoundRepository("somebody/old-model", (), downloads=412, licence=None)
 RESULTS = (
     QWEN3_8B,
-    Found("Qwen/Qwen3-14B-GGUF", (_GGUF,), 310_000, 401, 14_800_000_000, licence="apache-2.0"),
-    Found("unsloth/Qwen3-30B-A3B-GGUF", (_GGUF,), 224_000, 512, 30_500_000_000,
-          licence="apache-2.0"),
+    FoundRepository(
+        "Qwen/Qwen3-14B-GGUF", (_GGUF,), 310_000, 401, 14_800_000_000, licence="apache-2.0"
+    ),
+    FoundRepository(
+        "unsloth/Qwen3-30B-A3B-GGUF", (_GGUF,), 224_000, 512, 30_500_000_000, licence="apache-2.0"
+    ),
     LLAMA,
     QWEN3_SMALL,
-    Found("HuggingFaceTB/SmolLM3-3B", (_SAFETENSORS,), 98_300, 630, 3_080_000_000,
-          licence="apache-2.0"),
-    Found("bartowski/Mistral-Small-3.2-24B-Instruct-2506-GGUF-with-a-very-long-name-indeed",
-          (_GGUF,), 88_000, 120, 23_600_000_000, licence="apache-2.0"),
+    FoundRepository(
+        "HuggingFaceTB/SmolLM3-3B",
+        (_SAFETENSORS,),
+        98_300,
+        630,
+        3_080_000_000,
+        licence="apache-2.0",
+    ),
+    FoundRepository(
+        "bartowski/Mistral-Small-3.2-24B-Instruct-2506-GGUF-with-a-very-long-name-indeed",
+        (_GGUF,),
+        88_000,
+        120,
+        23_600_000_000,
+        licence="apache-2.0",
+    ),
     OLD,
-)  # fmt: skip
+)
 
 
-def many(count: int) -> tuple[Found, ...]:
+def many(count: int) -> tuple[FoundRepository, ...]:
     """So many results."""
     return tuple(
-        Found(f"owner-{number % 37}/Model-{number}-GGUF", (_GGUF,), 1_000_000 - number * 977,
-              number, 1_000_000_000 + number * 7_000_000, licence="apache-2.0",
-              gated=number % 11 == 0)
+        FoundRepository(
+            f"owner-{number % 37}/Model-{number}-GGUF",
+            (_GGUF,),
+            1_000_000 - number * 977,
+            number,
+            1_000_000_000 + number * 7_000_000,
+            licence="apache-2.0",
+            gated=number % 11 == 0,
+        )
         for number in range(count)
-    )  # fmt: skip
+    )
 
 
 def variants(parameters: int, stem: str) -> tuple[Variant, ...]:
@@ -126,7 +147,7 @@ def fits(_repository: Repository, variant: Variant) -> Fit:
 
 
 CANDIDATES = (
-    Candidate(
+    DraftCandidate(
         "Qwen3 0.6B",
         Verdict.LIKELY,
         "A smaller model that speaks the same tokens, with 7 % of the parameters.",
@@ -134,14 +155,14 @@ CANDIDATES = (
         nbytes=632_000_000,
         speedup=1.8,
     ),
-    Candidate(
+    DraftCandidate(
         "SmolLM2 360M Instruct",
         Verdict.NO,
         "It speaks other tokens: 49152 of its own where the model has 151936.",
         path=Path("/models/smollm2-360m-q8_0.gguf"),
         nbytes=386_000_000,
     ),
-    Candidate(
+    DraftCandidate(
         "Llama 3.2 1B",
         Verdict.NO,
         "It speaks other tokens: 128256 of its own where the model has 151936.",
@@ -151,7 +172,7 @@ CANDIDATES = (
 )
 SUGGESTIONS = (
     Recommendation(
-        Role.BALANCED,
+        RecommendedRole.BALANCED,
         "Qwen3 8B",
         QWEN3_8B.repo,
         "Q4_K_M",
@@ -164,7 +185,7 @@ SUGGESTIONS = (
         "Q8_0",
     ),
     Recommendation(
-        Role.FAST,
+        RecommendedRole.FAST,
         "Qwen3 4B 2507",
         "unsloth/Qwen3-4B-Instruct-2507-GGUF",
         "Q4_K_M",
@@ -177,7 +198,7 @@ SUGGESTIONS = (
         "Q8_0",
     ),
     Recommendation(
-        Role.BEST,
+        RecommendedRole.BEST,
         "Qwen3 30B A3B",
         "unsloth/Qwen3-30B-A3B-GGUF",
         "Q4_K_M",
@@ -187,7 +208,7 @@ SUGGESTIONS = (
         "12 of 48 layers fit into graphics memory.",
     ),
     Recommendation(
-        Role.CODE,
+        RecommendedRole.CODE,
         "Qwen2.5 Coder 14B",
         "Qwen/Qwen2.5-Coder-14B-Instruct-GGUF",
         "Q4_K_M",
@@ -199,41 +220,89 @@ SUGGESTIONS = (
 )
 KEPT = (
     KeptModel(
-        Path("model"), "SmolLM2 135M Instruct", Origin.BUNDLED, 98_362_432, "Q4_1", "llama",
-        134_500_000, 8192,
+        Path("model"),
+        "SmolLM2 135M Instruct",
+        ModelOrigin.BUNDLED,
+        98_362_432,
+        "Q4_1",
+        "llama",
+        134_500_000,
+        8192,
         "apache-2.0",
     ),
     KeptModel(
-        Path("/home/ada/.cache/huggingface/hub/models--Qwen--Qwen3-8B-GGUF/snapshots/"
-             "7c41481f57cb95916b40956ab2f0b139b296d974/Qwen3-8B-Q4_K_M.gguf"),
-        "Qwen3 8B", Origin.DOWNLOADED, 5_030_000_000, "Q4_K_M", "qwen3", 8_190_000_000, 40_960,
-        "apache-2.0", repo=QWEN3_8B.repo, revision=REVISION, gguf=True,
+        Path(
+            "/home/ada/.cache/huggingface/hub/models--Qwen--Qwen3-8B-GGUF/snapshots/"
+            "7c41481f57cb95916b40956ab2f0b139b296d974/Qwen3-8B-Q4_K_M.gguf"
+        ),
+        "Qwen3 8B",
+        ModelOrigin.DOWNLOADED,
+        5_030_000_000,
+        "Q4_K_M",
+        "qwen3",
+        8_190_000_000,
+        40_960,
+        "apache-2.0",
+        repo=QWEN3_8B.repo,
+        revision=REVISION,
+        gguf=True,
     ),
     KeptModel(
-        Path("/home/ada/.cache/huggingface/hub/models--Qwen--Qwen3-0.6B-GGUF/snapshots/"
-             "23749fefcc72300e3a2ad315e1317431b06b590a/Qwen3-0.6B-Q8_0.gguf"),
-        "Qwen3 0.6B", Origin.DOWNLOADED, 632_000_000, "Q8_0", "qwen3", 596_000_000, 40_960,
-        "apache-2.0", repo=QWEN3_SMALL.repo, revision=REVISION, gguf=True,
+        Path(
+            "/home/ada/.cache/huggingface/hub/models--Qwen--Qwen3-0.6B-GGUF/snapshots/"
+            "23749fefcc72300e3a2ad315e1317431b06b590a/Qwen3-0.6B-Q8_0.gguf"
+        ),
+        "Qwen3 0.6B",
+        ModelOrigin.DOWNLOADED,
+        632_000_000,
+        "Q8_0",
+        "qwen3",
+        596_000_000,
+        40_960,
+        "apache-2.0",
+        repo=QWEN3_SMALL.repo,
+        revision=REVISION,
+        gguf=True,
     ),
     KeptModel(
-        Path("/home/ada/models/half.gguf"), "half.gguf", Origin.IN_PLACE, 734_000_000,
-        problem="half.gguf is incomplete: 734003200 of 1117320736 bytes.", gguf=True,
+        Path("/home/ada/models/half.gguf"),
+        "half.gguf",
+        ModelOrigin.IN_PLACE,
+        734_000_000,
+        problem="half.gguf is incomplete: 734003200 of 1117320736 bytes.",
+        gguf=True,
     ),
-)  # fmt: skip
+)
 ELSEWHERE = (
     KeptModel(
         Path("/home/ada/.lmstudio/models/bartowski/Llama-3.2-3B/Llama-3.2-3B-Q4_K_M.gguf"),
-        "Llama 3.2 3B Instruct", Origin.LM_STUDIO, 2_020_000_000, "Q4_K_M", "llama",
-        3_210_000_000, 131_072, "llama3.2", gguf=True,
+        "Llama 3.2 3B Instruct",
+        ModelOrigin.LM_STUDIO,
+        2_020_000_000,
+        "Q4_K_M",
+        "llama",
+        3_210_000_000,
+        131_072,
+        "llama3.2",
+        gguf=True,
     ),
     KeptModel(
-        Path("/home/ada/.ollama/models/blobs/sha256-2bada8a7450677000f678be90653b85d364de7db25eb5e"),
-        "qwen2.5-coder:7b", Origin.OLLAMA, 4_680_000_000, "Q4_K_M", "qwen2", 7_620_000_000, 32_768,
-        "apache-2.0", gguf=True,
+        Path(
+            "/home/ada/.ollama/models/blobs/sha256-2bada8a7450677000f678be90653b85d364de7db25eb5e"
+        ),
+        "qwen2.5-coder:7b",
+        ModelOrigin.OLLAMA,
+        4_680_000_000,
+        "Q4_K_M",
+        "qwen2",
+        7_620_000_000,
+        32_768,
+        "apache-2.0",
+        gguf=True,
     ),
-)  # fmt: skip
+)
 KEPT_CANDIDATES = (
-    Candidate(
+    DraftCandidate(
         "Qwen3 0.6B",
         Verdict.FITS,
         "It speaks the same tokens. It has 7 % of the parameters.",

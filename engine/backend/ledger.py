@@ -85,7 +85,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Allocation:
     """One allocation in a ledger; released once."""
 
     owner: str
@@ -93,13 +93,13 @@ class Entry:
     nbytes: int
     touched: Callable[[], int] | None
     mapped: bool
-    _released: deque[Entry] = field(repr=False)
+    _released: deque[Allocation] = field(repr=False)
 
     def release(self) -> None:
         """Give it back; a second time does nothing. Takes no lock, so a finalizer may call it."""
         self._released.append(self)
 
-    def lasts_as_long_as(self, holder: object) -> Entry:
+    def lasts_as_long_as(self, holder: object) -> Allocation:
         """Release it when `holder` is garbage."""
         weakref.finalize(holder, self.release).atexit = False
         return self
@@ -119,8 +119,8 @@ class Ledger:
 
     def __init__(self, device: str, name: str, budget: int | None = None) -> None:
         self.device, self.name, self.budget = device, name, budget
-        self._entries: set[Entry] = set()
-        self._released: deque[Entry] = deque()
+        self._entries: set[Allocation] = set()
+        self._released: deque[Allocation] = deque()
         self._held = 0
         self._peak = 0
         self._sums: dict[tuple[str, Purpose], int] = {}
@@ -146,7 +146,7 @@ class Ledger:
         touched: Callable[[], int] | None = None,
         *,
         mapped: bool = False,
-    ) -> Entry:
+    ) -> Allocation:
         """Enter an allocation that is about to be made.
 
         Args:
@@ -160,7 +160,7 @@ class Ledger:
         Raises:
             OutOfMemory: it would go beyond the budget; nothing is entered.
         """
-        entry = Entry(owner, purpose, nbytes, touched, mapped, self._released)
+        entry = Allocation(owner, purpose, nbytes, touched, mapped, self._released)
         if not self._enter(entry):
             gc.collect()  # what fills the budget may be garbage already
             if not self._enter(entry):
@@ -184,7 +184,7 @@ class Ledger:
         lines = [Held(*key, *amounts, peaks[key]) for key, amounts in sums.items()]
         return tuple(sorted(lines, key=lambda line: -line.nbytes))
 
-    def _enter(self, entry: Entry) -> bool:
+    def _enter(self, entry: Allocation) -> bool:
         with self._lock:
             after = self._settled() + entry.nbytes
             if self.budget is not None and after > self.budget:
@@ -261,7 +261,7 @@ class Account:
         touched: Callable[[], int] | None = None,
         *,
         mapped: bool = False,
-    ) -> Entry:
+    ) -> Allocation:
         """See `Ledger.take`."""
         return self.ledger.take(self.owner, purpose, nbytes, touched, mapped=mapped)
 

@@ -92,7 +92,7 @@ class Speed:
 
 
 @dataclass(slots=True)
-class Answers:
+class TimedAnswers:
     """The answers of one way to draft."""
 
     speeds: list[float] = field(default_factory=list)
@@ -136,9 +136,9 @@ class AnswersInTurns:
         self._prompt = prompt(target.config.vocab_size, wishes.prompt)
         self._text: tuple[int, ...] = ()
         self.exact = True
-        self._plain = Answers()
-        self._auto = Answers()
-        self._fixed = {depth: Answers() for depth in wishes.depths}
+        self._plain = TimedAnswers()
+        self._auto = TimedAnswers()
+        self._fixed = {depth: TimedAnswers() for depth in wishes.depths}
         forced = wishes.mode not in (Mode.AUTO, Mode.PLAIN)
         self._controller = Controller(expected, forced=forced)
         self._lane: ScriptedLane | None = None
@@ -184,7 +184,7 @@ class AnswersInTurns:
         """
         first = not self._text
         if first:
-            self._text = self._write(_plainly, Answers())
+            self._text = self._write(_plainly, TimedAnswers())
         self._check(self._write(_plainly, self._plain))
         if self._draft is None or self.draft_states is None:
             return
@@ -197,7 +197,7 @@ class AnswersInTurns:
             told = write_lines([*self._prompt, *self._text], vocab, acceptance, 0.0, seed=number)
             own = partial(self._lane.rounds, lines=told)
         if first:
-            self._write(own, Answers())  # which learns what is cheap
+            self._write(own, TimedAnswers())  # which learns what is cheap
         self._check(self._write(own, self._auto))
         for depth, answers in self._fixed.items():
             fixed = FixedDepth(depth, self._wishes.width(self._draft.config))
@@ -212,7 +212,7 @@ class AnswersInTurns:
 
         return rounds
 
-    def _write(self, loop: Rounds, answers: Answers) -> tuple[int, ...]:
+    def _write(self, loop: Rounds, answers: TimedAnswers) -> tuple[int, ...]:
         """One greedy answer to the same prompt, its keys and values already there."""
         sampler = Sampler(SamplingParams(), len(self._prompt))
         whole = self._wishes.tokens + SLACK

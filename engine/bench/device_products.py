@@ -17,7 +17,7 @@ import torch
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.linear import Linear
 from engine.backend.accelerator.loading import Loader
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.sizes import computed
 from engine.backend.ledger import Account, Ledger
@@ -120,7 +120,7 @@ def _timed(
     driver: Driver, model: RandomModel, rows: Sequence[int], blocks: int
 ) -> dict[str, dict[int, ProductTime]]:
     """By part and by rows."""
-    memory = DeviceMemory(driver, Account(Ledger(str(driver.device), driver.label), "bench"))
+    memory = DeviceAllocator(driver, Account(Ledger(str(driver.device), driver.label), "bench"))
     loader = Loader(model.config, model.weights(), WeightFormat.STORED, memory, Products(driver))
     every = list(_products(model.config, loader, blocks))
     parts = {ALL: every}

@@ -35,7 +35,7 @@ PAPERS_SHAPE = "llama2-7b"
 
 
 @dataclass(frozen=True, slots=True)
-class Drafted:
+class DraftedSpeeds:
     """Speeds with drafts of one acceptance: as the controller likes, and at fixed depths."""
 
     auto: Speed | None
@@ -43,7 +43,7 @@ class Drafted:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CeilingRow:
     """One ceiling of video memory, 0 for the CPU alone. Times in seconds.
 
     Attributes:
@@ -56,7 +56,7 @@ class Row:
     vram: int
     plan: Plan
     plain_tokens_per_s: float
-    drafted: dict[float, Drafted]
+    drafted: dict[float, DraftedSpeeds]
     verify: dict[int, float]
     level: float | None
     exact: bool
@@ -95,7 +95,7 @@ def measure_rows(
     *,
     threads: int | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
-) -> Iterator[Row]:
+) -> Iterator[CeilingRow]:
     """Run what was planned, one after the other.
 
     Raises:
@@ -118,14 +118,14 @@ def measure_row(
     acceptances: Sequence[float],
     machine: Machine,
     threads: int | None = None,
-) -> Row:
+) -> CeilingRow:
     """One row, in this process.
 
     Raises:
         UserFixable: it cannot be run.
     """
     placed, watch = watched(plan, machine, pair, threads)
-    drafted: dict[float, Drafted] = {}
+    drafted: dict[float, DraftedSpeeds] = {}
     plain: list[float] = []
     levels: list[float] = []
     exact, memory = True, dict[str, MemoryUse]()
@@ -139,11 +139,11 @@ def measure_row(
         if answers.drafting_seconds is not None:
             levels.append(answers.drafting_seconds)
         if plan.draft is not None:
-            drafted[acceptance] = Drafted(answers.auto, answers.by_depth)
+            drafted[acceptance] = DraftedSpeeds(answers.auto, answers.by_depth)
         memory = memory_now(placed, machine, watch)
         del answers  # whose sequences would be a second one
     times = time_forwards(placed.target, wishes.rows, runs=single_forwards(wishes))
-    return Row(
+    return CeilingRow(
         vram=vram,
         plan=plan,
         plain_tokens_per_s=median(plain),

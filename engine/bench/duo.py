@@ -20,7 +20,7 @@ from engine.backend.device import Device
 from engine.backend.simulated.device import SimulatedDevice
 from engine.bench.answers import Speed
 from engine.bench.declaring import declare_verify
-from engine.bench.duo_answers import DuoAnswers, DuoWishes, Way
+from engine.bench.duo_answers import DuoAnswers, DuoWay, DuoWishes
 from engine.bench.first_token import FirstTokenBench, FirstTokens
 from engine.bench.forward import time_forwards
 from engine.bench.lane_shares import LaneShares
@@ -40,7 +40,7 @@ _REPEATS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class DuoModels:
     """Both models where they compute in this mode.
 
     Attributes:
@@ -79,8 +79,8 @@ class DuoSpeed:
     """
 
     wished: float | None
-    ways: dict[Way, Speed]
-    shares: dict[Way, LaneShares]
+    ways: dict[DuoWay, Speed]
+    shares: dict[DuoWay, LaneShares]
     verify: dict[int, float]
     step: dict[int, float]
     exact: bool
@@ -95,11 +95,11 @@ class DuoSpeed:
     @property
     def against_simulated(self) -> float | None:
         """The measured speed-up as a share of the simulated one."""
-        return self.ways[Way.PARALLEL].speedup / self.simulated if self.simulated else None
+        return self.ways[DuoWay.PARALLEL].speedup / self.simulated if self.simulated else None
 
 
 def measure_duo(
-    lanes: Lanes, wishes: DuoWishes, wished: Sequence[float | None] = (None,)
+    lanes: DuoModels, wishes: DuoWishes, wished: Sequence[float | None] = (None,)
 ) -> Iterator[DuoSpeed]:
     """One after the other for every wished c.
 
@@ -115,7 +115,7 @@ def measure_duo(
     expected = lanes.plan.expected
     for c in wished:
         if c is not None:
-            wishes = replace(wishes, ways=(Way.PLAIN, Way.TURNS, Way.PARALLEL))
+            wishes = replace(wishes, ways=(DuoWay.PLAIN, DuoWay.TURNS, DuoWay.PARALLEL))
             expected = _declare(lanes, wishes, c)
         answers = _answers(lanes, wishes, expected)
         for run in range(wishes.runs):
@@ -124,20 +124,20 @@ def measure_duo(
         del answers  # whose sequences would be second ones
 
 
-def measure_first_token(lanes: Lanes, prompt: Sequence[int], runs: int) -> FirstTokens:
+def measure_first_token(lanes: DuoModels, prompt: Sequence[int], runs: int) -> FirstTokens:
     """How long the first token takes behind a prompt, in every way."""
     beside = lanes.simulated is None  # as answers have it, see Parallel.reads_beside
     bench = FirstTokenBench(lanes.target, lanes.draft, lanes.there, prompt, beside=beside)
     return bench.measure(runs)
 
 
-def _answers(lanes: Lanes, wishes: DuoWishes, expected: Expectation | None) -> DuoAnswers:
+def _answers(lanes: DuoModels, wishes: DuoWishes, expected: Expectation | None) -> DuoAnswers:
     return DuoAnswers(
         lanes.target, lanes.draft, lanes.there, lanes.prompts, wishes, lanes.stop_ids, expected
     )  # fmt: skip
 
 
-def _declare(lanes: Lanes, wishes: DuoWishes, c: float) -> Expectation:
+def _declare(lanes: DuoModels, wishes: DuoWishes, c: float) -> Expectation:
     """So slow a target that a step of the draft takes this share of its verification.
 
     How long steps take while both lanes work is only known once they do, so they do so first: at a
@@ -149,12 +149,12 @@ def _declare(lanes: Lanes, wishes: DuoWishes, c: float) -> Expectation:
         raise ValueError("only a simulated accelerator can be declared to be slow")
     context = max(map(len, lanes.prompts)) + wishes.tokens // 2
     step = time_forwards(lanes.draft, (1,), context=context).seconds[1]
-    few = replace(wishes, ways=(Way.PARALLEL,), tokens=min(wishes.tokens, _FEW))
+    few = replace(wishes, ways=(DuoWay.PARALLEL,), tokens=min(wishes.tokens, _FEW))
     for share in (min(c, _IN_TIME), c):
         declare_verify(device, lanes.target, step / share, context)
         answers = _answers(lanes, few, None)
         answers.run(0)
-        steps = _medians(answers.heard[Way.PARALLEL].steps)
+        steps = _medians(answers.heard[DuoWay.PARALLEL].steps)
         step = steps[min(steps)] if steps else step
     declare_verify(device, lanes.target, step / c, context)
     return Expectation(
@@ -165,9 +165,9 @@ def _declare(lanes: Lanes, wishes: DuoWishes, c: float) -> Expectation:
 
 
 def _result(answers: DuoAnswers, wished: float | None) -> DuoSpeed:
-    plain, duo = answers.heard[Way.PLAIN], answers.heard[Way.PARALLEL]
+    plain, duo = answers.heard[DuoWay.PLAIN], answers.heard[DuoWay.PARALLEL]
     rounds = [*plain.speeds.rounds, *duo.speeds.rounds]
-    shares = {way: heard.shares for way, heard in answers.heard.items() if way is not Way.PLAIN}
+    shares = {way: heard.shares for way, heard in answers.heard.items() if way is not DuoWay.PLAIN}
     return DuoSpeed(
         wished=wished,
         ways={way: answers.speed(way) for way in answers.heard},
@@ -184,7 +184,7 @@ def _simulated(answers: DuoAnswers) -> float | None:
 
     The scripts of all runs are played one behind the other, some times over, as one long answer.
     """
-    plain, duo = answers.heard[Way.PLAIN], answers.heard[Way.PARALLEL]
+    plain, duo = answers.heard[DuoWay.PLAIN], answers.heard[DuoWay.PARALLEL]
     rounds = [*plain.speeds.rounds, *duo.speeds.rounds]
     # Means: what is late now and then delays both lanes, too.
     verify = _by_size(((done.drafted + 1, done.verify.seconds) for done in rounds), fmean)

@@ -15,8 +15,8 @@ from statistics import median
 from engine.backend.decoder import Decoder
 from engine.backend.round import Round
 from engine.backend.state_pool import StatePool
-from engine.bench.answers import SLACK, Answers, Speed, prefill
-from engine.bench.lane_script import Lines, write_lines
+from engine.bench.answers import SLACK, Speed, TimedAnswers, prefill
+from engine.bench.lane_script import LaneLines, write_lines
 from engine.bench.lane_shares import LaneShares, lane_shares
 from engine.bench.scripted_draft import ScriptedDrafter
 from engine.bench.scripted_lane import ScriptedLane
@@ -30,7 +30,7 @@ from engine.speculative.loops import plain, serial
 from engine.speculative.sampler import Sampler
 
 
-class Way(StrEnum):
+class DuoWay(StrEnum):
     """How an answer is written; the target is always where the plan has put it."""
 
     PLAIN = "plain"
@@ -59,14 +59,14 @@ class DuoWishes:
     runs: int = 3
     acceptance: float | None = 0.7
     second: float = 0.0
-    ways: tuple[Way, ...] = tuple(Way)
+    ways: tuple[DuoWay, ...] = tuple(DuoWay)
 
 
 @dataclass(slots=True)
 class Heard:
     """What one way of writing has shown."""
 
-    speeds: Answers = field(default_factory=Answers)
+    speeds: TimedAnswers = field(default_factory=TimedAnswers)
     answers: list[list[Round]] = field(default_factory=list)
     steps: list[tuple[int, float]] = field(default_factory=list)
     """Of the draft lane, those that were not cancelled: nodes, and seconds."""
@@ -106,18 +106,18 @@ class DuoAnswers:
         self._context = max(map(len, self._prompts)) + wishes.tokens + SLACK
         self.state = target.new_state(self._context)
         self._lane = ScriptedLane(draft, self._pool(draft), expected)
-        self._drafters: dict[Way, Drafter] = {
+        self._drafters: dict[DuoWay, Drafter] = {
             way: StandaloneDrafter("draft", own, self._pool(own))
-            for way, own in ((Way.TURNS, draft), (Way.TURNS_THERE, there))
+            for way, own in ((DuoWay.TURNS, draft), (DuoWay.TURNS_THERE, there))
             if own is not None and way in wishes.ways
         }
         self._controllers = {
-            way: Controller(expected if way is Way.TURNS else None, forced=True)
+            way: Controller(expected if way is DuoWay.TURNS else None, forced=True)
             for way in self._drafters
         }
         self.exact = True
-        last = [Way.PARALLEL] if Way.PARALLEL in wishes.ways else []
-        self.heard = {way: Heard() for way in (Way.PLAIN, *self._drafters, *last)}
+        last = [DuoWay.PARALLEL] if DuoWay.PARALLEL in wishes.ways else []
+        self.heard = {way: Heard() for way in (DuoWay.PLAIN, *self._drafters, *last)}
         self.ranks: list[int | None] = []
         """Which choice of the draft was right, at all positions of all scripted answers."""
         self.candidates: list[tuple[int, float]] = []
@@ -133,9 +133,9 @@ class DuoAnswers:
             [*prompt, *text] for prompt, text in zip(self._prompts, self._texts, strict=True)
         ]  # fmt: skip
 
-    def speed(self, way: Way) -> Speed:
+    def speed(self, way: DuoWay) -> Speed:
         """Of one way, against plain decoding."""
-        return self.heard[way].speeds.speed(median(self.heard[Way.PLAIN].speeds.speeds))
+        return self.heard[way].speeds.speed(median(self.heard[DuoWay.PLAIN].speeds.speeds))
 
     def run(self, number: int) -> None:
         """Every prompt once each way. The first run is preceded by one that is not timed."""
@@ -143,7 +143,7 @@ class DuoAnswers:
         if first:
             whole = self._wishes.tokens + SLACK
             for prompt in self._prompts:
-                self._texts.append(self._write(Way.PLAIN, prompt, None, Heard(), whole))
+                self._texts.append(self._write(DuoWay.PLAIN, prompt, None, Heard(), whole))
         scripts = [self._lines(text, number) for text in self.texts]
         self._note(scripts)
         for warming in (True, False) if first else (False,):
@@ -153,13 +153,13 @@ class DuoAnswers:
                     written = self._write(way, prompt, lines, spare, self._wishes.tokens)
                     self.exact = self.exact and written == text[: len(written)]
 
-    def _note(self, scripts: Sequence[Lines | None]) -> None:
+    def _note(self, scripts: Sequence[LaneLines | None]) -> None:
         for prompt, lines in zip(self._prompts, scripts, strict=True):
             if lines is not None:
                 self.ranks += lines.ranks[len(prompt) : len(prompt) + self._wishes.tokens]
                 self.candidates = [*enumerate(weight for _, weight in lines.choices(0))]
 
-    def _lines(self, text: Sequence[int], seed: int) -> Lines | None:
+    def _lines(self, text: Sequence[int], seed: int) -> LaneLines | None:
         wishes = self._wishes
         if wishes.acceptance is None:
             return None
@@ -167,7 +167,7 @@ class DuoAnswers:
         return write_lines(text, vocab, wishes.acceptance, wishes.second, seed)
 
     def _write(
-        self, way: Way, prompt: list[int], lines: Lines | None, heard: Heard, enough: int
+        self, way: DuoWay, prompt: list[int], lines: LaneLines | None, heard: Heard, enough: int
     ) -> list[int]:
         """One answer, the prompt's keys already there; rounds are cut short by no end."""
         sampler = Sampler(SamplingParams(), len(prompt))
@@ -191,14 +191,14 @@ class DuoAnswers:
 
     @contextmanager
     def _rounds(
-        self, way: Way, decoding: Decoding, lines: Lines | None, heard: Heard
+        self, way: DuoWay, decoding: Decoding, lines: LaneLines | None, heard: Heard
     ) -> Iterator[Iterator[Round]]:
-        if way is Way.PARALLEL:
+        if way is DuoWay.PARALLEL:
             with self._lane.rounds(decoding, lines, heard.steps) as loop:
                 yield loop
             return
         prefill(decoding)
-        if way is Way.PLAIN:
+        if way is DuoWay.PLAIN:
             yield plain(decoding)
             return
         drafter = self._drafters[way]

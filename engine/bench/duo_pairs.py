@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.backend.decoder import Decoder
 from engine.bench.answers import Wishes
 from engine.bench.drafts import RandomPair
-from engine.bench.duo import Lanes
+from engine.bench.duo import DuoModels
 from engine.bench.forward import prompt
 from engine.bench.placement import Known, Placing, build, draft_beside, plan_models
 from engine.commands import Load, Mode
@@ -33,7 +33,7 @@ class Prepared:
     """
 
     plan: Plan
-    build: Callable[[], Lanes]
+    build: Callable[[], DuoModels]
 
 
 def random_lanes(
@@ -62,12 +62,12 @@ def random_lanes(
     planned = plan_models(known, pair, Placing(Mode.DUO, vram), wishes)
     _check_draft(planned)
 
-    def built() -> Lanes:
+    def built() -> DuoModels:
         placed = build(planned, known[0], pair, threads)
         if placed.draft is None:
             raise _no_draft()
         accelerator = _accelerator(planned)
-        return Lanes(
+        return DuoModels(
             plan=planned,
             devices=placed.devices,
             target=placed.target,
@@ -92,14 +92,14 @@ def stored_lanes(
     checked = check(command, machine, speeds)
     _check_draft(checked.placing)
 
-    def built() -> Lanes:
+    def built() -> DuoModels:
         devices = machinery.open(machine, checked.placing)
         return _stored(checked, devices, [_ids(text, checked) for text in prompts])
 
     return Prepared(checked.placing, built)
 
 
-def _stored(checked: CheckedPair, devices: Devices, prompts: Sequence[Sequence[int]]) -> Lanes:
+def _stored(checked: CheckedPair, devices: Devices, prompts: Sequence[Sequence[int]]) -> DuoModels:
     plan, draft = checked.placing, checked.draft
     if draft is None:
         raise _no_draft()
@@ -112,7 +112,7 @@ def _stored(checked: CheckedPair, devices: Devices, prompts: Sequence[Sequence[i
     def draft_on(device: str) -> Decoder:
         return build.decoder(draft, context, whole(layers, device), "draft")
 
-    return Lanes(
+    return DuoModels(
         plan=plan,
         devices=devices,
         target=build.decoder(checked.target, plan.context, plan.target, "target"),

@@ -28,7 +28,7 @@ _LEAST = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LaneLines:
     """What the draft says at each position.
 
     Attributes:
@@ -78,7 +78,7 @@ class Lines:
 
 def write_lines(
     tokens: Sequence[int], vocab: int, acceptance: float, second: float, seed: int
-) -> Lines:
+) -> LaneLines:
     """A script in which every stretch of text has its share of right and of nearly right choices.
 
     Args:
@@ -96,7 +96,7 @@ def write_lines(
         places = rng.permutation(STRETCH)
         ranks += [0 if place < firsts else 1 if place < seconds else None for place in places]
     chance = second * (1 - acceptance)
-    return Lines(tokens, ranks[: len(tokens)], acceptance, chance, vocab)
+    return LaneLines(tokens, ranks[: len(tokens)], acceptance, chance, vocab)
 
 
 class LaneDraft(Decoder):
@@ -111,7 +111,7 @@ class LaneDraft(Decoder):
 
     def __init__(self, draft: Decoder) -> None:
         super().__init__(draft.config, draft.segments, draft.ids)
-        self.lines: Lines | None = None
+        self.lines: LaneLines | None = None
 
     def expand(
         self,
@@ -137,7 +137,7 @@ class LaneDraft(Decoder):
 class LanePrompter(Sampler):
     """The same where the draft's candidates are ranked here, row by row."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LaneLines) -> None:
         super().__init__(SamplingParams())
         self._lines = lines
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from engine.backend.ledger import Ledger, as_planned
-from engine.hardware.accounting import Comparison, touched
+from engine.hardware.accounting import MemoryComparison, touched
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory
 from engine.plan.plan import Plan
@@ -58,7 +58,7 @@ class MemoryUse:
 def memory_uses(
     plan: Plan,
     ledgers: Collection[Ledger],
-    compared: Mapping[str, Comparison],
+    compared: Mapping[str, MemoryComparison],
     driver: Mapping[str, int],
 ) -> dict[str, MemoryUse]:
     """Of every device that has a ledger, the CPU first."""

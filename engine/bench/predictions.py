@@ -31,7 +31,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class PredictedSpeed:
     """A predicted number of tokens per second and the median of what was measured.
 
     `depth`: of drafted chains, as planned; 0: plain.
@@ -48,7 +48,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """One case: its plan, speeds plain and drafting, memory by device.
 
     `fixed`: tokens per second at the planned depth, in every round; the controller's choice is
@@ -57,7 +57,7 @@ class Outcome:
 
     case: Case
     plan: Plan
-    speeds: tuple[Compared, ...]
+    speeds: tuple[PredictedSpeed, ...]
     memory: dict[str, MemoryUse]
     fixed: float | None
 
@@ -79,7 +79,7 @@ def compare(
     *,
     rounds: int,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
-) -> Iterator[Outcome]:
+) -> Iterator[CaseOutcome]:
     """Run every case in its turn, `rounds` times, and give what came of each.
 
     Raises:
@@ -98,7 +98,7 @@ def compare(
         yield _outcome(case, plan, found)
 
 
-def median_error(outcomes: Sequence[Outcome]) -> float | None:
+def median_error(outcomes: Sequence[CaseOutcome]) -> float | None:
     """Of all predicted speeds, in either direction."""
     errors = [abs(speed.off) for outcome in outcomes for speed in outcome.speeds]
     return median(errors) if errors else None
@@ -113,13 +113,13 @@ def _wishes(wishes: Wishes, plan: Plan) -> Wishes:
     return replace(wishes, depths=(max(plan.depth, 1),), rows=(1,))
 
 
-def _outcome(case: Case, plan: Plan, runs: Sequence[ShapeSpeed]) -> Outcome:
+def _outcome(case: Case, plan: Plan, runs: Sequence[ShapeSpeed]) -> CaseOutcome:
     plain = median(run.plain_tokens_per_s for run in runs)
     speeds = []
     if plan.plain_tokens_per_s:
-        speeds.append(Compared(0, plan.plain_tokens_per_s, plain))
+        speeds.append(PredictedSpeed(0, plan.plain_tokens_per_s, plain))
     drafted = [run.auto.tokens_per_s for run in runs if run.auto]
     if plan.tokens_per_s and drafted:
-        speeds.append(Compared(plan.depth, plan.tokens_per_s, median(drafted)))
+        speeds.append(PredictedSpeed(plan.depth, plan.tokens_per_s, median(drafted)))
     fixed = [speed.tokens_per_s for run in runs for speed in run.by_depth.values()]
-    return Outcome(case, plan, tuple(speeds), runs[-1].memory, median(fixed) if fixed else None)
+    return CaseOutcome(case, plan, tuple(speeds), runs[-1].memory, median(fixed) if fixed else None)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from engine.backend.decoder import Decoder
 from engine.backend.round import Round
 from engine.backend.state_pool import StatePool
-from engine.bench.lane_script import LaneDraft, LanePrompter, Lines
+from engine.bench.lane_script import LaneDraft, LaneLines, LanePrompter
 from engine.plan.expectation import Expectation
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext
@@ -35,7 +35,10 @@ class ScriptedLane:
 
     @contextmanager
     def rounds(
-        self, decoding: Decoding, lines: Lines | None, steps: list[tuple[int, float]] | None = None
+        self,
+        decoding: Decoding,
+        lines: LaneLines | None,
+        steps: list[tuple[int, float]] | None = None,
     ) -> Iterator[Iterator[Round]]:
         """One answer, its prompt included, until the block ends.
 

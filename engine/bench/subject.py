@@ -12,7 +12,7 @@ from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.native.pool import shared_pool
 from engine.backend.native.segment import NativeBackend
 from engine.bench.forward import decoder_for
-from engine.bench.peer.blocks import PackedWeights
+from engine.bench.peer.blocks import BlockWeights
 from engine.bench.recipes import tensor_kinds
 from engine.commands import WeightFormat
 from engine.hub.local import LocalModel
@@ -63,4 +63,4 @@ def _subject(
     fmt = NATIVE_FORMATS.get(choose_format(wish, weight_count(config)))
     if fmt is None and isinstance(weights, Readable):
         return Subject(decoder, config, weights)
-    return Subject(decoder, config, PackedWeights(config, weights, fmt or Format.BF16))
+    return Subject(decoder, config, BlockWeights(config, weights, fmt or Format.BF16))

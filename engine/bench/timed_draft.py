@@ -12,7 +12,7 @@ from engine.speculative.drafters.drafter import DraftContext, Drafter
 
 
 @dataclass(slots=True)
-class Timed:
+class TimedDrafter:
     """A drafter, and how long the levels of its trees have taken, overhead included."""
 
     drafter: Drafter

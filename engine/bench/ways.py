@@ -9,7 +9,7 @@ from statistics import median
 from typing import Protocol
 
 from engine.bench.prompts import BenchPrompt
-from engine.bench.timed_draft import Timed
+from engine.bench.timed_draft import TimedDrafter
 from engine.errors import ContextFull
 from engine.events import Event, Finished, FinishReason
 from engine.loading.load import LoadedPair
@@ -75,11 +75,11 @@ class PairWriter:
 
     def __init__(self, pair: LoadedPair, *, share_noise: bool = True) -> None:
         self._share_noise = share_noise
-        self._clock: Timed | None = None
+        self._clock: TimedDrafter | None = None
         loop = pair.loop
         if isinstance(loop, Serial) and isinstance(loop.drafter, CombinedDrafter):
             *others, last = loop.drafter.drafters
-            self._clock = Timed(last)
+            self._clock = TimedDrafter(last)
             loop = replace(loop, drafter=CombinedDrafter([*others, self._clock]))
             pair = replace(pair, loop=loop)
         self.pair = pair

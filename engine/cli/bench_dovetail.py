@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from engine.bench.answers import Wishes
-from engine.bench.dovetail import GIB, PAPER, PAPERS_SHAPE, Row, measure_rows, plan_rows
+from engine.bench.dovetail import GIB, PAPER, PAPERS_SHAPE, CeilingRow, measure_rows, plan_rows
 from engine.bench.drafts import NAMES, RandomPair
 from engine.bench.random_model import DRAFT_FORMAT
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def report(rows: Sequence[Row], shape: str, wishes: Wishes) -> dict[str, object]:
+def report(rows: Sequence[CeilingRow], shape: str, wishes: Wishes) -> dict[str, object]:
     """What `--json` prints; the first row is the CPU alone."""
     alone = rows[0].plain_tokens_per_s
     return {
@@ -118,7 +118,7 @@ def report(rows: Sequence[Row], shape: str, wishes: Wishes) -> dict[str, object]
     }  # fmt: skip
 
 
-def _row(row: Row, shape: str, alone: float) -> dict[str, object]:
+def _row(row: CeilingRow, shape: str, alone: float) -> dict[str, object]:
     return {
         "vram": row.vram,
         "plan": plan_report(row.plan),
@@ -142,11 +142,11 @@ def _row(row: Row, shape: str, alone: float) -> dict[str, object]:
     }
 
 
-def _paper(row: Row, shape: str) -> float | None:
+def _paper(row: CeilingRow, shape: str) -> float | None:
     return PAPER.get(row.vram // GIB) if shape == PAPERS_SHAPE and not row.vram % GIB else None
 
 
-def _table(rows: Sequence[Row], shape: str, acceptances: Sequence[float]) -> str:
+def _table(rows: Sequence[CeilingRow], shape: str, acceptances: Sequence[float]) -> str:
     heads = [tr("alone"), *(number(each, ".2f") for each in acceptances), tr("the paper")]
     lines = [left(tr("tokens/s by acceptance"), _NAME) + _cells(heads)]
     for row in rows:
@@ -169,7 +169,7 @@ def _table(rows: Sequence[Row], shape: str, acceptances: Sequence[float]) -> str
     return "\n".join(lines) + "\n"
 
 
-def _memory(row: Row) -> list[str]:
+def _memory(row: CeilingRow) -> list[str]:
     """The most that was held where there is a budget of video memory."""
     lines = []
     for device, use in row.memory.items():
@@ -183,7 +183,7 @@ def _memory(row: Row) -> list[str]:
     return lines
 
 
-def _name(row: Row) -> str:
+def _name(row: CeilingRow) -> str:
     if not row.vram:
         return tr("the CPU alone")
     count = sum(len(share.blocks) for share in row.plan.target)

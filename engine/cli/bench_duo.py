@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.bench.answers import Wishes
 from engine.bench.drafts import NAMES, RandomPair
 from engine.bench.duo import DuoSpeed, measure_duo, measure_first_token
-from engine.bench.duo_answers import DuoWishes, Way
+from engine.bench.duo_answers import DuoWay, DuoWishes
 from engine.bench.duo_pairs import Prepared, random_lanes, stored_lanes
 from engine.bench.first_token import FirstTokens
 from engine.bench.forward import CONTEXT, prompt
@@ -218,10 +218,10 @@ def _first(first: FirstTokens) -> dict[str, object]:
 
 def _table(measured: Sequence[DuoSpeed], first: FirstTokens | None) -> str:
     names = {
-        Way.PLAIN: tr("the target alone"),
-        Way.TURNS: tr("in turns, draft on the CPU"),
-        Way.TURNS_THERE: tr("in turns, draft beside the target"),
-        Way.PARALLEL: tr("in parallel"),
+        DuoWay.PLAIN: tr("the target alone"),
+        DuoWay.TURNS: tr("in turns, draft on the CPU"),
+        DuoWay.TURNS_THERE: tr("in turns, draft beside the target"),
+        DuoWay.PARALLEL: tr("in parallel"),
     }
     heads = [
         tr("tokens/s"),

@@ -14,7 +14,7 @@ from engine.cli.interrupting import on_interrupt
 from engine.cli.options import add_model_options, load_command, one_or_more
 from engine.columns import left, right, width
 from engine.commands import Compare, Stop
-from engine.comparing.report import Report, report
+from engine.comparing.report import ComparisonReport, report
 from engine.comparing.writing import cells, facts, heads, markdown, notes, option_name, to_table
 from engine.errors import Absent, UserFixable
 from engine.events import (
@@ -73,7 +73,7 @@ class _Bench:
         self._machine: Machine | None = None
         self._failure: Failed | None = None
 
-    def measure(self, arguments: argparse.Namespace, wish: Compare) -> Report:
+    def measure(self, arguments: argparse.Namespace, wish: Compare) -> ComparisonReport:
         load = load_command(arguments)
         self.engine.submit(load)
         ready = self._until(PlanReady, Unloaded)
@@ -123,7 +123,7 @@ def _progress(event: CompareProgress) -> None:
         sys.stderr.flush()
 
 
-def _table(made: Report) -> str:
+def _table(made: ComparisonReport) -> str:
     rows = [cells(row, option_name(row)) for row in made.rows if row.tokens_per_s is not None]
     columns = [*zip(heads(), *rows, strict=True)]
     widths = [max(map(width, column)) + 2 for column in columns]

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Sequence
 from engine.bench.answers import Wishes
 from engine.bench.forward import CONTEXT
 from engine.bench.placement import Placing
-from engine.bench.predictions import Case, Compared, Outcome, compare, median_error, planned
+from engine.bench.predictions import (
+    Case,
+    CaseOutcome,
+    PredictedSpeed,
+    compare,
+    median_error,
+    planned,
+)
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.cli.exit_code import ExitCode
 from engine.cli.known_machine import add_hardware_option, known_machine
@@ -100,7 +107,7 @@ def _progress(done: int, total: int) -> None:
         sys.stderr.flush()
 
 
-def _report(outcomes: Sequence[Outcome]) -> dict[str, object]:
+def _report(outcomes: Sequence[CaseOutcome]) -> dict[str, object]:
     """Errors are shares: 0.1 is a prediction one tenth too high."""
     uses = [use for outcome in outcomes for use in outcome.memory.values()]
     beside = [use.ledger_off for use in uses if use.ledger_off is not None]
@@ -112,7 +119,7 @@ def _report(outcomes: Sequence[Outcome]) -> dict[str, object]:
     }
 
 
-def _row(outcome: Outcome) -> dict[str, object]:
+def _row(outcome: CaseOutcome) -> dict[str, object]:
     case = outcome.case
     return {
         "shape": case.shape,
@@ -143,7 +150,7 @@ def _row(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _table(outcomes: Sequence[Outcome]) -> str:
+def _table(outcomes: Sequence[CaseOutcome]) -> str:
     head = [tr("format"), tr("on GPU"), tr("drafts"), tr("predicted"), tr("measured"), tr("error")]
     head.append(tr("fixed"))
     lines = [left(tr("tokens/s"), 15) + "".join(map(right, head, (9, 9, *_WIDTHS)))]
@@ -166,7 +173,7 @@ def _table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _name(outcome: Outcome) -> str:
+def _name(outcome: CaseOutcome) -> str:
     case = outcome.case
     layers_there = _layers_words(outcome.plan)
     return left(case.shape, 15) + right(case.wanted, 9) + right(layers_there, 9)
@@ -177,7 +184,7 @@ def _layers_words(plan: Plan) -> str:
     return f"{plan.layers_on_gpu}/{total}"
 
 
-def _speed_line(outcome: Outcome, speed: Compared) -> str:
+def _speed_line(outcome: CaseOutcome, speed: PredictedSpeed) -> str:
     cells = [
         str(speed.depth),
         number(speed.predicted, ".1f"),
@@ -188,7 +195,7 @@ def _speed_line(outcome: Outcome, speed: Compared) -> str:
     return _name(outcome) + "".join(map(right, cells, _WIDTHS))
 
 
-def _memory_line(outcome: Outcome, device: str) -> str:
+def _memory_line(outcome: CaseOutcome, device: str) -> str:
     use = outcome.memory[device]
     cells = [
         _mebibytes(use.predicted.total),

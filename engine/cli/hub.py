@@ -21,7 +21,7 @@ from engine.hub.remote.environment import prepare
 from engine.hub.remote.listing import Access, Order, Packaging, Repository, Variant
 from engine.hub.remote.trouble import trouble_of
 from engine.hub.remote.words import about, explained
-from engine.hub.token import Tokens
+from engine.hub.token import TokenStore
 from engine.language import listed, tr
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _endpoint(text: str) -> str:
 
 
 def _access(arguments: argparse.Namespace) -> Access:
-    token = Tokens(of_other_program=arguments.hf_login).get().token
+    token = TokenStore(of_other_program=arguments.hf_login).get().token
     cache = str(Path(arguments.cache).expanduser().absolute()) if arguments.cache else None
     return Access(arguments.endpoint, token, cache=cache)
 

@@ -12,7 +12,7 @@ from engine.errors import UserFixable
 from engine.hub.download.job import Job, JobReport, JobState
 from engine.hub.download.queue import Downloads
 from engine.hub.remote.listing import Access, Repository, Variant
-from engine.hub.shelf.kept_model import Origin
+from engine.hub.shelf.kept_model import ModelOrigin
 from engine.hub.shelf.shelf import Shelf
 from engine.language import number, sentences, tr
 from engine.units import duration, file_size
@@ -92,7 +92,7 @@ def _keep(path: Path, job: Job, data: Path) -> None:
     shelf = Shelf(data)
     model = replace(
         shelf.describe(path),
-        origin=Origin.DOWNLOADED,
+        origin=ModelOrigin.DOWNLOADED,
         repo=job.repo,
         revision=job.revision,
     )

@@ -10,12 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from engine.columns import left, right, width
-from engine.hub.remote.listing import Found, Repository, Variant
+from engine.hub.remote.listing import FoundRepository, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import listed, number, sentences, tr, tr_count
 from engine.units import file_size
 
-Models = Sequence[Found]
+Models = Sequence[FoundRepository]
 
 _UNITS = ((1e9, "B"), (1e6, "M"), (1e3, "k"))
 _GAP = 2
@@ -103,7 +103,7 @@ def write_fetched(repository: Repository, variant: Variant, path: Path, *, as_js
     _lines([str(path)])
 
 
-def _found(found: Found) -> dict[str, object]:
+def _found(found: FoundRepository) -> dict[str, object]:
     return {**asdict(found), "packagings": [str(each) for each in found.packagings]}
 
 

@@ -22,8 +22,8 @@ from engine.train.shapes import DraftKind
 from engine.units import duration, file_size
 
 if TYPE_CHECKING:
-    from engine.train.settings import Settings
-    from engine.train.sitting import Report
+    from engine.train.settings import TrainingSettings
+    from engine.train.sitting import TrainingReport
     from engine.train.target_recorder import RecordingReport
     from engine.train.training import Result
 
@@ -178,17 +178,17 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def _settings(arguments: argparse.Namespace) -> Settings:
-    from engine.train.settings import Settings, Shape
+def _settings(arguments: argparse.Namespace) -> TrainingSettings:
+    from engine.train.settings import DraftShape, TrainingSettings
     from engine.train.trainer import Schedule
 
     begin = None if arguments.begin is None else resolve_model(arguments.begin)
     by_time = arguments.minutes is not None
-    return Settings(
+    return TrainingSettings(
         model=resolve_model(arguments.model),
         data=tuple(arguments.data),
         out=arguments.out,
-        shape=Shape(
+        shape=DraftShape(
             kind=DraftKind(arguments.kind),
             blocks=arguments.blocks,
             hidden=arguments.hidden,
@@ -254,7 +254,7 @@ def _tell_recording(report: RecordingReport) -> None:
     sys.stderr.flush()
 
 
-def _tell(report: Report) -> None:
+def _tell(report: TrainingReport) -> None:
     progress = report.progress
     words = tr(
         "{done:4.0%}, step {steps}, {tokens} tokens, {pace:.0f} tokens/s, loss {loss:.4f}, "
@@ -277,7 +277,7 @@ def _tell(report: Report) -> None:
     sys.stderr.flush()
 
 
-def _row(result: Result, settings: Settings) -> dict[str, object]:
+def _row(result: Result, settings: TrainingSettings) -> dict[str, object]:
     progress = result.progress
     return {
         "finished": True,

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from engine.backend.state_pool import StatePool
 from engine.commands import Mode
-from engine.comparing.candidates import Candidate
+from engine.comparing.candidates import ModeCandidate
 from engine.comparing.questions import Question
 from engine.errors import Cancelled, OutOfMemory
 from engine.events import AnswerStats, Event, Finished
@@ -31,7 +31,7 @@ def own_states(pair: LoadedPair) -> StatePool:
     return own
 
 
-def borrowed(pair: LoadedPair, candidate: Candidate, states: StatePool) -> LoadedPair:
+def borrowed(pair: LoadedPair, candidate: ModeCandidate, states: StatePool) -> LoadedPair:
     """The pair as a mode would run it, with `own_states` and experience of its own.
 
     So nothing of what is asked here is found in what is kept of chats, or in what was learnt in
@@ -45,7 +45,7 @@ def borrowed(pair: LoadedPair, candidate: Candidate, states: StatePool) -> Loade
     )
 
 
-def _afresh(loop: Loop, candidate: Candidate) -> Loop:
+def _afresh(loop: Loop, candidate: ModeCandidate) -> Loop:
     """The loop as if it had decoded nothing yet."""
     plan, forced = candidate.plan, candidate.checked.forced
     if plan.draft_device is None:

@@ -16,7 +16,7 @@ MODES = (Mode.AUTO, Mode.DUO, Mode.DOVETAIL, Mode.CPU, Mode.PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ModeCandidate:
     """A mode that has a plan of its own."""
 
     mode: Mode
@@ -33,7 +33,7 @@ class Station:
     """A pair in memory, and the modes that can be measured with it."""
 
     checked: CheckedPair
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[ModeCandidate] = field(default_factory=list)
     passes: int = 0
     """That are done."""
 
@@ -50,7 +50,7 @@ def same_run(one: Plan, other: Plan) -> bool:
 
 def found(
     home: Load, modes: Sequence[Mode], check: Callable[[Load], CheckedPair]
-) -> tuple[list[Candidate], list[ModeRun]]:
+) -> tuple[list[ModeCandidate], list[ModeRun]]:
     """The modes with plans of their own; and those that cannot run, or would run as another does.
 
     Args:
@@ -61,7 +61,7 @@ def found(
     Raises:
         Cancelled: the user wants something else.
     """
-    candidates: list[Candidate] = []
+    candidates: list[ModeCandidate] = []
     others: list[ModeRun] = []
     for mode in modes:
         try:
@@ -71,7 +71,7 @@ def found(
             continue
         alike = next((c for c in candidates if same_run(c.plan, checked.placing)), None)
         if alike is None:
-            candidates.append(Candidate(mode, checked))
+            candidates.append(ModeCandidate(mode, checked))
         else:
             others.append(ModeRun(mode, checked.plan, same_as=alike.mode))
     return candidates, others
@@ -84,7 +84,7 @@ def as_mode(home: Load, mode: Mode) -> Load:
     return replace(home, mode=mode, layers_on_gpu=None)
 
 
-def stations(candidates: Sequence[Candidate], present: Plan) -> list[Station]:
+def stations(candidates: Sequence[ModeCandidate], present: Plan) -> list[Station]:
     """The pairs that have to be in memory one after the other, what is there already first.
 
     The target alone is measured with any pair whose target lies as its own would.

@@ -15,8 +15,8 @@ from traceback import clear_frames
 
 from engine.commands import Compare, Load
 from engine.comparing.asking import ask, borrowed, own_states
-from engine.comparing.candidates import MODES, Candidate, Station, found, same_run, stations
-from engine.comparing.measured import Measured
+from engine.comparing.candidates import MODES, ModeCandidate, Station, found, same_run, stations
+from engine.comparing.measured import MeasuredMode
 from engine.comparing.questions import QUESTIONS
 from engine.errors import Cancelled, DeviceLost
 from engine.events import CompareProgress, ModeRun
@@ -76,7 +76,7 @@ class Comparison:
         self._wish, self._home, self._machinery = wish, home, machinery
         self._cancelled, self._tell = cancelled, tell
         self._stations: list[Station] = []
-        self._measured: list[Measured] = []
+        self._measured: list[MeasuredMode] = []
         self._others: list[ModeRun] = []
         self._pair: LoadedPair | None = None
         """That of the station, where it is not the home's."""
@@ -102,7 +102,7 @@ class Comparison:
         placing = present.placing
         del present
         candidates, self._others = found(self._home.load, self._wish.modes or MODES, self._check)
-        self._measured = [Measured(each.mode, each.checked.plan) for each in candidates]
+        self._measured = [MeasuredMode(each.mode, each.checked.plan) for each in candidates]
         self._stations = stations(candidates, placing)
         for number in range(self._wish.passes):
             order = self._stations if number % 2 == 0 else self._stations[::-1]
@@ -185,7 +185,7 @@ class Comparison:
                 measured.plan = lent.plan
                 measured.answers.append(stats)
 
-    def _of(self, candidate: Candidate) -> Measured:
+    def _of(self, candidate: ModeCandidate) -> MeasuredMode:
         return next(each for each in self._measured if each.mode is candidate.mode)
 
     def _over(self, station: Station) -> bool:
@@ -210,7 +210,7 @@ class Comparison:
         if self.lost is not None and home is not None and self.lost.accelerator in home.devices:
             self._home.leave()
 
-    def _progress(self, candidate: Candidate, *, loading: bool = False) -> None:
+    def _progress(self, candidate: ModeCandidate, *, loading: bool = False) -> None:
         if self._cancelled():
             raise Cancelled
         each = len(QUESTIONS) * self._wish.passes

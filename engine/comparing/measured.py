@@ -17,7 +17,7 @@ _MOST = 0.75
 
 
 @dataclass(slots=True)
-class Measured:
+class MeasuredMode:
     """One mode; `answers` in the order of asking, which is the same in all modes."""
 
     mode: Mode

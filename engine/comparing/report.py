@@ -14,7 +14,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ModeRow:
     """One mode.
 
     Attributes:
@@ -71,7 +71,7 @@ class Hardware:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ComparisonReport:
     """A comparison.
 
     Attributes:
@@ -88,7 +88,7 @@ class Report:
     version: str
     command: str
     at: str
-    rows: tuple[Row, ...]
+    rows: tuple[ModeRow, ...]
     complete: bool = True
     winner: Mode | None = None
 
@@ -98,12 +98,12 @@ class Report:
         return next((row.signature for row in self.rows if row.signature), "")
 
     @property
-    def plain(self) -> Row | None:
+    def plain(self) -> ModeRow | None:
         """The target alone, if it was measured."""
         return _plain(self.rows)
 
     @property
-    def best(self) -> Row | None:
+    def best(self) -> ModeRow | None:
         """The winner's row."""
         return next((row for row in self.rows if row.mode is self.winner), None)
 
@@ -116,7 +116,7 @@ def report(
     machine: Machine,
     version: str,
     at: datetime,
-) -> Report:
+) -> ComparisonReport:
     """Put together what was measured.
 
     Args:
@@ -128,7 +128,7 @@ def report(
         version: of this program.
         at: when.
     """
-    return Report(
+    return ComparisonReport(
         model=name,
         hardware=Hardware.of(machine),
         version=version,
@@ -140,7 +140,7 @@ def report(
     )
 
 
-def rows_of(runs: Sequence[ModeRun]) -> tuple[Row, ...]:
+def rows_of(runs: Sequence[ModeRun]) -> tuple[ModeRow, ...]:
     """The runs, each beside the target alone."""
     plain = next((run.tokens_per_s for run in runs if _alone(run)), None)
     return tuple(_row(run, plain) for run in runs)
@@ -174,9 +174,9 @@ def command_line(load: Load, wish: Compare) -> str:
     return " ".join(words)
 
 
-def _row(run: ModeRun, plain: float | None) -> Row:
+def _row(run: ModeRun, plain: float | None) -> ModeRow:
     speed, plan = run.tokens_per_s, run.plan
-    known = Row(
+    known = ModeRow(
         mode=run.mode,
         tokens_per_s=speed,
         lowest=run.lowest,
@@ -191,7 +191,7 @@ def _row(run: ModeRun, plain: float | None) -> Row:
     return known if plan is None else _with_plan(known, plan)
 
 
-def _with_plan(row: Row, plan: PlanSummary) -> Row:
+def _with_plan(row: ModeRow, plan: PlanSummary) -> ModeRow:
     return replace(
         row,
         ran=plan.mode,
@@ -210,7 +210,7 @@ def _alone(run: ModeRun) -> bool:
     return measured and run.plan is not None and run.plan.mode is Mode.PLAIN
 
 
-def _plain(rows: Sequence[Row]) -> Row | None:
+def _plain(rows: Sequence[ModeRow]) -> ModeRow | None:
     measured = (row for row in rows if row.tokens_per_s is not None)
     return next((row for row in measured if row.ran is Mode.PLAIN), None)
 

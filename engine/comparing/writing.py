@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from engine.commands import Mode
-from engine.comparing.report import Hardware, Report, Row
+from engine.comparing.report import ComparisonReport, Hardware, ModeRow
 from engine.hardware.typed_json import decoded, encoded
 from engine.language import listed, number, tr
 from engine.units import duration, gibibytes, memory
@@ -27,7 +27,7 @@ def heads() -> list[str]:
     ]
 
 
-def cells(row: Row, name: str) -> list[str]:
+def cells(row: ModeRow, name: str) -> list[str]:
     """The values of a measured mode in words."""
     return [
         name,
@@ -40,21 +40,21 @@ def cells(row: Row, name: str) -> list[str]:
     ]
 
 
-def spread(row: Row) -> str:
+def spread(row: ModeRow) -> str:
     """The slowest and the fastest answer."""
     if row.lowest is None or row.highest is None:
         return _NONE
     return f"{number(row.lowest, '.1f')} - {number(row.highest, '.1f')}"
 
 
-def option_name(row: Row) -> str:
+def option_name(row: ModeRow) -> str:
     """The mode as `--mode` calls it, with what came of the automatic choice."""
     if row.mode is Mode.AUTO and row.ran is not None:
         return f"auto ({row.ran})"
     return str(row.mode)
 
 
-def notes(rows: Sequence[Row]) -> list[str]:
+def notes(rows: Sequence[ModeRow]) -> list[str]:
     """Why the others have no numbers, in sentences."""
     alike = tr("{mode}: the same as {other}.")
     not_here = tr("{mode}: {reason}")
@@ -83,7 +83,7 @@ def hardware_words(hardware: Hardware) -> str:
     return listed([cores, *cards])
 
 
-def markdown(report: Report) -> str:
+def markdown(report: ComparisonReport) -> str:
     """A text for a forum; nothing in it tells who measured."""
     measured = [row for row in report.rows if row.tokens_per_s is not None]
     lines = [tr("**Duotail: {model}, every mode measured**").format(model=report.model), ""]
@@ -95,7 +95,7 @@ def markdown(report: Report) -> str:
     return "\n".join([*lines, "", f"`{report.command}`", ""])
 
 
-def facts(report: Report) -> list[str]:
+def facts(report: ComparisonReport) -> list[str]:
     """Machine, weights, versions and how it was measured, a line each."""
     told = [hardware_words(report.hardware)]
     if report.signature:
@@ -112,23 +112,23 @@ def facts(report: Report) -> list[str]:
     return told
 
 
-def to_table(report: Report) -> object:
+def to_table(report: ComparisonReport) -> object:
     """For JSON; `from_table` reads it."""
     return encoded(report)
 
 
-def from_table(table: object) -> Report:
+def from_table(table: object) -> ComparisonReport:
     """What `to_table` wrote.
 
     Raises:
         ValueError: it is something else.
     """
-    report = decoded(Report, table, "report")
+    report = decoded(ComparisonReport, table, "report")
     datetime.fromisoformat(report.at)
     return report
 
 
-def _marked(row: Row, winner: Mode | None) -> str:
+def _marked(row: ModeRow, winner: Mode | None) -> str:
     return f"**{option_name(row)}**" if row.mode is winner else option_name(row)
 
 

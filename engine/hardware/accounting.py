@@ -48,7 +48,7 @@ def held_by_driver(machine: Machine) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MemoryComparison:
     """Bytes that models hold on one device.
 
     Attributes:
@@ -78,14 +78,14 @@ class MemoryWatch:
         self._counters: dict[str, Counter] = {CPU: own_memory} | dict(counters or {})
         self._before = self._counts()
 
-    def compare(self, ledgers: Collection[Ledger]) -> dict[str, Comparison]:
+    def compare(self, ledgers: Collection[Ledger]) -> dict[str, MemoryComparison]:
         """By device; those are missing whose memory nobody counts."""
         held = {ledger.device: touched(ledger) for ledger in ledgers}
         inside = sum(nbytes for device, nbytes in held.items() if device not in self._counters)
         now, found = self._counts(), {}
         for device in held.keys() & now.keys() & self._before.keys():
             grown = now[device] - self._before[device] - (inside if device == CPU else 0)
-            found[device] = Comparison(device, held[device], grown)
+            found[device] = MemoryComparison(device, held[device], grown)
         return found
 
     def _counts(self) -> dict[str, int]:

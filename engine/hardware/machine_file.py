@@ -24,7 +24,7 @@ MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedMachine:
     """What the file holds."""
 
     machine: Machine
@@ -42,7 +42,7 @@ def write(path: Path, machine: Machine, speeds: Speeds) -> None:
 
 def text(machine: Machine, speeds: Speeds) -> str:
     """The file's content, one line."""
-    return json.dumps(encoded(Described(machine, speeds)), allow_nan=False) + "\n"
+    return json.dumps(encoded(DescribedMachine(machine, speeds)), allow_nan=False) + "\n"
 
 
 def read(path: Path) -> tuple[Machine, Speeds]:
@@ -63,7 +63,7 @@ def read(path: Path) -> tuple[Machine, Speeds]:
     try:
         if len(content) > MOST_BYTES:
             raise WrongMember(tr("it is too large"))
-        found = decoded(Described, json.loads(content), "file")
+        found = decoded(DescribedMachine, json.loads(content), "file")
         _check(found)
     except WrongMember as error:
         raise _not_of_a_machine(path, str(error)) from error
@@ -96,7 +96,7 @@ def check_speeds(speeds: Speeds) -> None:
             raise _not_positive(f"file.speeds.links.{name}")
 
 
-def _check(found: Described) -> None:
+def _check(found: DescribedMachine) -> None:
     host = found.machine.host
     if host.cores < 1 or host.memory_total < 1:
         raise _not_positive("file.machine.host")

@@ -21,13 +21,13 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
 from engine import language
-from engine.hub.messages import Describe, Described, Refused, Results, Search
+from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.serving import Asked, Told, serve
 from engine.hub.remote.trouble import Trouble, cleaned
 from engine.hub.remote.words import refused
 
-Listener = Callable[[Results | Described | Refused], None]
+Listener = Callable[[Results | DescribedModel | Refused], None]
 
 IDLE_S = 180.0
 _FRESH_S = 300.0
@@ -131,11 +131,11 @@ class HubQuestions:
             return
         if worker.waiting.pop(number, None) is None:
             return  # stale: a newer search has been asked
-        if isinstance(told, Described):
+        if isinstance(told, DescribedModel):
             self._known.keep(told)
         self._tell(told)
 
-    def _tell(self, told: Results | Described | Refused) -> None:
+    def _tell(self, told: Results | DescribedModel | Refused) -> None:
         if self._closed:
             return
         try:
@@ -239,10 +239,10 @@ class _Known:
     """Descriptions of this session: of a commit for good, of "now" for some minutes."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Describe, tuple[Described, float]] = OrderedDict()
+        self._kept: OrderedDict[Describe, tuple[DescribedModel, float]] = OrderedDict()
         self._guard = threading.Lock()
 
-    def answer(self, question: Search | Describe) -> Described | None:
+    def answer(self, question: Search | Describe) -> DescribedModel | None:
         """The description that was asked for, if it is known."""
         if isinstance(question, Search):
             return None
@@ -252,7 +252,7 @@ class _Known:
             return None
         return replace(told, asked=question)
 
-    def keep(self, told: Described) -> None:
+    def keep(self, told: DescribedModel) -> None:
         """Remember it, also under its commit."""
         exactly = replace(told.asked, revision=told.repository.revision)
         with self._guard:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.hub.download.job import Job
-from engine.hub.remote.listing import Access, Found, Order, Packaging, Repository
+from engine.hub.remote.listing import Access, FoundRepository, Order, Packaging, Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Results:
     """What `asked` found."""
 
     asked: Search
-    found: tuple[Found, ...]
+    found: tuple[FoundRepository, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedModel:
     """What `asked` is."""
 
     asked: Describe
@@ -60,7 +60,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FetchProgress:
     """So many bytes of a job are on the disk; `checking`: they are compared with their hash."""
 
     key: str
@@ -95,4 +95,4 @@ class Refused:
 
 
 Question = Search | Describe | Fetch
-Answer = Results | Described | Progress | Fetched | Refused
+Answer = Results | DescribedModel | FetchProgress | Fetched | Refused

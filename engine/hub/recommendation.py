@@ -8,7 +8,7 @@ from enum import StrEnum
 from engine.hub.fit import Fit
 
 
-class Role(StrEnum):
+class RecommendedRole(StrEnum):
     """What a model is recommended for."""
 
     BALANCED = "balanced"
@@ -35,7 +35,7 @@ class Recommendation:
         reason: one sentence, with the numbers that matter.
     """
 
-    role: Role
+    role: RecommendedRole
     name: str
     repo: str
     variant: str

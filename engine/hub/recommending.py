@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.hub.fit import Badge, Fit
 from engine.hub.fitting import Fitting
 from engine.hub.pairing.curated import Curated, CuratedModel, curated
-from engine.hub.recommendation import Recommendation, Role
+from engine.hub.recommendation import Recommendation, RecommendedRole
 from engine.hub.sketch import usual_bytes
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
@@ -57,7 +57,7 @@ def recommendations(
         chosen = pick([each for each in runs if each.model.key not in taken])
         if chosen is None or len(found) == most:
             continue
-        if role is Role.BEST and any(
+        if role is RecommendedRole.BEST and any(
             each.model.level >= chosen.model.level for each in taken.values()
         ):
             continue
@@ -83,7 +83,7 @@ def _choice(model: CuratedModel, fitting: Fitting, known: Curated) -> _Choice:
     return _Choice(model, variant, judged.fit, rate, chosen)
 
 
-def _told(role: Role, choice: _Choice) -> Recommendation:
+def _told(role: RecommendedRole, choice: _Choice) -> Recommendation:
     model, draft = choice.model, choice.draft
     nbytes = choice.nbytes
     if draft is not None:
@@ -124,12 +124,12 @@ def _balanced(choices: list[_Choice]) -> _Choice | None:
     return found or max(choices, key=lambda each: each.rate, default=None)
 
 
-_PICKS: dict[Role, Callable[[list[_Choice]], _Choice | None]] = {
-    Role.BALANCED: _balanced,
-    Role.FAST: lambda choices: _best(choices, _BRISK, "chat", _USUAL_BYTES),
-    Role.BEST: lambda choices: _best(choices, _PATIENT),
-    Role.REASONING: lambda choices: _best(choices, _THINKING, "reasoning"),
-    Role.CODE: lambda choices: _best(choices, _READING, "code"),
-    Role.SMALL: lambda choices: _best(choices, _READING, "chat", _SMALL_BYTES),
+_PICKS: dict[RecommendedRole, Callable[[list[_Choice]], _Choice | None]] = {
+    RecommendedRole.BALANCED: _balanced,
+    RecommendedRole.FAST: lambda choices: _best(choices, _BRISK, "chat", _USUAL_BYTES),
+    RecommendedRole.BEST: lambda choices: _best(choices, _PATIENT),
+    RecommendedRole.REASONING: lambda choices: _best(choices, _THINKING, "reasoning"),
+    RecommendedRole.CODE: lambda choices: _best(choices, _READING, "code"),
+    RecommendedRole.SMALL: lambda choices: _best(choices, _READING, "chat", _SMALL_BYTES),
 }
 """In the order of the list; a model is told once."""

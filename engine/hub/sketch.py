@@ -28,7 +28,7 @@ from engine.plan.facts import ModelFacts
 from engine.plan.footprint import (
     KINDS,
     Footprint,
-    Part,
+    WeightPart,
     footprint,
     other_footprint,
     stored_footprint,
@@ -157,8 +157,8 @@ def _whole(config: ModelConfig, of: Callable[[ModelConfig], Footprint]) -> Footp
 
 
 def _scaled(held: Footprint, factor: float) -> Footprint:
-    def scaled(part: Part) -> Part:
-        return Part(
+    def scaled(part: WeightPart) -> WeightPart:
+        return WeightPart(
             tuple((kind, round(count * factor)) for kind, count in part.dense),
             tuple((kind, round(count * factor)) for kind, count in part.experts),
             part.chosen,

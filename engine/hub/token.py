@@ -28,7 +28,7 @@ _NOT_SAFE = ("keyrings.alt", "keyring.backends.fail", "keyring.backends.null")
 _log = logging.getLogger(__name__)
 
 
-class Place(StrEnum):
+class TokenPlace(StrEnum):
     """Where a token is; the values are texts for `tr`."""
 
     NOWHERE = later("No access token was entered.")
@@ -40,17 +40,17 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Held:
+class HeldToken:
     """A token, and where it is. It is not in its `repr`."""
 
     token: str | None
-    place: Place
+    place: TokenPlace
 
     def __repr__(self) -> str:
         return f"Held({self.place.name})"
 
 
-class Tokens:
+class TokenStore:
     """The token in use.
 
     Args:
@@ -61,17 +61,17 @@ class Tokens:
         self.of_other_program = of_other_program
         self._of_session: str | None = None
 
-    def get(self) -> Held:
+    def get(self) -> HeldToken:
         """The token to use: the one entered here goes before that of another program."""
         if self._of_session is not None:
-            return Held(self._of_session, Place.SESSION)
+            return HeldToken(self._of_session, TokenPlace.SESSION)
         kept = _from_keyring()
         if kept is not None:
-            return Held(kept, Place.KEYRING)
+            return HeldToken(kept, TokenPlace.KEYRING)
         other = _of_library() if self.of_other_program else None
-        return Held(other, Place.NOWHERE if other is None else Place.OTHER_PROGRAM)
+        return HeldToken(other, TokenPlace.NOWHERE if other is None else TokenPlace.OTHER_PROGRAM)
 
-    def set(self, token: str) -> Place:
+    def set(self, token: str) -> TokenPlace:
         """Keep a token; where it is kept now.
 
         Raises:
@@ -91,9 +91,9 @@ class Tokens:
                 _log.warning("the keyring takes no token: %s", type(error).__name__)
             else:
                 self._of_session = None
-                return Place.KEYRING
+                return TokenPlace.KEYRING
         self._of_session = token
-        return Place.SESSION
+        return TokenPlace.SESSION
 
     def forget(self) -> None:
         """Forget it here and in the keyring.

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed
-from engine.plan.footprint import Footprint, Numbers, Part
+from engine.plan.footprint import Footprint, Numbers, WeightPart
 
 DEEPEST = 10
 """Most levels of drafting."""
@@ -30,7 +30,7 @@ _USUAL_KEY_HEADS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class AcceleratorLane:
     """An accelerator as the cost model sees it: its speeds, and the way there and back."""
 
     speeds: DeviceSpeeds
@@ -67,7 +67,9 @@ class Forwards:
     The draws of all rows' tokens are included. `tokens`: of the conversation before them.
     """
 
-    def __init__(self, held: Footprint, cpu: DeviceSpeeds, lane: Lane | None, tokens: int) -> None:
+    def __init__(
+        self, held: Footprint, cpu: DeviceSpeeds, lane: AcceleratorLane | None, tokens: int
+    ) -> None:
         self._held, self._cpu, self._lane, self._tokens = held, cpu, lane, tokens
 
     def seconds(self, counts: Sequence[int]) -> Numbers:
@@ -133,7 +135,7 @@ class _Products:
         self.speeds, self.rows = speeds, np.array(counts, dtype=np.float64)
         self._counts, self._known = counts, dict[str, Numbers]()
 
-    def seconds(self, part: Part) -> Numbers:
+    def seconds(self, part: WeightPart) -> Numbers:
         """[counts]: products with everything in a part that a forward reads."""
         total = np.zeros(len(self._counts))
         for kind, nbytes in part.read(self.rows):
@@ -148,7 +150,7 @@ class _Products:
 
 
 @lru_cache(maxsize=64)
-def _kinds_of_blocks(held: Footprint) -> tuple[list[tuple[Part, int]], list[int]]:
+def _kinds_of_blocks(held: Footprint) -> tuple[list[tuple[WeightPart, int]], list[int]]:
     """The few blocks with their windows that are different, and which of them each block is."""
     blocks = list(zip(held.blocks, held.windows, strict=True))
     different = list(dict.fromkeys(blocks))

@@ -50,7 +50,7 @@ _NO_BYTES: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WeightPart:
     """Weights that always lie together: the embedding, a block, the head.
 
     Attributes:
@@ -90,9 +90,9 @@ class Footprint:
     """
 
     format: WeightFormat
-    embedding: Part
-    blocks: tuple[Part, ...]
-    head: Part
+    embedding: WeightPart
+    blocks: tuple[WeightPart, ...]
+    head: WeightPart
     tied: bool
     kv_bytes_per_block: int
     kind: str = ""
@@ -209,9 +209,9 @@ def other_footprint(config: OtherConfig, weight_count: int, weights: WeightForma
     size = KIND_OF_NAME[kind].nbytes
     return Footprint(
         format=weights,
-        embedding=Part(),
-        blocks=(Part(((kind, weight_count * size),)),),
-        head=Part(),
+        embedding=WeightPart(),
+        blocks=(WeightPart(((kind, weight_count * size),)),),
+        head=WeightPart(),
         tied=False,
         kv_bytes_per_block=config.kv_numbers_per_token * size,
     )
@@ -253,10 +253,10 @@ def _place(name: str) -> str:
     return EMBEDDING if name == EMBEDDING else name.split(".")[2]
 
 
-def _part(held: Mapping[tuple[str, bool], int], chosen: float = 0.0) -> Part:
+def _part(held: Mapping[tuple[str, bool], int], chosen: float = 0.0) -> WeightPart:
     dense = tuple(sorted((kind, count) for (kind, experts), count in held.items() if not experts))
     experts = tuple(sorted((kind, count) for (kind, experts), count in held.items() if experts))
-    return Part(dense, experts, chosen)
+    return WeightPart(dense, experts, chosen)
 
 
 def held_bytes(kind: str, shape: Shape, *, padded: bool = True) -> int:

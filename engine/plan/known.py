@@ -28,21 +28,21 @@ def _facts(model: ModelFacts) -> tuple[str | int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PairCorrections:
     """Corrections for a target and its draft, on the host and on an accelerator."""
 
     host: Correction = EXACT
     device: Correction = EXACT
 
     @classmethod
-    def of(cls, machine: Machine, models: str, device: str | None) -> Known:
+    def of(cls, machine: Machine, models: str, device: str | None) -> PairCorrections:
         """What a machine knows of models, by their `key_of`."""
         known = machine.corrections
         there = EXACT if device is None else correction_for(known, models, device)
         return cls(correction_for(known, models, CPU), there)
 
 
-NOTHING_KNOWN = Known()
+NOTHING_KNOWN = PairCorrections()
 
 
 def of_target(held: Holding, known: Correction) -> Holding:

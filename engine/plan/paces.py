@@ -14,7 +14,7 @@ from engine.backend.native.sizes import WIDTH
 from engine.commands import Mode
 from engine.machine.facts import CPU, Accelerator, Host
 from engine.machine.speeds import DeviceSpeeds
-from engine.plan.cost import ROWS, Forwards, Lane, slower
+from engine.plan.cost import ROWS, AcceleratorLane, Forwards, slower
 from engine.plan.expectation import (
     BUCKETS,
     DEPTH,
@@ -27,7 +27,7 @@ from engine.plan.expectation import (
 )
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Numbers
-from engine.plan.speculation import Pace, in_trees, parallel, plain, serial
+from engine.plan.speculation import ExpectedPace, in_trees, parallel, plain, serial
 from engine.plan.workspace import HEAD_WIDTH
 
 LOOKUP_ACCEPTANCE = 0.1
@@ -43,7 +43,7 @@ _NEW_FEATURES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class DraftingWay:
     """Who drafts, where and when; `draft` None with a `draft_device` is lookup alone."""
 
     draft: int | None
@@ -61,8 +61,8 @@ class Paced:
         draft_s: seconds of a drafted token, or of a level of them.
     """
 
-    way: Way
-    pace: Pace
+    way: DraftingWay
+    pace: ExpectedPace
     rate: Numbers
     draft_s: float
 
@@ -78,7 +78,7 @@ class Paces:
         self,
         host: Host,
         accelerator: Accelerator | None,
-        lane: Lane | None,
+        lane: AcceleratorLane | None,
         cpu: DeviceSpeeds,
         target: ModelFacts,
         drafts: Sequence[DraftFacts],
@@ -92,23 +92,23 @@ class Paces:
         self.alone = 1 / self._verify[0]
         self.found = [self._paced(way) for way in self._ways(target)]
 
-    def _ways(self, target: ModelFacts) -> list[Way]:
+    def _ways(self, target: ModelFacts) -> list[DraftingWay]:
         wish, found = self._wish, self._accelerator
         if wish.mode is Mode.PLAIN or target.other_family:
-            return [Way(None, None)]
-        ways = [Way(None, CPU if wish.lookup else None)]
+            return [DraftingWay(None, None)]
+        ways = [DraftingWay(None, CPU if wish.lookup else None)]
         if wish.forced and self._drafts:
             ways = []
         for index, draft in enumerate(self._drafts):
-            ways.append(Way(index, CPU))
+            ways.append(DraftingWay(index, CPU))
             if found is not None and wish.mode is not Mode.CPU:
-                ways.append(Way(index, found.device))
+                ways.append(DraftingWay(index, found.device))
             both = wish.parallel and not draft.is_head  # whose features come from verifying
             if found is not None and both and wish.mode in (Mode.AUTO, Mode.DUO):
-                ways.append(Way(index, CPU, parallel=True))
+                ways.append(DraftingWay(index, CPU, parallel=True))
         return ways
 
-    def _paced(self, way: Way) -> Paced:
+    def _paced(self, way: DraftingWay) -> Paced:
         draft_s = self._draft_seconds(way)
         pace = self._pace(way, draft_s)
         forced = self._wish.forced or way.parallel
@@ -118,7 +118,7 @@ class Paces:
         )
         return Paced(way, pace, rate * _PREFERRED if cheap else rate, draft_s)
 
-    def _pace(self, way: Way, draft_s: float) -> Pace:
+    def _pace(self, way: DraftingWay, draft_s: float) -> ExpectedPace:
         if way.draft_device is None:
             return plain(self._verify)
         if way.draft is None:
@@ -135,12 +135,12 @@ class Paces:
         both = parallel(self._verify, draft_s, breadth, draft.acceptance)
         # Where the CPU verifies as well it has no time to draft meanwhile.
         alone = np.arange(len(both.depth)) == len(both.depth) - 1
-        return Pace(
+        return ExpectedPace(
             np.where(alone, both.tokens_per_s, in_turns.tokens_per_s),
             np.where(alone, both.depth, in_turns.depth),
         )
 
-    def _draft_seconds(self, way: Way) -> float:
+    def _draft_seconds(self, way: DraftingWay) -> float:
         if way.draft is None:
             return LOOKUP_S
         draft = self._drafts[way.draft]
@@ -150,7 +150,7 @@ class Paces:
             return forwards.level(draft.width)  # nothing comes to the host in between
         return float(forwards.seconds([1])[0, -1])
 
-    def expected(self, way: Way, cut: int) -> Expectation | None:
+    def expected(self, way: DraftingWay, cut: int) -> Expectation | None:
         """What decoding may expect of a way at a cut; None where nothing drafts."""
         if way.draft_device is None:
             return None
@@ -169,7 +169,7 @@ class Paces:
         levels = tuple(forwards.level(width) for width in WIDTHS if width <= widest)
         return Expectation(tuple(verify), levels, draft.acceptance, *first)
 
-    def _forwards(self, way: Way, draft: DraftFacts) -> Forwards:
+    def _forwards(self, way: DraftingWay, draft: DraftFacts) -> Forwards:
         lane, cpu = None if way.draft_device == CPU else self._lane, self._cpu
         if way.parallel and self._accelerator is not None and self._accelerator.simulated:
             cpu = _without_a_core(self._host, cpu)

@@ -16,15 +16,15 @@ from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.plan.assumed import assumed_speeds
 from engine.plan.budgets import COMFORTABLE_CONTEXT, context_for, host_reserve, runtime_bytes
-from engine.plan.cost import Lane
+from engine.plan.cost import AcceleratorLane
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import Holding
-from engine.plan.known import Known, key_of
+from engine.plan.known import PairCorrections, key_of
 from engine.plan.paces import Paces
 from engine.plan.plan import Plan
 from engine.plan.reasons import Told, reasons
 from engine.plan.refusals import Asked, check_wish, does_not_fit
-from engine.plan.survey import Choice, Survey
+from engine.plan.survey import Survey, SurveyChoice
 
 
 def plan(
@@ -84,7 +84,7 @@ class Planning:
             raise does_not_fit(asked, nearest, self._memory(nearest))
         return self._planned(choice)
 
-    def choice(self, ceiling: int) -> Choice | None:
+    def choice(self, ceiling: int) -> SurveyChoice | None:
         """What a ceiling of VRAM is used for; None where nothing fits."""
         return self._survey.best(min(ceiling, self._survey.limit))
 
@@ -105,7 +105,7 @@ class Planning:
             context=survey.context,
         )
 
-    def _point(self, choice: Choice) -> CurvePoint:
+    def _point(self, choice: SurveyChoice) -> CurvePoint:
         shares = self._shares(choice.cut)
         return CurvePoint(
             vram=choice.vram,
@@ -145,7 +145,7 @@ class Planning:
         if not wish.forced and 2 * context < min(without, COMFORTABLE_CONTEXT):
             drafts, context = [], without  # a draft is not worth most of a short context
         device = None if found is None else found.device
-        known = Known.of(self._machine, self.models, device)
+        known = PairCorrections.of(self._machine, self.models, device)
         survey = Survey(host, found, paces, target, drafts, wish, context, known)
         best = survey.fastest
         if context == without or (best is not None and best.way.draft is not None):
@@ -154,16 +154,16 @@ class Planning:
         longer = Survey(host, found, paces, target, drafts, wish, without, known)
         return longer if longer.possible else survey
 
-    def _lane(self, found: Accelerator | None) -> Lane | None:
+    def _lane(self, found: Accelerator | None) -> AcceleratorLane | None:
         if found is None:
             return None
         link = self._speeds.links.get(found.device) or self._assumed.links[found.device]
-        return Lane(self._device(found.device), link, returns_logits=not found.simulated)
+        return AcceleratorLane(self._device(found.device), link, returns_logits=not found.simulated)
 
     def _device(self, name: str) -> DeviceSpeeds:
         return self._speeds.devices.get(name) or self._assumed.devices[name]
 
-    def _planned(self, choice: Choice) -> Plan:
+    def _planned(self, choice: SurveyChoice) -> Plan:
         survey, wish, way = self._survey, self._wish, choice.way
         drafting = way.draft_device is not None
         made = Plan(
@@ -198,7 +198,7 @@ class Planning:
         rest = Share(CPU, range(cut, count), heads=True)
         return embedding, Share(found.device, range(cut)), rest
 
-    def _memory(self, choice: Choice) -> tuple[DeviceMemory, ...]:
+    def _memory(self, choice: SurveyChoice) -> tuple[DeviceMemory, ...]:
         survey, host, way = self._survey, self._machine.host, choice.way
         held, on_host = survey.draft_holding(way), way.draft_device == CPU
         draft = None if held is None else held.at(choice.cut)
@@ -216,7 +216,7 @@ class Planning:
         work = held_there.workspace + there
         return cpu, replace(held_there, workspace=work, runtime=runtime_bytes(found))
 
-    def _threads(self, choice: Choice) -> int | None:
+    def _threads(self, choice: SurveyChoice) -> int | None:
         """A simulated accelerator that computes at the same time has a core of its own."""
         found, cores = self._survey.accelerator, self._machine.host.cores
         beside = choice.way.parallel and found is not None and found.simulated

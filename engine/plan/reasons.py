@@ -12,7 +12,7 @@ from engine.plan.budgets import device_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.holding import together
 from engine.plan.plan import Plan
-from engine.plan.survey import Choice, Survey
+from engine.plan.survey import Survey, SurveyChoice
 from engine.units import memory
 
 GIB = 2**30
@@ -28,7 +28,7 @@ class Told:
     target: ModelFacts
     drafts: Sequence[DraftFacts]
     wish: Wish
-    choice: Choice
+    choice: SurveyChoice
     plan: Plan
 
     @property

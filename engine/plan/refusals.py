@@ -14,7 +14,7 @@ from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.plan.budgets import SMALLEST_CONTEXT, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
-from engine.plan.survey import Choice, Survey
+from engine.plan.survey import Survey, SurveyChoice
 
 GIB = 2**30
 _FOUR_BITS = 18 / 32
@@ -126,7 +126,9 @@ class Asked:
     ceiling: int
 
 
-def does_not_fit(asked: Asked, nearest: Choice, memory: Sequence[DeviceMemory]) -> OutOfMemory:
+def does_not_fit(
+    asked: Asked, nearest: SurveyChoice, memory: Sequence[DeviceMemory]
+) -> OutOfMemory:
     """The refusal of everything: what the smallest way would need, and what there is.
 
     `memory`: of that way, the CPU first.
@@ -159,7 +161,7 @@ def does_not_fit(asked: Asked, nearest: Choice, memory: Sequence[DeviceMemory]) 
     return OutOfMemory(said.format(needed=both, free=free, **names), remedy, shortage=lacking)
 
 
-def _shortage(asked: Asked, nearest: Choice, memory: Sequence[DeviceMemory]) -> Shortage:
+def _shortage(asked: Asked, nearest: SurveyChoice, memory: Sequence[DeviceMemory]) -> Shortage:
     """Of the device that lacks more."""
     host, found = asked.machine.host, asked.survey.accelerator
     most, (on_host, *there) = host.memory_available - host_reserve(host), memory

@@ -28,7 +28,7 @@ _CANDIDATES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ExpectedPace:
     """Tokens per second for every cut, and the levels of drafting that bring them."""
 
     tokens_per_s: Numbers
@@ -68,16 +68,16 @@ def _best_nodes(acceptance: float, width: int, depth: int, most: int) -> list[fl
     return chances + [0.0] * (most + 1 - len(chances))
 
 
-def plain(verify: Numbers) -> Pace:
+def plain(verify: Numbers) -> ExpectedPace:
     """The target alone.
 
     Args:
         verify: [rows, cuts], seconds of a target forward over 1, 2, ... rows.
     """
-    return Pace(1 / verify[0], np.zeros_like(verify[0]))
+    return ExpectedPace(1 / verify[0], np.zeros_like(verify[0]))
 
 
-def serial(verify: Numbers, draft: float, acceptance: float) -> Pace:
+def serial(verify: Numbers, draft: float, acceptance: float) -> ExpectedPace:
     """Draft a chain, then verify it; the depth that pays best.
 
     Args:
@@ -89,10 +89,12 @@ def serial(verify: Numbers, draft: float, acceptance: float) -> Pace:
         expected_tokens(depth, acceptance) / (verify[depth] + depth * draft) for depth in DEPTHS
     ]
     best = np.argmax(paces, axis=0)
-    return Pace(np.max(paces, axis=0), best + 1.0)
+    return ExpectedPace(np.max(paces, axis=0), best + 1.0)
 
 
-def in_trees(verify: Numbers, level: float, begin: float, acceptance: float, width: int) -> Pace:
+def in_trees(
+    verify: Numbers, level: float, begin: float, acceptance: float, width: int
+) -> ExpectedPace:
     """Draft a tree level by level, then verify its best nodes; depth and nodes that pay best.
 
     Args:
@@ -106,10 +108,10 @@ def in_trees(verify: Numbers, level: float, begin: float, acceptance: float, wid
     drafting = begin + level * np.array(DEPTHS)
     paces = tokens[:, :, None] / (verify[None, 1:] + drafting[:, None, None])
     flat = paces.reshape(-1, paces.shape[2])
-    return Pace(flat.max(axis=0), flat.argmax(axis=0) // tokens.shape[1] + 1.0)
+    return ExpectedPace(flat.max(axis=0), flat.argmax(axis=0) // tokens.shape[1] + 1.0)
 
 
-def parallel(verify: Numbers, draft: float, breadth: float, acceptance: float) -> Pace:
+def parallel(verify: Numbers, draft: float, breadth: float, acceptance: float) -> ExpectedPace:
     """Draft while the target verifies, as DuoDecoding does here: see `engine.plan.both_lanes`.
 
     What was played with verifications that take as long for any number of rows is taken for those
@@ -129,7 +131,7 @@ def parallel(verify: Numbers, draft: float, breadth: float, acceptance: float) -
         for rows in _PARALLEL_ROWS
     ]
     depth = np.clip(np.floor(verify[0] / draft), 1, DEEPEST)
-    return Pace(np.max(rates, axis=0), depth)
+    return ExpectedPace(np.max(rates, axis=0), depth)
 
 
 @lru_cache(maxsize=64)

@@ -36,15 +36,15 @@ from engine.plan.holding import (
     tap_rooms,
     together,
 )
-from engine.plan.known import NOTHING_KNOWN, Known, of_draft, of_target
-from engine.plan.paces import Paced, Paces, Way
+from engine.plan.known import NOTHING_KNOWN, PairCorrections, of_draft, of_target
+from engine.plan.paces import DraftingWay, Paced, Paces
 
 KNEE = 0.95
 """Of the best speed, that the knee has to reach."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SurveyChoice:
     """A way and a cut.
 
     Attributes:
@@ -52,7 +52,7 @@ class Choice:
         rate: tokens per second, rounds without drafts where these are faster.
     """
 
-    way: Way
+    way: DraftingWay
     cut: int
     depth: int
     rate: float
@@ -99,7 +99,7 @@ class Survey:
         drafts: Sequence[DraftFacts],
         wish: Wish,
         context: int,
-        known: Known = NOTHING_KNOWN,
+        known: PairCorrections = NOTHING_KNOWN,
     ) -> None:
         self._known = known
         self._host, self.accelerator, self._paces = host, accelerator, paces
@@ -120,13 +120,13 @@ class Survey:
         """Ways to cut the target."""
         return len(self._paces.alone)
 
-    def best(self, ceiling: int) -> Choice | None:
+    def best(self, ceiling: int) -> SurveyChoice | None:
         """The fastest way within a ceiling; of equals the one that takes least."""
         fits = self._order[self._vram[self._order] <= ceiling]
         return self._choice(int(fits[0])) if len(fits) else None
 
     @property
-    def steps(self) -> list[Choice]:
+    def steps(self) -> list[SurveyChoice]:
         """All that some ceiling within the device's limit is best used for, by its memory."""
         by_vram = np.argsort(self._vram[self._order], kind="stable")
         best_so_far = np.minimum.accumulate(by_vram)  # places in the order: the best one is first
@@ -147,41 +147,41 @@ class Survey:
         return len(self._order) > 0
 
     @property
-    def fastest(self) -> Choice | None:
+    def fastest(self) -> SurveyChoice | None:
         """The best way that the device's limit allows."""
         return self.best(self.limit)
 
-    def nearest(self, ceiling: int) -> Choice:
+    def nearest(self, ceiling: int) -> SurveyChoice:
         """The allowed way that comes closest to fitting."""
         over = np.maximum(self._ram - self._most_ram, 0) + np.maximum(self._vram - ceiling, 0)
         return self._choice(int(np.argmin(np.where(self._wanted, over, np.iinfo(np.int64).max))))
 
-    def other(self, ceiling: int, wanted: Callable[[Way], bool]) -> Choice | None:
+    def other(self, ceiling: int, wanted: Callable[[DraftingWay], bool]) -> SurveyChoice | None:
         """The fastest within a ceiling of only some ways."""
         fits = self._order[self._vram[self._order] <= ceiling]
         chosen = [wanted(each.paced.way) for each in self._found]
         return next((self._choice(int(at)) for at in fits if chosen[at // self.cuts]), None)
 
-    def needed(self, way: Way) -> int:
+    def needed(self, way: DraftingWay) -> int:
         """Device memory of a way with the whole target on the accelerator."""
         return next(int(each.vram[-1]) for each in self._found if each.paced.way == way)
 
-    def other_on_device(self, ceiling: int) -> Choice | None:
+    def other_on_device(self, ceiling: int) -> SurveyChoice | None:
         """The fastest within a ceiling in which the accelerator takes part."""
         vram = self._vram[self._order]
         fits = self._order[(vram <= ceiling) & (vram > 0)]
         return self._choice(int(fits[0])) if len(fits) else None
 
-    def draft_share(self, choice: Choice) -> float:
+    def draft_share(self, choice: SurveyChoice) -> float:
         """Seconds of a drafted token, measured in verifications of one row."""
         found = next(each for each in self._paces.found if each.way == choice.way)
         return found.draft_s * choice.plain_rate
 
-    def expected(self, choice: Choice) -> Expectation | None:
+    def expected(self, choice: SurveyChoice) -> Expectation | None:
         """What decoding may expect of a choice."""
         return self._paces.expected(choice.way, choice.cut)
 
-    def draft_holding(self, way: Way) -> Holding | None:
+    def draft_holding(self, way: DraftingWay) -> Holding | None:
         """What the way's draft holds, on its device, beside what is the target's."""
         if way.draft is None:
             return None
@@ -206,14 +206,14 @@ class Survey:
         vram = together(self.device_holding, None if on_host else held) + there
         return _Numbers(paced, *self._with_software(ram, vram))
 
-    def tap_rooms(self, way: Way) -> Taps:
+    def tap_rooms(self, way: DraftingWay) -> Taps:
         """Working memory of the target for the features of a head, host and accelerator."""
         if way.draft is None:
             return NOTHING.own, NOTHING.own
         head = self._drafts[way.draft].model.footprint
         return tap_rooms(self._target, head, self.cuts, self.accelerator)
 
-    def feature_bytes(self, way: Way) -> int:
+    def feature_bytes(self, way: DraftingWay) -> int:
         """What a sequence of the target keeps on the host for a head that drafts."""
         if way.draft is None:
             return 0
@@ -262,7 +262,7 @@ class Survey:
         cuts = np.tile(np.arange(self.cuts), len(self._found))
         return [-cuts, elsewhere] if self.accelerator.simulated else [elsewhere]
 
-    def _allowed(self, way: Way) -> NDArray[np.bool_]:
+    def _allowed(self, way: DraftingWay) -> NDArray[np.bool_]:
         """The cuts that the wish leaves."""
         cuts, wish, allowed = self.cuts, self._wish, np.ones(self.cuts, dtype=np.bool_)
         if wish.layers_on_gpu is not None:
@@ -280,10 +280,10 @@ class Survey:
             allowed[:] = False
         return allowed
 
-    def _choice(self, place: int) -> Choice:
+    def _choice(self, place: int) -> SurveyChoice:
         found, cut = self._found[place // self.cuts], place % self.cuts
         pace = found.paced.pace
-        return Choice(
+        return SurveyChoice(
             way=found.paced.way,
             cut=cut,
             depth=int(pace.depth[cut]),

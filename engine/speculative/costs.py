@@ -21,7 +21,7 @@ _REMEMBERED = 12.0
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownMean:
     """A mean, and how many measurements it is worth; what is kept from start to start.
 
     Attributes:
@@ -55,11 +55,11 @@ class Mean:
         self.value = self._total / self.weight
 
     @property
-    def known(self) -> Known:
+    def known(self) -> KnownMean:
         """What a later start should know."""
-        return Known(self.value or 0.0, self.weight)
+        return KnownMean(self.value or 0.0, self.weight)
 
-    def recall(self, known: Known) -> None:
+    def recall(self, known: KnownMean) -> None:
         """Believe what an earlier start has learnt."""
         weight = min(known.weight, _REMEMBERED)
         if weight:
@@ -115,19 +115,19 @@ class Costs:
         self._refresh()
 
     @property
-    def known(self) -> tuple[Known, ...]:
+    def known(self) -> tuple[KnownMean, ...]:
         """What a later start should know: seconds of all sizes that were measured."""
         return tuple(
-            Known(self._values[place], self._factors[place].weight, place + 1)
+            KnownMean(self._values[place], self._factors[place].weight, place + 1)
             for place in self._measured
         )
 
-    def recall(self, known: Iterable[Known]) -> None:
+    def recall(self, known: Iterable[KnownMean]) -> None:
         """Believe what an earlier start has measured."""
         for each in known:
             if each.value > 0 and 1 <= each.size <= len(self._shape):
                 place = each.size - 1
-                self._factors[place].recall(Known(each.value / self._shape[place], each.weight))
+                self._factors[place].recall(KnownMean(each.value / self._shape[place], each.weight))
                 if place not in self._measured:
                     insort(self._measured, place)
         if self._measured:

@@ -27,7 +27,7 @@ from engine.plan.expectation import (
 from engine.speculative import pacing
 from engine.speculative.costs import Costs, Mean
 from engine.speculative.lane.draft_lane import Outlook
-from engine.speculative.lane.speculation import Pace
+from engine.speculative.lane.speculation import LanePace
 from engine.speculative.learnt import Learnt
 from engine.speculative.manners import Manner, Manners
 
@@ -82,9 +82,9 @@ class LaneController:
         return {"goes_on": self._goes_on, "trust": self._trust}
 
     @property
-    def lanes(self) -> pacing.Lanes:
+    def lanes(self) -> pacing.LaneCosts:
         """What is known now."""
-        return pacing.Lanes(
+        return pacing.LaneCosts(
             verify=self._verify.of,
             step=self._step.of,
             rate=self._manners.rate,
@@ -117,7 +117,7 @@ class LaneController:
         """A new answer."""
         self._opening = True
 
-    def pace(self, *, ready: bool) -> Pace | None:
+    def pace(self, *, ready: bool) -> LanePace | None:
         """How the draft lane should go on; None to rest.
 
         Args:

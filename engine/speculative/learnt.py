@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.speculative.costs import Known
+from engine.speculative.costs import KnownMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,6 @@ class Learnt:
         means: whatever else the controller goes by, by name.
     """
 
-    verify: tuple[Known, ...] = ()
-    levels: tuple[Known, ...] = ()
-    means: Mapping[str, Known] = field(default_factory=dict)
+    verify: tuple[KnownMean, ...] = ()
+    levels: tuple[KnownMean, ...] = ()
+    means: Mapping[str, KnownMean] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from math import ceil, exp, sqrt
 
 from engine.backend.tree import TokenTree
 from engine.plan.expectation import WIDTHS
-from engine.speculative.lane.speculation import Pace
+from engine.speculative.lane.speculation import LanePace
 
 Seconds = Callable[[int], float]
 
@@ -30,7 +30,7 @@ _MOST_AHEAD = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class LaneCosts:
     """What both lanes cost and bring, as far as it is known.
 
     Attributes:
@@ -48,7 +48,7 @@ class Lanes:
     goes_on: float = 0.6
 
 
-def pace(lanes: Lanes, *, overlap: bool = True) -> Pace:
+def pace(lanes: LaneCosts, *, overlap: bool = True) -> LanePace:
     """How the draft lane should go on.
 
     A further node of a step costs b steps, so it has to be b times as likely as the best one. And
@@ -62,15 +62,15 @@ def pace(lanes: Lanes, *, overlap: bool = True) -> Pace:
     """
     alone, once = lanes.step(1), lanes.verify(1)
     if alone <= 0 or once <= 0:
-        return Pace(floor=_FLOOR, overlap=overlap)
+        return LanePace(floor=_FLOOR, overlap=overlap)
     more = max(lanes.step(_WIDE) - alone, 0.0) / (_WIDE - 1)
     theta = min(max(more / alone, 2 * sqrt(more / once)), 1.0)
     width = _WIDE if theta < 1 else 1
     ahead = width * (ceil(once / alone) + 1)
-    return Pace(width, theta, ahead=min(ahead, _MOST_AHEAD), floor=_FLOOR, overlap=overlap)
+    return LanePace(width, theta, ahead=min(ahead, _MOST_AHEAD), floor=_FLOOR, overlap=overlap)
 
 
-def worth_waiting(lanes: Lanes, promise: float, left: float, *, overlap: bool = True) -> bool:
+def worth_waiting(lanes: LaneCosts, promise: float, left: float, *, overlap: bool = True) -> bool:
     """Whether an idle target should wait for a step of the draft instead of verifying at once.
 
     What the step adds is accepted where one of its nodes comes true and the path goes on behind it.
@@ -95,7 +95,7 @@ def worth_waiting(lanes: Lanes, promise: float, left: float, *, overlap: bool = 
     return gain > (lanes.rate or 1 / max(once, left)) * left
 
 
-def best_part(lanes: Lanes, tree: TokenTree) -> TokenTree:
+def best_part(lanes: LaneCosts, tree: TokenTree) -> TokenTree:
     """As many of a tree's best nodes as their chance of acceptance is worth their rows."""
     tokens = list(
         accumulate((min(lanes.trust * exp(score), 1.0) for score in tree.scores[1:]), initial=1.0)

@@ -18,7 +18,7 @@ POOL = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BatchPlace:
     """Where in the data a batch comes from."""
 
     epoch: int = 0
@@ -43,7 +43,7 @@ class Batch:
     lengths: Tensor
     features: Tensor
     hidden: Tensor
-    next: Place = Place()
+    next: BatchPlace = BatchPlace()
 
     @property
     def count(self) -> int:
@@ -84,14 +84,14 @@ class Batches:
         if not self._learned:
             raise nothing_to_learn()
 
-    def from_place(self, place: Place) -> Iterator[Batch]:
+    def from_place(self, place: BatchPlace) -> Iterator[Batch]:
         """Batches from a place on, without end."""
         epoch, skip = place.epoch, place.batch
         while True:
             groups = self._order(epoch)
             for number in range(skip, len(groups)):
                 last = number + 1 == len(groups)
-                following = Place(epoch + 1) if last else Place(epoch, number + 1)
+                following = BatchPlace(epoch + 1) if last else BatchPlace(epoch, number + 1)
                 yield self._batch(groups[number], following)
             epoch, skip = epoch + 1, 0
 
@@ -103,7 +103,7 @@ class Batches:
             total += len(self._recording.tokens[one])
             if total >= most:
                 break
-        return [self._batch(group, Place()) for group in self._groups(chosen)]
+        return [self._batch(group, BatchPlace()) for group in self._groups(chosen)]
 
     def _order(self, epoch: int) -> list[list[int]]:
         rng = random.Random(f"{self._seed} {epoch}")  # noqa: S311 - an order
@@ -133,7 +133,7 @@ class Batches:
         if group:
             yield group
 
-    def _batch(self, group: Sequence[int], following: Place) -> Batch:
+    def _batch(self, group: Sequence[int], following: BatchPlace) -> Batch:
         recording, taps = self._recording, self._taps
         lengths = torch.tensor([len(recording.tokens[one]) for one in group])
         shape = len(group), int(lengths.max())

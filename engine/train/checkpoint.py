@@ -16,7 +16,7 @@ from torch import Tensor
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.train.batches import Place
+from engine.train.batches import BatchPlace
 from engine.train.whole_file import write_whole
 
 FILE = "training.safetensors"
@@ -24,7 +24,7 @@ _VERSION = "2"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingProgress:
     """How far a training is.
 
     Attributes:
@@ -37,7 +37,7 @@ class Progress:
     steps: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    place: Place = field(default_factory=Place)
+    place: BatchPlace = field(default_factory=BatchPlace)
     loss: float = 0.0
     agreement: float = 0.0
 
@@ -52,7 +52,7 @@ class Checkpoint:
     """
 
     identity: str
-    progress: Progress
+    progress: TrainingProgress
     tensors: Mapping[str, Tensor]
 
     def write(self, folder: Path) -> None:
@@ -84,7 +84,7 @@ class Checkpoint:
                 if header.get("version") != _VERSION:
                     raise ValueError("another version")
                 state = json.loads(header["progress"])
-                progress = Progress(**{**state, "place": Place(**state["place"])})
+                progress = TrainingProgress(**{**state, "place": BatchPlace(**state["place"])})
                 tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
                 return cls(header["identity"], progress, tensors)
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine.train.batches import Batch
-from engine.train.modules import Draft, KeysValues
+from engine.train.modules import DraftModule, KeysValues
 from engine.train.soft_labels import TargetOutput, likeliest, soft_cross_entropy
 
 STEPS = 5
@@ -21,7 +21,7 @@ NOISE_AT_MOST = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """Of a batch.
 
     Attributes:
@@ -91,11 +91,11 @@ class Learner(Protocol):
     """Something that learns to draft."""
 
     @property
-    def draft(self) -> Draft:
+    def draft(self) -> DraftModule:
         """What is trained."""
         ...
 
-    def learn(self, batch: Batch, generator: torch.Generator) -> Outcome:
+    def learn(self, batch: Batch, generator: torch.Generator) -> BatchOutcome:
         """The loss of a batch."""
         ...
 
@@ -122,7 +122,7 @@ class HeadLearner:
 
     def __init__(
         self,
-        draft: Draft,
+        draft: DraftModule,
         embedding: Tensor,
         vocabulary: DraftVocabulary,
         weights: LossWeights,
@@ -133,7 +133,7 @@ class HeadLearner:
         self._embedding, self._vocabulary = embedding, vocabulary
         self._weights, self._steps, self._noise = weights, steps, noise
 
-    def learn(self, batch: Batch, generator: torch.Generator) -> Outcome:
+    def learn(self, batch: Batch, generator: torch.Generator) -> BatchOutcome:
         """See `Learner`."""
         features = batch.features
         if self._noise:
@@ -158,7 +158,7 @@ class HeadLearner:
             loss = loss + self._weights.decay**step * part / (len(goal) + _TINY)
             if step == 0:
                 rows, agreeing = len(goal), int(agrees.sum())
-        return Outcome(loss, rows, agreeing)
+        return BatchOutcome(loss, rows, agreeing)
 
     @torch.no_grad()
     def runs(self, batch: Batch) -> Tensor:
@@ -194,10 +194,10 @@ class HeadLearner:
 class ModelLearner:
     """A stand-alone model, distilled: forward KL from what the target holds at answer tokens."""
 
-    def __init__(self, draft: Draft, vocabulary: DraftVocabulary) -> None:
+    def __init__(self, draft: DraftModule, vocabulary: DraftVocabulary) -> None:
         self.draft, self._vocabulary = draft, vocabulary
 
-    def learn(self, batch: Batch, generator: torch.Generator) -> Outcome:
+    def learn(self, batch: Batch, generator: torch.Generator) -> BatchOutcome:
         """See `Learner`."""
         del generator
         wanted = batch.answers[:, 1:]
@@ -207,7 +207,7 @@ class ModelLearner:
         )
         probs = self._vocabulary.output.probs(goal)
         loss, agrees = soft_cross_entropy(own, self._matrix, probs)
-        return Outcome(loss / (len(goal) + _TINY), len(goal), int(agrees.sum()))
+        return BatchOutcome(loss / (len(goal) + _TINY), len(goal), int(agrees.sum()))
 
     @torch.no_grad()
     def runs(self, batch: Batch) -> Tensor:

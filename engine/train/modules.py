@@ -36,8 +36,8 @@ class RmsNorm(nn.Module):
         return functional.rms_norm(x.float(), self.weight.shape, self.weight.float(), self._eps)
 
 
-class Attention(nn.Module):
-    """Grouped attention with rotated keys; see `Block` for what `earlier` is."""
+class DraftAttention(nn.Module):
+    """Grouped attention with rotated keys; see `DraftBlock` for what `earlier` is."""
 
     def __init__(self, config: ModelConfig, inputs: int) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Attention(nn.Module):
     def go_on(
         self, x: Tensor, turns: Turns, before: KeysValues | None
     ) -> tuple[Tensor, KeysValues]:
-        """Behind what was computed before; see `Draft.go_on`."""
+        """Behind what was computed before; see `DraftModule.go_on`."""
         query = _rotated(self._heads(self.q_proj(x)), turns)
         key = _rotated(self._heads(self.k_proj(x)), turns)
         value = self._heads(self.v_proj(x))
@@ -118,7 +118,7 @@ class Attention(nn.Module):
         return mixed
 
 
-class FeedForward(nn.Module):
+class DraftFeedForward(nn.Module):
     """down(silu(gate(x)) * up(x))."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -134,7 +134,7 @@ class FeedForward(nn.Module):
         return down
 
 
-class Block(nn.Module):
+class DraftBlock(nn.Module):
     """A decoder block: normed before attention, unless it begins a head, and before the rest.
 
     Drafting on is trained as it happens (EAGLE-3, "training-time test"): in step i, pair t has the
@@ -148,8 +148,8 @@ class Block(nn.Module):
         fusion = config.fusion if begins else None
         both = fusion is not None and fusion.kind == "eagle3"
         self._residual_normed = both and fusion is not None and fusion.residual_normed
-        self.self_attn = Attention(config, 2 * hidden if both else hidden)
-        self.mlp = FeedForward(config)
+        self.self_attn = DraftAttention(config, 2 * hidden if both else hidden)
+        self.mlp = DraftFeedForward(config)
         self.post_attention_layernorm = RmsNorm(hidden, eps)
         if fusion is None or both:
             self.input_layernorm = RmsNorm(hidden, eps)
@@ -224,7 +224,7 @@ class _Trunk(nn.Module):
         super().__init__()
         head = config.fusion is not None
         self.layers = nn.ModuleList(
-            Block(config, begins=head and index == 0) for index in range(config.num_layers)
+            DraftBlock(config, begins=head and index == 0) for index in range(config.num_layers)
         )
         if config.fusion is None or config.fusion.kind == "eagle3":
             self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
@@ -232,7 +232,7 @@ class _Trunk(nn.Module):
             self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
 
 
-class Draft(nn.Module):
+class DraftModule(nn.Module):
     """A feature head, or a Llama of its own; without the matrices that a head borrows.
 
     Raises:
@@ -323,7 +323,7 @@ class Draft(nn.Module):
         begun = 0 if before is None else before[0][0].shape[2]
         cos, sin = self._rotations(begun + tokens.shape[1], x.device)
         turns = cos[begun:], sin[begun:]
-        for index, block in enumerate(cast("list[Block]", list(self.model.layers))):
+        for index, block in enumerate(cast("list[DraftBlock]", list(self.model.layers))):
             x, own = block.go_on(x, turns, None if before is None else before[index])
             kept.append(own)
         return self.before_output(x), kept

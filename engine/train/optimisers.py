@@ -12,7 +12,7 @@ _BETAS = (0.9, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LearningPace:
     """How fast at most.
 
     Attributes:
@@ -37,7 +37,7 @@ class Optimisers:
         pace: how fast.
     """
 
-    def __init__(self, model: nn.Module, pace: Pace) -> None:
+    def __init__(self, model: nn.Module, pace: LearningPace) -> None:
         self._named = dict(model.named_parameters())
         blocks = [one for name, one in self._named.items() if _is_of_block(name, one)]
         vectors = [one for one in self._named.values() if one.dim() < 2]

@@ -39,7 +39,7 @@ class _Lane:
     states: list[Tensor] = field(default_factory=list)
 
 
-class AnswerWriter:
+class TargetWriter:
     """Writes answers of a target, token by token in one forward for all.
 
     Args:

@@ -46,7 +46,7 @@ class Recorded:
     states: Tensor
 
 
-class Recorder:
+class RecordingWriter:
     """Appends sequences to a folder, in files of `SHARD_TOKENS`.
 
     Args:

@@ -11,7 +11,7 @@ from engine.train.trainer import Schedule
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DraftShape:
     """What is trained; None: as the target has it, or as suits the kind.
 
     Attributes:
@@ -32,7 +32,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TrainingSettings:
     """A training.
 
     Attributes:
@@ -55,7 +55,7 @@ class Settings:
     model: Path
     data: tuple[Path, ...]
     out: Path
-    shape: Shape = Shape()
+    shape: DraftShape = DraftShape()
     schedule: Schedule = field(default_factory=Schedule)
     own_answers: bool = True
     recorded: int = 1_000_000

@@ -9,13 +9,13 @@ from time import monotonic
 import torch
 
 from engine.train.batches import Batch
-from engine.train.checkpoint import Progress
-from engine.train.settings import Settings
+from engine.train.checkpoint import TrainingProgress
+from engine.train.settings import TrainingSettings
 from engine.train.trainer import Trainer, accepted_length
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TrainingReport:
     """How a training stands.
 
     Attributes:
@@ -24,7 +24,7 @@ class Report:
         seconds_left: None: it cannot be told yet.
     """
 
-    progress: Progress
+    progress: TrainingProgress
     done: float
     acceptance_length: float | None
     tokens_per_s: float
@@ -34,7 +34,7 @@ class Report:
 class Paused(Exception):
     """The user stopped a training; its checkpoint is written."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: TrainingProgress) -> None:
         super().__init__()
         self.progress = progress
 
@@ -44,13 +44,13 @@ class Sitting:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TrainingSettings,
         trainer: Trainer,
         identity: str,
         held_out: list[Batch],
         device: torch.device,
         halves: bool,
-        tell: Callable[[Report], None],
+        tell: Callable[[TrainingReport], None],
         stopped: Callable[[], bool],
     ) -> None:
         self._settings, self._trainer, self._identity = settings, trainer, identity
@@ -61,7 +61,7 @@ class Sitting:
         self._measured = -settings.measure_every
         self._acceptance: float | None = None
 
-    def after_step(self, progress: Progress) -> None:
+    def after_step(self, progress: TrainingProgress) -> None:
         """See `Trainer.run`."""
         now, settings = monotonic(), self._settings
         if self._stopped():
@@ -84,11 +84,11 @@ class Sitting:
     def _save(self) -> None:
         self._trainer.checkpoint(self._identity).write(self._settings.out)
 
-    def _report(self, progress: Progress) -> Report:
+    def _report(self, progress: TrainingProgress) -> TrainingReport:
         spent = monotonic() - self._begun
         schedule, done = self._settings.schedule, self._settings.schedule.done(progress)
         gained = done - schedule.done(self._first)
-        return Report(
+        return TrainingReport(
             progress,
             done,
             self._acceptance,

@@ -13,8 +13,8 @@ from engine.backend.sequence import SequenceState
 from engine.errors import UserFixable
 from engine.request import Message, Role
 from engine.train.conversations import Example
-from engine.train.own_answers import AnswerWriter
-from engine.train.recording import Recorded, Recorder
+from engine.train.own_answers import TargetWriter
+from engine.train.recording import Recorded, RecordingWriter
 from engine.train.sequences import Renderer, Sequence
 from engine.train.targets import Target
 
@@ -58,7 +58,7 @@ class TargetRecorder:
         target: Target,
         taps: tuple[int, ...],
         longest: int,
-        recorder: Recorder,
+        recorder: RecordingWriter,
         wanted: int,
         tell: Callable[[RecordingReport], None],
     ) -> None:
@@ -74,7 +74,7 @@ class TargetRecorder:
             NotPossible: the target is not in the native backend.
         """
         target = self._target
-        writer = AnswerWriter(
+        writer = TargetWriter(
             target.decoder,
             target.tokenizer.eos_ids,
             longest=self._longest,

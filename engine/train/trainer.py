@@ -9,9 +9,9 @@ from time import monotonic
 import torch
 
 from engine.train.batches import Batch
-from engine.train.checkpoint import Checkpoint, Progress
+from engine.train.checkpoint import Checkpoint, TrainingProgress
 from engine.train.learners import Learner
-from engine.train.optimisers import Optimisers, Pace
+from engine.train.optimisers import LearningPace, Optimisers
 
 _FOLLOWING = 0.02
 """Weight of the last step in the means that are shown."""
@@ -39,7 +39,7 @@ class Schedule:
     clip: float = 0.5
     decay: float = 0.0
 
-    def done(self, progress: Progress) -> float:
+    def done(self, progress: TrainingProgress) -> float:
         """How much of it is behind, 0 to 1."""
         parts = [0.0]
         if self.tokens is not None:
@@ -48,7 +48,7 @@ class Schedule:
             parts.append(progress.seconds / self.seconds)
         return min(max(parts), 1.0)
 
-    def factor(self, progress: Progress) -> float:
+    def factor(self, progress: TrainingProgress) -> float:
         """What the rates are multiplied with in the next step."""
         done = self.done(progress)
         rising = (progress.steps + 1) / max(self.warm_up, 1)
@@ -82,16 +82,16 @@ class Trainer:
         self.learner, self._schedule, self._device = learner, schedule, device
         self._seed, self._halves = seed, halves
         self._named = dict(learner.draft.named_parameters())
-        pace = Pace(schedule.rate, schedule.muon, schedule.decay)
+        pace = LearningPace(schedule.rate, schedule.muon, schedule.decay)
         self._optimisers = Optimisers(learner.draft, pace)
-        self.progress = Progress()
+        self.progress = TrainingProgress()
         if begun is not None:
             self.progress = begun.progress
             self._optimisers.restore(begun.tensors)
 
     def run(
-        self, next_batch: Callable[[], Batch], after_step: Callable[[Progress], None]
-    ) -> Progress:
+        self, next_batch: Callable[[], Batch], after_step: Callable[[TrainingProgress], None]
+    ) -> TrainingProgress:
         """Until the schedule's end; `after_step` may raise to end it before."""
         self.learner.draft.train()
         while self._schedule.done(self.progress) < 1.0:

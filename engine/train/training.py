@@ -17,7 +17,7 @@ from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.tensors import HEAD_IDS
 from engine.train.batches import Batches, nothing_to_learn
-from engine.train.checkpoint import FILE, Checkpoint, Progress
+from engine.train.checkpoint import FILE, Checkpoint, TrainingProgress
 from engine.train.conversations import find_sources
 from engine.train.devices import has_fast_halves, training_device
 from engine.train.draft_folder import write_draft
@@ -29,13 +29,13 @@ from engine.train.learners import (
     LossWeights,
     ModelLearner,
 )
-from engine.train.modules import Draft
+from engine.train.modules import DraftModule
 from engine.train.projected import projected
-from engine.train.recording import Recorder, Recording, shard_files
+from engine.train.recording import Recording, RecordingWriter, shard_files
 from engine.train.sequences import Renderer
-from engine.train.settings import Settings, Shape
+from engine.train.settings import DraftShape, TrainingSettings
 from engine.train.shapes import DraftKind, head_config, model_config
-from engine.train.sitting import Paused, Report, Sitting
+from engine.train.sitting import Paused, Sitting, TrainingReport
 from engine.train.target_recorder import RecordingReport, TargetRecorder
 from engine.train.targets import Target, opened
 from engine.train.trainer import Trainer, accepted_length
@@ -54,7 +54,7 @@ class Result:
     """
 
     out: Path
-    progress: Progress
+    progress: TrainingProgress
     acceptance_length: float
     parameters: int
     skipped: int
@@ -62,8 +62,8 @@ class Result:
 
 
 def train(
-    settings: Settings,
-    tell: Callable[[Report], None],
+    settings: TrainingSettings,
+    tell: Callable[[TrainingReport], None],
     stopped: Callable[[], bool],
     tell_recording: Callable[[RecordingReport], None] = lambda _report: None,
 ) -> Result:
@@ -95,7 +95,7 @@ def train(
         if begun is not None and begun.identity != identity:
             raise _another(settings.out)
         torch.manual_seed(settings.seed)
-        draft, their_ids = Draft(config), None
+        draft, their_ids = DraftModule(config), None
         if settings.shape.begin is not None:
             their_ids = load_weights(draft, settings.shape.begin)
         with _making(settings.out):
@@ -132,7 +132,7 @@ def train(
 
 
 def _record(
-    settings: Settings,
+    settings: TrainingSettings,
     config: ModelConfig,
     target: Target,
     drawing: Drawing,
@@ -149,13 +149,13 @@ def _record(
     def told(report: RecordingReport) -> None:
         tell(report)
         if stopped():
-            raise Paused(Progress())
+            raise Paused(TrainingProgress())
 
     taps = config.fusion.taps if config.fusion else ()
     data = [f"{source.path.name}:{source.size}" for source in find_sources(list(settings.data))]
     how = f"own {settings.longest_answer}" if settings.own_answers else "given"
     identity = f"{target.identity} | {' '.join(data)} | {how} {longest} {settings.seed} | {taps}"
-    recorder = Recorder(folder, identity)
+    recorder = RecordingWriter(folder, identity)
     target_recorder = TargetRecorder(target, taps, longest, recorder, settings.recorded, told)
     examples = drawing.go_to(0, 0)
     if settings.own_answers:
@@ -167,13 +167,13 @@ def _record(
 
 
 def _batches(
-    settings: Settings, config: ModelConfig, recording: Recording, longest: int
+    settings: TrainingSettings, config: ModelConfig, recording: Recording, longest: int
 ) -> Batches:
     taps = len(config.fusion.taps) if config.fusion else 0
     return Batches(recording, taps, max(settings.batch, longest), settings.seed)
 
 
-def _check_folder(settings: Settings) -> None:
+def _check_folder(settings: TrainingSettings) -> None:
     """Nothing that is there already may be lost."""
     out = settings.out
     if (out / "config.json").exists():
@@ -207,7 +207,7 @@ def _making(folder: Path) -> Iterator[None]:
         raise
 
 
-def _identity(settings: Settings, target: Target, config: ModelConfig, longest: int) -> str:
+def _identity(settings: TrainingSettings, target: Target, config: ModelConfig, longest: int) -> str:
     """What has to be the same for a training to go on; its end and its pace may change."""
     data = [f"{source.path}:{source.size}" for source in find_sources(list(settings.data))]
     muon = settings.schedule.muon is not None
@@ -215,7 +215,7 @@ def _identity(settings: Settings, target: Target, config: ModelConfig, longest: 
     return f"{target.identity} | {config} | {' '.join(data)} | {numbers} {settings.recorded}"
 
 
-def _longest(settings: Settings, target: ModelConfig) -> int:
+def _longest(settings: TrainingSettings, target: ModelConfig) -> int:
     most = target.max_positions
     if settings.longest is not None and settings.longest > most:
         raise UserFixable(
@@ -227,7 +227,7 @@ def _longest(settings: Settings, target: ModelConfig) -> int:
     return min(settings.longest or 1024, most)
 
 
-def _config(shape: Shape, target: ModelConfig) -> ModelConfig:
+def _config(shape: DraftShape, target: ModelConfig) -> ModelConfig:
     rows = shape.rows if shape.rows is not None and shape.rows < target.vocab_size else None
     if shape.kind is not DraftKind.MODEL:
         return head_config(target, shape.kind, shape.blocks, shape.intermediate, rows)
@@ -242,15 +242,15 @@ def _config(shape: Shape, target: ModelConfig) -> ModelConfig:
     )
 
 
-def _begun(settings: Settings, folder: Path) -> Checkpoint | None:
+def _begun(settings: TrainingSettings, folder: Path) -> Checkpoint | None:
     """What to go on from; None where nothing was learned yet, though something may be recorded."""
     recorded = not (settings.out / FILE).exists() and shard_files(folder)
     return Checkpoint.read(settings.out) if settings.resume and not recorded else None
 
 
 def _learner(
-    settings: Settings,
-    draft: Draft,
+    settings: TrainingSettings,
+    draft: DraftModule,
     config: ModelConfig,
     target: Target,
     ids: Tensor | None,
@@ -303,7 +303,7 @@ def most_written(recording: Recording, config: ModelConfig) -> tuple[Tensor | No
     return ids, float(counts[ids].sum() / counts.sum())
 
 
-def load_weights(draft: Draft, folder: Path) -> Tensor | None:
+def load_weights(draft: DraftModule, folder: Path) -> Tensor | None:
     """Begin with the weights of a draft that is there.
 
     Returns:

@@ -19,7 +19,7 @@ from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.draft_lane import DraftLane, Following, Outlook
-from engine.speculative.lane.speculation import Pace
+from engine.speculative.lane.speculation import LanePace
 from engine.speculative.lane_controller import LaneController
 from engine.speculative.loops import parallel
 from engine.speculative.sampler import Sampler
@@ -40,12 +40,12 @@ class RandomPace(LaneController):
         super().__init__(ahead=True)
         self._rng, self._waits = rng, waits
 
-    def pace(self, *, ready: bool) -> Pace | None:
+    def pace(self, *, ready: bool) -> LanePace | None:
         del ready
         rng = self._rng
         if rng.random() < 0.1:
             return None
-        return Pace(
+        return LanePace(
             width=int(rng.integers(1, 7)),
             theta=float(rng.choice([1.0, 0.5, 0.1, 0.0])),
             ahead=int(rng.choice([0, 2, 8, 40, 200])),

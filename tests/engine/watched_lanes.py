@@ -22,7 +22,7 @@ from engine.speculative.drafters.growing import likeliest
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.lane.draft_lane import DraftLane, Following
 from engine.speculative.lane.lane_model import BRANCHES
-from engine.speculative.lane.speculation import Pace
+from engine.speculative.lane.speculation import LanePace
 from engine.speculative.sampler import Sampler
 
 LIMIT_S = 240.0
@@ -138,4 +138,4 @@ def assert_right(
     return computed
 
 
-FEW = Pace(ahead=6)
+FEW = LanePace(ahead=6)

@@ -24,7 +24,7 @@ from tiny_models import decoder, write_model
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.products import Products
 from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.decoder import Decoder
@@ -104,7 +104,7 @@ def test_every_feature(device: TorchDevice) -> None:
 @pytest.mark.parametrize("kind", list(HALVES))
 def test_numbers_are_ggmls_bit_for_bit(kind: str, name: str) -> None:
     driver = Driver(name)
-    matrix = DeviceMatrix.empty(kind, 48, 768, DeviceMemory(driver, unlimited()))
+    matrix = DeviceMatrix.empty(kind, 48, 768, DeviceAllocator(driver, unlimited()))
     stored = random_rows(kind, 48, 768)
     matrix.fill(0, stored, "w")
     got = torch.empty(48, 768, device=driver.device)

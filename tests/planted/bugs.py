@@ -457,15 +457,15 @@ def siblings_seen_on_an_accelerator() -> None:
 
 def context_not_entered_on_an_accelerator() -> None:
     """Keys and values are taken from torch without a word to the ledger."""
-    from engine.backend.accelerator.memory import DeviceMemory
+    from engine.backend.accelerator.memory import DeviceAllocator
     from engine.backend.ledger import Purpose
 
-    honest = DeviceMemory.enter
+    honest = DeviceAllocator.enter
 
     def enter(self: Any, purpose: Purpose, nbytes: int) -> Any:
         return honest(self, purpose, 0 if purpose is Purpose.KV else nbytes)
 
-    DeviceMemory.enter = enter  # type: ignore[method-assign]
+    DeviceAllocator.enter = enter  # type: ignore[method-assign]
 
 
 _ACCELERATOR = "tests/engine/backend/accelerator/test_accelerator_"

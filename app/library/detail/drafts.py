@@ -19,7 +19,7 @@ from app.library.detail.badge import BadgeLabel
 from app.library.detail.frame import say
 from app.library.words import candidate_row
 from app.settings.rows import plain_label
-from engine.hub.pairing.candidate import Candidate, Verdict
+from engine.hub.pairing.candidate import DraftCandidate, Verdict
 from engine.language import number, sentences, tr
 
 _MOST = 12
@@ -38,8 +38,8 @@ class DraftChoices(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName(tr("Drafts"))
-        self.candidates: tuple[Candidate, ...] = ()
-        self.buttons: list[tuple[QRadioButton, Candidate | None]] = []
+        self.candidates: tuple[DraftCandidate, ...] = ()
+        self.buttons: list[tuple[QRadioButton, DraftCandidate | None]] = []
         self._group = QButtonGroup(self)
         self._rows: list[QWidget] = []
         self._words = plain_label("", self, "muted")
@@ -49,7 +49,7 @@ class DraftChoices(QWidget):
         self._column.addWidget(self._words)
 
     @property
-    def chosen(self) -> Candidate | None:
+    def chosen(self) -> DraftCandidate | None:
         """The draft that is chosen; None: no draft."""
         for button, candidate in self.buttons:
             if button.isChecked():
@@ -63,7 +63,7 @@ class DraftChoices(QWidget):
         say(self._words, words)
 
     def show_candidates(
-        self, candidates: Sequence[Candidate], chosen: Candidate | None = None
+        self, candidates: Sequence[DraftCandidate], chosen: DraftCandidate | None = None
     ) -> None:
         """Offer these; the first that fits is chosen, unless another one is told."""
         self._clear()
@@ -80,7 +80,7 @@ class DraftChoices(QWidget):
         for button, offered in self.buttons:
             button.setChecked(offered is first)
 
-    def _add(self, candidate: Candidate) -> None:
+    def _add(self, candidate: DraftCandidate) -> None:
         fits = candidate.verdict is not Verdict.NO
         words = candidate_row(candidate)
         shortened = textwrap.shorten(words.title, _LONGEST, placeholder="\N{HORIZONTAL ELLIPSIS}")
@@ -122,7 +122,7 @@ class DraftChoices(QWidget):
         column.addWidget(button)
         self._keep(row)
 
-    def _offer(self, button: QRadioButton, candidate: Candidate | None) -> None:
+    def _offer(self, button: QRadioButton, candidate: DraftCandidate | None) -> None:
         self._group.addButton(button)
         button.clicked.connect(lambda _=False: self.changed.emit())
         self.buttons.append((button, candidate))
@@ -142,7 +142,7 @@ class DraftChoices(QWidget):
         self.buttons, self._rows = [], []
 
 
-def _why(candidate: Candidate) -> str:
+def _why(candidate: DraftCandidate) -> str:
     if candidate.speedup is None:
         return candidate.reason
     faster = tr("About {factor} times as fast as without.").format(

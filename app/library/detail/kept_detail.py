@@ -11,22 +11,22 @@ from app.library.detail.drafts import DraftChoices
 from app.library.detail.frame import DetailFrame, Facts, breakable, say
 from app.library.words import ORIGINS, parameters_words, short_count
 from app.settings.rows import plain_label
-from engine.hub.pairing.candidate import Candidate
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import sentences, tr
 from engine.units import file_size
 
 _STEPS = 1000
-FOREIGN = (Origin.LM_STUDIO, Origin.OLLAMA, Origin.CACHE)
+FOREIGN = (ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
 """Other programs keep these; they are offered until somebody wants them."""
-_NEVER_MOVED = (Origin.BUNDLED, Origin.LM_STUDIO, Origin.OLLAMA, Origin.CACHE)
+_NEVER_MOVED = (ModelOrigin.BUNDLED, ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
 
 
 class KeptDetail(DetailFrame):
     """Of a model that another program keeps, two ways to have it here as well."""
 
     use_asked = Signal(object, object)
-    """The `KeptModel`, and the `Candidate` that shall draft or None."""
+    """The `KeptModel`, and the `DraftCandidate` that shall draft or None."""
     adopt_asked = Signal(object, bool)
     """The `KeptModel`, and whether it shall be copied."""
     show_asked = Signal(object)
@@ -120,7 +120,7 @@ class KeptDetail(DetailFrame):
         say(self.protected, self._protected_words())
         self._show_buttons()
 
-    def show_drafts(self, candidates: Sequence[Candidate]) -> None:
+    def show_drafts(self, candidates: Sequence[DraftCandidate]) -> None:
         """What drafts for it, or why not."""
         own = self.model.draft if self.model is not None else None
         places = (own, own.parent) if own else ()  # of a single file, or of its folder
@@ -141,7 +141,7 @@ class KeptDetail(DetailFrame):
     def _protected_words(self) -> str:
         if self._in_use:
             return tr("It is in use: load another model before you move or delete it.")
-        if self.model is not None and self.model.origin is Origin.BUNDLED:
+        if self.model is not None and self.model.origin is ModelOrigin.BUNDLED:
             return tr("It belongs to Duotail and stays.")
         return ""
 
@@ -150,7 +150,7 @@ class KeptDetail(DetailFrame):
         if model is None:
             return
         usable, idle = not model.problem, not self._doing
-        bundled = model.origin is Origin.BUNDLED
+        bundled = model.origin is ModelOrigin.BUNDLED
         offered = self._offered
         self.use_button.setVisible(usable and not offered)
         self.use_button.setEnabled(not self._in_use)

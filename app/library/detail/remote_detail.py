@@ -29,8 +29,8 @@ from app.library.words import (
 )
 from app.settings.rows import plain_label
 from engine.errors import UserFixable
-from engine.hub.pairing.candidate import Candidate
-from engine.hub.remote.listing import Found, Repository, Variant
+from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.remote.listing import FoundRepository, Repository, Variant
 from engine.language import sentences, tr
 from engine.units import file_size
 
@@ -45,14 +45,14 @@ class RemoteDetail(DetailFrame):
     drafts_asked = Signal(object)
     """The `Variant` whose drafts are of interest."""
     draft_chosen = Signal(object)
-    """The `Candidate` to go with it, or None."""
+    """The `DraftCandidate` to go with it, or None."""
     again_asked = Signal(str)
     """The repository that the hub shall be asked about once more."""
     token_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("The chosen model"), parent)
-        self.found: Found | None = None
+        self.found: FoundRepository | None = None
         self.repository: Repository | None = None
         self._fits: Fits = {}
         self._busy = False
@@ -91,7 +91,7 @@ class RemoteDetail(DetailFrame):
         """The one that is chosen."""
         return cast("Variant | None", self.variants.current)
 
-    def show_found(self, found: Found, *, token: bool = False) -> None:
+    def show_found(self, found: FoundRepository, *, token: bool = False) -> None:
         """Another model, of which no more is known than a list says."""
         self.found, self.repository, self._fits, self._busy = found, None, {}, False
         self._say_found(found, None, token=token)
@@ -126,7 +126,7 @@ class RemoteDetail(DetailFrame):
             self._choose_variant()
         self._say_fit()
 
-    def show_drafts(self, candidates: Sequence[Candidate]) -> None:
+    def show_drafts(self, candidates: Sequence[DraftCandidate]) -> None:
         """What would draft for the chosen variant."""
         self.drafts.show_candidates(candidates)
         self._draft_changed()
@@ -145,7 +145,9 @@ class RemoteDetail(DetailFrame):
         self._show_button()
         self.draft_chosen.emit(self.drafts.chosen)
 
-    def _say_found(self, found: Found, repository: Repository | None, *, token: bool) -> None:
+    def _say_found(
+        self, found: FoundRepository, repository: Repository | None, *, token: bool
+    ) -> None:
         self.title.setText(breakable(name_of(found.repo)))
         say(self.about, tr("by {owner}").format(owner=owner_of(found.repo)))
         context = repository.context if repository is not None else None

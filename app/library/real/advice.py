@@ -11,7 +11,7 @@ from app.warm_up import numpy_whole
 from engine.errors import UserFixable
 from engine.hub.fit import Fit
 from engine.hub.fitting import Fitting
-from engine.hub.pairing.candidate import Candidate, Verdict
+from engine.hub.pairing.candidate import DraftCandidate, Verdict
 from engine.hub.pairing.candidates import candidates, published
 from engine.hub.pairing.curated import CuratedModel, curated
 from engine.hub.pairing.gains import Gains
@@ -51,7 +51,9 @@ class RealAdvice:
         with self._gate:
             return Fitting(*self._machine()).variant(repository, variant)
 
-    def drafts_of_kept(self, model: KeptModel, kept: Sequence[KeptModel], /) -> Sequence[Candidate]:
+    def drafts_of_kept(
+        self, model: KeptModel, kept: Sequence[KeptModel], /
+    ) -> Sequence[DraftCandidate]:
         """Compares vocabularies: every token with its id."""
         with self._gate:
             try:
@@ -62,7 +64,7 @@ class RealAdvice:
 
     def drafts_of_remote(
         self, repository: Repository, variant: Variant, kept: Sequence[KeptModel], /
-    ) -> Sequence[Candidate]:
+    ) -> Sequence[DraftCandidate]:
         """From the dated list, and what is here of it; files cannot be compared yet."""
         known = curated()
         try:
@@ -83,7 +85,9 @@ class RealAdvice:
         return self._seen[1:]
 
 
-def _judged(model: KeptModel, repository: Repository, target: CuratedModel | None) -> Candidate:
+def _judged(
+    model: KeptModel, repository: Repository, target: CuratedModel | None
+) -> DraftCandidate:
     """A model that is here, for one that is not: its tokens cannot be compared yet."""
     verdict, reason = Verdict.NO, model.problem
     if not reason:
@@ -95,7 +99,7 @@ def _judged(model: KeptModel, repository: Repository, target: CuratedModel | Non
             reason = tr("It is not smaller than the model that would answer.")
         else:
             reason = tr("Whether its tokens are the same can be told when the model is here.")
-    return Candidate(
+    return DraftCandidate(
         model.name, verdict, reason, path=model.path, repo=model.repo, nbytes=model.weight_bytes
     )
 

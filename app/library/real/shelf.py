@@ -14,13 +14,13 @@ from engine.hub.download.job import JobReport
 from engine.hub.shelf.copying import CopyProgress, Tell
 from engine.hub.shelf.deleting import delete, deletion
 from engine.hub.shelf.importing import import_copy, import_in_place
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.moving import move
 from engine.hub.shelf.shelf import Shelf
 from engine.hub.shelf.verifying import verify
 from engine.language import sentences, tr
 
-_FOREIGN = (Origin.LM_STUDIO, Origin.OLLAMA, Origin.CACHE)
+_FOREIGN = (ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
 
 
 class RealShelf:
@@ -52,7 +52,7 @@ class RealShelf:
         if not known and path.exists():
             model = replace(
                 self._shelf.describe(path),
-                origin=Origin.DOWNLOADED,
+                origin=ModelOrigin.DOWNLOADED,
                 repo=job.repo,
                 revision=job.revision,
                 licence=job.licence or "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.library.real.surroundings import Surroundings
-from engine.hub.token import Place, Tokens
+from engine.hub.token import TokenPlace, TokenStore
 from engine.language import tr
 
 
@@ -12,7 +12,7 @@ class RealTokens:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self._tokens = Tokens()
+        self._tokens = TokenStore()
 
     def read(self) -> str | None:
         """None: there is none."""
@@ -24,4 +24,4 @@ class RealTokens:
         if token:
             return tr(self._tokens.set(token).value)
         self._tokens.forget()
-        return tr(Place.NOWHERE.value)
+        return tr(TokenPlace.NOWHERE.value)

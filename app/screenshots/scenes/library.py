@@ -16,7 +16,7 @@ from app.screenshots.scenes.shoot import Shoot, new_chat
 from app.screenshots.stage import Stage, catch_up, wait_for
 from engine.hub.messages import Refused, Search
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import Access, Found
+from engine.hub.remote.listing import Access, FoundRepository
 
 _OFFLINE = Refused(
     Search(Access(), ""),
@@ -154,7 +154,7 @@ def _on_disk(stage: Stage, page: ModelsPage, script: HubScript, shoot: Shoot) ->
     shoot("models-empty")
 
 
-def _choose(page: ModelsPage, found: Found) -> None:
+def _choose(page: ModelsPage, found: FoundRepository) -> None:
     page.finding.view.choose(found.repo)
     catch_up()
 

@@ -29,7 +29,7 @@ NUMBERS = FACTORS + 3
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class RankingManner:
     """How candidates rank, as far as the work is another.
 
     Attributes:
@@ -110,7 +110,7 @@ class Board:
 
     # -- every level -------------------------------------------------------------------------
 
-    def rank(self, logits: torch.Tensor, ids: torch.Tensor | None, manner: Manner) -> None:
+    def rank(self, logits: torch.Tensor, ids: torch.Tensor | None, manner: RankingManner) -> None:
         """Children of the beams from their logits, fp32 [16, head rows]; the best go on."""
         width = self.width
         tokens, weights = self._likeliest(logits[:width], ids, manner)
@@ -134,7 +134,7 @@ class Board:
         self._beams[1, :width].copy_(place.index_select(0, best) + 1)
 
     def _likeliest(
-        self, logits: torch.Tensor, ids: torch.Tensor | None, manner: Manner
+        self, logits: torch.Tensor, ids: torch.Tensor | None, manner: RankingManner
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """int32 and fp32 [width, width]: each beam's likeliest tokens, logs of their shares."""
         weights = logits - logits.amax(dim=1, keepdim=True)

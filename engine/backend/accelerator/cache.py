@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from engine.backend.accelerator.graphs import Recordings
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.ledger import Purpose
 from engine.backend.segment import SegmentCache
 from engine.backend.step import CHUNK
@@ -28,7 +28,7 @@ class DeviceCache:
     """
 
     def __init__(
-        self, memory: DeviceMemory, blocks: int, slots: int, kv_heads: int, head_dim: int
+        self, memory: DeviceAllocator, blocks: int, slots: int, kv_heads: int, head_dim: int
     ) -> None:
         self._memory = memory  # whose entries in the ledger last as long as this
         self.chunks = -(-slots // CHUNK)

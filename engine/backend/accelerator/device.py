@@ -13,7 +13,7 @@ from engine.backend.accelerator.segment import AcceleratorBackend, Bench
 from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.accelerator.troubles import in_words
 from engine.backend.accelerator.workspace import Workspace
-from engine.backend.ledger import Account, Entry, Ledger, Purpose
+from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
 from engine.backend.transfers import Transfers
@@ -62,7 +62,7 @@ class TorchDevice:
         self._driver = Driver(name)
         self.ledger = Ledger(name, label or self._driver.label, budget)
         self._own = Account(self.ledger, SHARED)
-        self._entries: list[Entry] = []
+        self._entries: list[Allocation] = []
         with in_words(self._driver, self.ledger):
             runtime = runtime_bytes(self._driver)
             self._entries.append(self._own.take(Purpose.RUNTIME, runtime))

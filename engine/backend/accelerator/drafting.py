@@ -24,14 +24,14 @@ from engine.backend.accelerator.board import (
     SCRIPT,
     STARTS,
     Board,
-    Manner,
+    RankingManner,
 )
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device_noise import round_keys
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.frame import Frame, Frames, chunks_seen, doubled, passes
 from engine.backend.accelerator.graphs import Graphs
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.network import Network
 from engine.backend.accelerator.scene import SceneMaker
 from engine.backend.accelerator.sizes import (
@@ -57,7 +57,7 @@ class Hands:
 
     config: ModelConfig
     driver: Driver
-    memory: DeviceMemory
+    memory: DeviceAllocator
     network: Network
     scenes: SceneMaker
     frames: Frames
@@ -107,7 +107,7 @@ class Drafting:
         depth = min(budget.depth, DRAFT_LEVELS, 1 + (slots - start) // width)
         table = self._table(width)
         board = table.board
-        manner = Manner(
+        manner = RankingManner(
             tempered=ranking.temperature != 0,
             noisy=ranking.temperature != 0 and ranking.share_noise,
             scripted=ranking.script is not None,
@@ -162,7 +162,7 @@ class Drafting:
         committed: int,
         pending: Sequence[int],
         features: Floats | None,
-        manner: Manner,
+        manner: RankingManner,
     ) -> None:
         """Through the pending tokens, and the first level's candidates."""
         hands, count = self._hands, len(pending)
@@ -189,7 +189,7 @@ class Drafting:
         given: torch.Tensor | None,
         chunks: int,
         cache: DeviceCache,
-        begun: tuple[Board, Manner] | None,
+        begun: tuple[Board, RankingManner] | None,
     ) -> None:
         network = self._hands.network
         x, seen = network.enter(frame.tokens, given, own=False)
@@ -205,7 +205,7 @@ class Drafting:
             board.make_noise(network.ids, self._hands.config.vocab_size)
         board.rank(network.logits(last.index_select(0, root)), network.ids, manner)
 
-    def _level(self, board: Board, chunks: int, cache: DeviceCache, manner: Manner) -> None:
+    def _level(self, board: Board, chunks: int, cache: DeviceCache, manner: RankingManner) -> None:
         network = self._hands.network
         rows = board.stage()
         scene = self._hands.scenes.drafted(rows, chunks)

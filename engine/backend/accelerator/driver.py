@@ -12,7 +12,7 @@ from engine.backend.transfers import Transfers
 from engine.language import tr
 
 
-class Mark:
+class DeviceMark:
     """A point in what a device has been asked for."""
 
     def __init__(self, event: torch.Event | None, stream: Callable[[], torch.Stream]) -> None:
@@ -116,11 +116,11 @@ class Driver:
         elif self._apple:
             torch.mps.empty_cache()
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeviceMark:
         """For this device; where copies are waited for anyway, it does nothing."""
         module, device = self._module, self.device
         event = None if module is None else module.Event()
-        return Mark(event, lambda: module.current_stream(device))
+        return DeviceMark(event, lambda: module.current_stream(device))
 
     def wait(self) -> None:
         """Until everything asked for is done."""

@@ -22,7 +22,7 @@ _MXFP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 
 
 @dataclass(frozen=True, slots=True)
-class Scratch:
+class WideningScratch:
     """Fixed memory for widening, and small constants; every row of blocks uses its beginning.
 
     Attributes:
@@ -42,7 +42,7 @@ class Scratch:
     powers: torch.Tensor
 
     @classmethod
-    def on(cls, device: torch.device, numbers: int) -> Scratch:
+    def on(cls, device: torch.device, numbers: int) -> WideningScratch:
         """Room for pieces of so many numbers."""
         exponents = np.arange(256, dtype=np.uint32)
         small = np.uint32(0x00200000) << np.minimum(exponents, 1)
@@ -58,11 +58,11 @@ class Scratch:
         )
 
 
-Widen = Callable[[Planes, torch.Tensor, Scratch], None]
+Widen = Callable[[Planes, torch.Tensor, WideningScratch], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StoredRows:
     """A kind of stored rows.
 
     Attributes:
@@ -103,7 +103,7 @@ def _room(buffer: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
 
 def _spread(
-    packed: torch.Tensor, groups: int, bits: int, out: torch.Tensor, scratch: Scratch
+    packed: torch.Tensor, groups: int, bits: int, out: torch.Tensor, scratch: WideningScratch
 ) -> torch.Tensor:
     """Codes of so many bits that lie in bytes, [rows, blocks, bytes] -> [rows, blocks, numbers].
 
@@ -123,7 +123,7 @@ def _codes(
     groups: int,
     bits: int,
     out: torch.Tensor,
-    scratch: Scratch,
+    scratch: WideningScratch,
     high: tuple[torch.Tensor, int, int] | None = None,
 ) -> torch.Tensor:
     """Codes in their scratch, with the upper bits of `high` (bytes, groups, bits) above them."""
@@ -155,46 +155,48 @@ def _apart(numbers: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     return numbers.view(rows, blocks, parts, -1)
 
 
-def _look_up(codes: torch.Tensor, table: torch.Tensor, out: torch.Tensor, scratch: Scratch) -> None:
+def _look_up(
+    codes: torch.Tensor, table: torch.Tensor, out: torch.Tensor, scratch: WideningScratch
+) -> None:
     places = scratch.places[: out.numel()]
     places.copy_(codes.reshape(-1))
     torch.index_select(table, 0, places, out=out.view(-1))
 
 
-def _q4_0(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q4_0(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     scale, low = planes
     _scaled(_codes(low, 1, 4, out, scratch), 8.0, scale.float(), out)
 
 
-def _q4_1(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q4_1(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     scale, least, low = planes
     _affine(_codes(low, 1, 4, out, scratch), scale.float(), -least.float(), out)
 
 
-def _q5_0(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q5_0(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     scale, high, low = planes
     _scaled(_codes(low, 1, 4, out, scratch, (high, 4, 1)), 16.0, scale.float(), out)
 
 
-def _q5_1(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q5_1(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     scale, least, high, low = planes
     codes = _codes(low, 1, 4, out, scratch, (high, 4, 1))
     _affine(codes, scale.float(), -least.float(), out)
 
 
-def _q8_0(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q8_0(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     del scratch
     scale, whole = planes
     torch.mul(whole.view(torch.int8), scale.float(), out=out)
 
 
-def _q2_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q2_k(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     both, low, scale, least = planes
     scales, less = scale.float() * (both & 15), least.float() * (both >> 4)
     _affine(_codes(low, 2, 2, out, scratch), scales, less, out)
 
 
-def _q3_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q3_k(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     high, low, packed, scale = planes
     nibbles = torch.cat((packed[..., :8] & 15, packed[..., :8] >> 4), dim=2)
     pairs = torch.cat([packed[..., 8:] >> shift & 3 for shift in (0, 2, 4, 6)], dim=2)
@@ -211,31 +213,31 @@ def _k_scales(both: torch.Tensor, packed: torch.Tensor) -> tuple[torch.Tensor, t
     return scale[..., :1] * scales, scale[..., 1:] * least
 
 
-def _q4_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q4_k(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     both, packed, low = planes
     scales, less = _k_scales(both, packed)
     _affine(_codes(low, 4, 4, out, scratch), scales, less, out)
 
 
-def _q5_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q5_k(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     both, packed, high, low = planes
     scales, less = _k_scales(both, packed)
     _affine(_codes(low, 4, 4, out, scratch, (high, 1, 1)), scales, less, out)
 
 
-def _q6_k(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _q6_k(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     low, high, scales, scale = planes
     codes = _codes(low, 2, 4, out, scratch, (high, 2, 2))
     _scaled(codes, 32.0, scale.float() * scales.view(torch.int8), out)
 
 
-def _iq4_nl(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _iq4_nl(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     scale, low = planes
     _look_up(_codes(low, 1, 4, out, scratch), scratch.iq4, out, scratch)
     out.mul_(scale.float())
 
 
-def _iq4_xs(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _iq4_xs(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     scale, high, low, codes = planes
     nibbles = torch.stack((low & 15, low >> 4), dim=3).flatten(2)
     pairs = torch.stack([high >> shift & 3 for shift in (0, 2, 4, 6)], dim=3).flatten(2)
@@ -244,7 +246,7 @@ def _iq4_xs(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
     _apart(out, scales).mul_(scales.unsqueeze(-1))
 
 
-def _mxfp4(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
+def _mxfp4(planes: Planes, out: torch.Tensor, scratch: WideningScratch) -> None:
     exponent, low = planes
     _look_up(_codes(low, 1, 4, out, scratch), scratch.mxfp4, out, scratch)
     out.mul_(scratch.powers.index_select(0, exponent.reshape(-1).int()).view(exponent.shape))
@@ -253,19 +255,19 @@ def _mxfp4(planes: Planes, out: torch.Tensor, scratch: Scratch) -> None:
 QUANTISED = {
     form.kind: form
     for form in (
-        Form("Q4_0", 32, (_F16, 16), _q4_0),
-        Form("Q4_1", 32, (_F16, _F16, 16), _q4_1),
-        Form("Q5_0", 32, (_F16, 4, 16), _q5_0),
-        Form("Q5_1", 32, (_F16, _F16, 4, 16), _q5_1),
-        Form("Q8_0", 32, (_F16, 32), _q8_0),
-        Form("Q2_K", 256, (16, 64, _F16, _F16), _q2_k),
-        Form("Q3_K", 256, (32, 64, 12, _F16), _q3_k),
-        Form("Q4_K", 256, (_PAIR, 12, 128), _q4_k),
-        Form("Q5_K", 256, (_PAIR, 12, 32, 128), _q5_k),
-        Form("Q6_K", 256, (128, 64, 16, _F16), _q6_k),
-        Form("IQ4_NL", 32, (_F16, 16), _iq4_nl),
-        Form("IQ4_XS", 256, (_F16, 2, 4, 128), _iq4_xs),
-        Form("MXFP4", 32, (1, 16), _mxfp4),
+        StoredRows("Q4_0", 32, (_F16, 16), _q4_0),
+        StoredRows("Q4_1", 32, (_F16, _F16, 16), _q4_1),
+        StoredRows("Q5_0", 32, (_F16, 4, 16), _q5_0),
+        StoredRows("Q5_1", 32, (_F16, _F16, 4, 16), _q5_1),
+        StoredRows("Q8_0", 32, (_F16, 32), _q8_0),
+        StoredRows("Q2_K", 256, (16, 64, _F16, _F16), _q2_k),
+        StoredRows("Q3_K", 256, (32, 64, 12, _F16), _q3_k),
+        StoredRows("Q4_K", 256, (_PAIR, 12, 128), _q4_k),
+        StoredRows("Q5_K", 256, (_PAIR, 12, 32, 128), _q5_k),
+        StoredRows("Q6_K", 256, (128, 64, 16, _F16), _q6_k),
+        StoredRows("IQ4_NL", 32, (_F16, 16), _iq4_nl),
+        StoredRows("IQ4_XS", 256, (_F16, 2, 4, 128), _iq4_xs),
+        StoredRows("MXFP4", 32, (1, 16), _mxfp4),
     )
 }
 """Formats with blocks, by ggml's names."""

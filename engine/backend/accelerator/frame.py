@@ -13,7 +13,7 @@ from time import perf_counter
 import torch
 
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.sizes import (
     BUCKETS,
     FEW_ROWS,
@@ -128,7 +128,7 @@ class Frames:
         width: numbers of a row that are planned for.
     """
 
-    def __init__(self, driver: Driver, memory: DeviceMemory, width: int) -> None:
+    def __init__(self, driver: Driver, memory: DeviceAllocator, width: int) -> None:
         self._driver, self._memory, self._width = driver, memory, width
         self._made: dict[FrameShape, Frame] = {}
 

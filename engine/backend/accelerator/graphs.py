@@ -27,7 +27,7 @@ Work = Callable[[], None]
 Key = Hashable
 
 
-class Recorder(Protocol):
+class GraphRecorder(Protocol):
     """What records."""
 
     def record(self, work: Work) -> Work:
@@ -48,7 +48,7 @@ class CudaRecorder:
         self._stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def record(self, work: Work) -> Work:
-        """See `Recorder`."""
+        """See `GraphRecorder`."""
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the device meanwhile, to watch or to calibrate.
         with (
@@ -61,7 +61,7 @@ class CudaRecorder:
         return graph.replay
 
 
-def recorder_for(driver: Driver) -> Recorder | None:
+def recorder_for(driver: Driver) -> GraphRecorder | None:
     """None where nothing can be recorded."""
     return CudaRecorder(driver.device) if driver.device.type == "cuda" else None
 
@@ -106,7 +106,7 @@ class Graphs:
         recorder: None: everything is done the usual way.
     """
 
-    def __init__(self, driver: Driver, room: Workspace, recorder: Recorder | None) -> None:
+    def __init__(self, driver: Driver, room: Workspace, recorder: GraphRecorder | None) -> None:
         self._driver, self._room, self._recorder = driver, room, recorder
         self._taken = 0
 
@@ -136,7 +136,7 @@ class Graphs:
         if self._recorder is not None:
             self._room.reserve(nbytes)
 
-    def _recorded(self, recorder: Recorder, work: Work) -> Work | None:
+    def _recorded(self, recorder: GraphRecorder, work: Work) -> Work | None:
         """None where it fails, from when on nothing is recorded any more."""
         self._driver.give_back()
         before = self._driver.reserved()

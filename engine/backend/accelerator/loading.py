@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from engine.backend.accelerator.formats import FLOATS, QUANTISED
 from engine.backend.accelerator.linear import ExpertLinear, Linear
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.products import Products
 from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.ledger import Purpose
@@ -67,7 +67,7 @@ class Loader:
         config: ModelConfig,
         weights: Weights,
         fmt: WeightFormat,
-        memory: DeviceMemory,
+        memory: DeviceAllocator,
         products: Products,
         alone: MutableMapping[Hashable, DeviceMatrix] | None = None,
         borrowed: Borrowed | None = None,

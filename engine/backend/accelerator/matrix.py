@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from engine.backend.accelerator.formats import FLOATS, QUANTISED
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.ledger import Purpose
 from engine.model.weights.readable import Stretch
 from engine.model.weights.stored import not_finite
@@ -47,7 +47,7 @@ class DeviceMatrix:
         return sum(plane.nbytes for plane in self.planes)
 
     @classmethod
-    def empty(cls, kind: str, rows: int, cols: int, memory: DeviceMemory) -> DeviceMatrix:
+    def empty(cls, kind: str, rows: int, cols: int, memory: DeviceAllocator) -> DeviceMatrix:
         """Room for a matrix; `OutOfMemory` where there is none."""
         if kind in FLOATS:
             return cls(kind, cols, (memory.zeros(Purpose.WEIGHTS, (rows, cols), FLOATS[kind]),))

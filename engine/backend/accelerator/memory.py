@@ -9,10 +9,10 @@ import torch
 
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.troubles import in_words
-from engine.backend.ledger import Account, Entry, Purpose
+from engine.backend.ledger import Account, Allocation, Purpose
 
 
-class DeviceMemory:
+class DeviceAllocator:
     """Takes tensors from a device; their entries go with this object, which the holder keeps."""
 
     def __init__(self, driver: Driver, account: Account) -> None:
@@ -27,7 +27,7 @@ class DeviceMemory:
         """Say what goes wrong on the device."""
         return in_words(self._driver, self._account.ledger, needed)
 
-    def enter(self, purpose: Purpose, nbytes: int) -> Entry:
+    def enter(self, purpose: Purpose, nbytes: int) -> Allocation:
         """Enter what torch will take on its own.
 
         Raises:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.formats import FLOATS, QUANTISED, Scratch
+from engine.backend.accelerator.formats import FLOATS, QUANTISED, WideningScratch
 from engine.backend.accelerator.kernels.choice import reason_against
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.sizes import FEW_ROWS, PIECE, TILE_ROWS
@@ -49,7 +49,7 @@ class Products:
         device = driver.device
         self._halves = device.type not in ("cpu", "meta") if halves is None else halves
         self.compute = torch.float16 if self._halves else torch.float32
-        self._scratch = Scratch.on(device, PIECE)
+        self._scratch = WideningScratch.on(device, PIECE)
         self._numbers = torch.empty(PIECE, dtype=torch.float32, device=device)
         self._operand = self._numbers
         if self._halves:

@@ -15,7 +15,7 @@ from engine.backend.accelerator.frame import Frame, Frames, chunks_seen, doubled
 from engine.backend.accelerator.graphs import Graphs
 from engine.backend.accelerator.loading import Borrowed, Loader
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.network import Network
 from engine.backend.accelerator.outbox import Outbox
 from engine.backend.accelerator.products import Products
@@ -80,7 +80,7 @@ class AcceleratorBackend:
             OutOfMemory: beyond the budget, or more than the device has.
         """
         bench = self._bench
-        memory = DeviceMemory(bench.driver, bench.account)
+        memory = DeviceAllocator(bench.driver, bench.account)
         lender = self._loan.lender
         here = lender.kept if isinstance(lender, AcceleratorBackend) else {}
         lent = Borrowed(self._loan.lent, here)
@@ -112,7 +112,7 @@ class AcceleratorSegment:
         self,
         config: ModelConfig,
         loader: Loader,
-        memory: DeviceMemory,
+        memory: DeviceAllocator,
         blocks: range,
         bench: Bench,
         *,
@@ -166,7 +166,7 @@ class AcceleratorSegment:
         """
         config, bench = self._config, self._bench
         heads, dim = config.num_kv_heads, config.head_dim
-        memory = DeviceMemory(bench.driver, bench.account)
+        memory = DeviceAllocator(bench.driver, bench.account)
         cache = DeviceCache(memory, len(self._range), slots, heads, dim)
         with in_words(bench.driver, bench.account.ledger):
             self._reach(slots)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, Purpose
-from engine.backend.native.library import Block, Experts, Format, Matrix, Mlp, library
+from engine.backend.native.library import BlockStruct, ExpertsStruct, Format, Matrix, Mlp, library
 from engine.backend.native.matrix import LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
@@ -28,7 +28,7 @@ TOGETHER = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Borrowed:
+class BorrowedMatrices:
     """Matrices of a feature head that are its target's.
 
     Attributes:
@@ -68,9 +68,9 @@ class BlockPacker:
         pool: ThreadPool,
         account: Account,
         shared: Shared[Packed],
-        borrowed: Borrowed | None = None,
+        borrowed: BorrowedMatrices | None = None,
     ) -> None:
-        self._lent = borrowed or Borrowed({}, {})
+        self._lent = borrowed or BorrowedMatrices({}, {})
         self._arena, self._account = Arena(account), account
         self._config, self._weights, self._format, self._pool = config, weights, fmt, pool
         self._shared = shared.of(weights)
@@ -80,12 +80,12 @@ class BlockPacker:
         self.experts: list[c.Array[Mlp]] = []
         self.ropes: list[RopeConfig] = []
 
-    def block(self, index: int) -> Block:
+    def block(self, index: int) -> BlockStruct:
         """A whole decoder block."""
         prefix, config, own = f"model.layers.{index}.", self._config, self._config.blocks[index]
         qkv = [f"{prefix}self_attn.{part}_proj" for part in "qkv"]
         out = f"{prefix}self_attn.o_proj"
-        block = Block(
+        block = BlockStruct(
             qkv=(Matrix * 3)(*self._parts(qkv)),
             out=self.matrix(f"{out}.weight"),
             qkv_bias=self._bias(config.qkv_bias, qkv),
@@ -100,7 +100,7 @@ class BlockPacker:
             block.experts = self._mixture(f"{prefix}mlp.", own.experts)
         return block
 
-    def _norms(self, block: Block, index: int) -> None:
+    def _norms(self, block: BlockStruct, index: int) -> None:
         config, prefix = self._config, f"model.layers.{index}."
         names = {"input_norm": "input_layernorm"}
         if index == 0 and config.fusion is not None and config.fusion.kind != "eagle3":
@@ -133,7 +133,7 @@ class BlockPacker:
             down_bias=self._bias(self._config.mlp_bias, [down]),
         )
 
-    def _mixture(self, prefix: str, config: ExpertsConfig) -> Experts:
+    def _mixture(self, prefix: str, config: ExpertsConfig) -> ExpertsStruct:
         router, inner, hidden = (
             f"{prefix}router",
             config.intermediate_size,
@@ -152,7 +152,7 @@ class BlockPacker:
                 mlp.gate_up_bias = starts[0] + index * 2 * inner * c.sizeof(c.c_float)
                 mlp.down_bias = starts[1] + index * hidden * c.sizeof(c.c_float)
         self.experts.append(mlps)
-        return Experts(
+        return ExpertsStruct(
             router=self._router(f"{router}.weight"),
             router_bias=self._bias(config.bias, [router]),
             expert=mlps,

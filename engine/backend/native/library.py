@@ -88,7 +88,7 @@ class Mlp(c.Structure):
     )
 
 
-class Experts(c.Structure):
+class ExpertsStruct(c.Structure):
     """dt_experts."""
 
     _fields_ = (
@@ -99,7 +99,7 @@ class Experts(c.Structure):
     )
 
 
-class Block(c.Structure):
+class BlockStruct(c.Structure):
     """dt_block."""
 
     _fields_ = (
@@ -122,7 +122,7 @@ class Block(c.Structure):
         ("rope", c.c_int32),
         ("window", c.c_int32),
         ("mlp", Mlp),
-        ("experts", Experts),
+        ("experts", ExpertsStruct),
     )
 
 
@@ -168,7 +168,7 @@ class SegmentStruct(c.Structure):
                 "embedding_scale",
             )
         ),
-        ("block", c.POINTER(Block)),
+        ("block", c.POINTER(BlockStruct)),
         ("embedding", Matrix),
         ("head", Matrix),
         ("ids", c.c_void_p),

@@ -8,7 +8,7 @@ from engine.backend.native.memory import reserve
 from engine.backend.native.sizes import ROWS
 
 
-class Scratch:
+class ForwardScratch:
     """Room for a segment's forwards, which never run at the same time; touched as it is used."""
 
     def __init__(self, segment: SegmentStruct, account: Account) -> None:

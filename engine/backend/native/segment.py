@@ -10,14 +10,14 @@ import numpy as np
 
 from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Purpose, unlimited
-from engine.backend.native.blocks import BlockPacker, Borrowed
+from engine.backend.native.blocks import BlockPacker, BorrowedMatrices
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.drafting import DraftCall
 from engine.backend.native.expanding import ExpandCall
 from engine.backend.native.fusion import pack_fusion
 from engine.backend.native.library import (
     Activation,
-    Block,
+    BlockStruct,
     Format,
     SegmentStruct,
     library,
@@ -27,7 +27,7 @@ from engine.backend.native.matrix import EMPTY, Packed
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.rope_tables import RopeTables
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.native.scratch import Scratch
+from engine.backend.native.scratch import ForwardScratch
 from engine.backend.native.sizes import PREFILL_ROWS, ROWS
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
@@ -73,7 +73,7 @@ class NativeBackend:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
         lender = self._loan.lender
         packed = lender.kept if isinstance(lender, NativeBackend) else {}
-        borrowed = Borrowed(self._loan.lent, packed)
+        borrowed = BorrowedMatrices(self._loan.lent, packed)
         packer = BlockPacker(
             config, weights, self._format, self._pool, self._account, self._shared, borrowed
         )
@@ -141,7 +141,7 @@ class NativeSegment:
         self._config, self._range, self._pool, self._account = config, blocks, pool, account
         self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
         self._borrowed = packer.borrowed
-        self._blocks = (Block * len(blocks))(*map(packer.block, blocks))
+        self._blocks = (BlockStruct * len(blocks))(*map(packer.block, blocks))
         self._ropes = RopeTables(packer.ropes, account)
         self._struct = SegmentStruct(
             blocks=len(blocks),
@@ -174,7 +174,7 @@ class NativeSegment:
             self._fusion = pack_fusion(config.fusion, packer)
             self._struct.fusion = c.pointer(self._fusion)
         self._argument = c.byref(self._struct)
-        self._scratch = Scratch(self._struct, account)
+        self._scratch = ForwardScratch(self._struct, account)
         self._arrays = self._new_arrays(PREFILL_ROWS, ROWS)
         self._draft_call: DraftCall | None = None
         self._expand_call = ExpandCall(pool.handle, self._argument)

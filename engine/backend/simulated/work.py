@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.backend.native.library import (
-    Block,
+    BlockStruct,
     Format,
     FusionKind,
     Matrix,
@@ -101,7 +101,7 @@ def work_of(segment: SegmentStruct) -> Work:
     )
 
 
-def _block(block: Block) -> Iterator[Reads]:
+def _block(block: BlockStruct) -> Iterator[Reads]:
     experts = block.experts
     yield from _matrices([*block.qkv, block.out, *_mlp(block.mlp), experts.router])
     for index in range(experts.count):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from engine.backend.head_input import check_head, features_are_own
-from engine.backend.ledger import Account, Entry, Purpose, Reach, unlimited
+from engine.backend.ledger import Account, Allocation, Purpose, Reach, unlimited
 from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.shared import Shared
 from engine.backend.step import CHUNK, Step
@@ -93,7 +93,7 @@ class TorchSegment:
         self._windows = {config.blocks[index].window for index in blocks}
         self._positions = 0
         self._turns: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._rotations: Entry | None = None
+        self._rotations: Allocation | None = None
         self._reach(CHUNK)
         width = config.hidden_size + (config.head_rows if head else 0)
         self._results = Reach(lambda rows: rows * width * _FLOAT)

@@ -9,8 +9,8 @@ from engine.backend.tree import TokenTree
 from engine.bench.lanes.script import CANDIDATES, MISSED, Played, Times
 from engine.plan.expectation import BUCKETS
 from engine.speculative.costs import Mean
-from engine.speculative.lane.speculation import Pace, Speculation
-from engine.speculative.pacing import Lanes, best_part, pace, worth_waiting
+from engine.speculative.lane.speculation import LanePace, Speculation
+from engine.speculative.pacing import LaneCosts, best_part, pace, worth_waiting
 
 _MOST = BUCKETS[-1] - 1
 """Drafted nodes of a verification."""
@@ -43,7 +43,7 @@ class _Loop:
         self._right = [rank if rank != MISSED else _WRONG for rank in trace]
         self._candidates, self._times, self._overlap = candidates, times, overlap
         self._speculation = Speculation(_WRONG)
-        self._pace = Pace()
+        self._pace = LanePace()
         self._now = self._begun = 0.0
         self._ends: float | None = None
         self._goes_on = Mean(0.6, 6.0)
@@ -68,13 +68,13 @@ class _Loop:
             seconds.append(self._now)
         return Played(tuple(tokens), tuple(seconds))
 
-    def _lanes(self) -> Lanes:
+    def _lanes(self) -> LaneCosts:
         seconds = self._seconds.value
         rate = (self._tokens.value or 0.0) / seconds if seconds else 0.0
         goes_on = self._goes_on.value or 0.0
-        return Lanes(self._times.verify, self._times.step, rate=rate, goes_on=goes_on)
+        return LaneCosts(self._times.verify, self._times.step, rate=rate, goes_on=goes_on)
 
-    def _wait(self, lanes: Lanes) -> None:
+    def _wait(self, lanes: LaneCosts) -> None:
         """Let the target be idle as long as the draft's step is worth it."""
         while self._begin() and self._ends is not None:
             promise, left = self._speculation.promise(self._pace), self._ends - self._now

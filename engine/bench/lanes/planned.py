@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.bench.lanes.ours import simulate_trace
-from engine.bench.lanes.script import Script, Times
+from engine.bench.lanes.script import ChanceScript, Times
 from engine.plan.speculation import NEXT_CHOICE
 
 FIRST = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96)
@@ -32,7 +32,7 @@ def tokens_per_verification(first: float, cost: float, breadth: float) -> float:
         cost: of a step of the draft, in verifications.
         breadth: of a further node of a step, in steps.
     """
-    script = Script(first, NEXT_CHOICE)
+    script = ChanceScript(first, NEXT_CHOICE)
     trace = script.trace(TOKENS, SEED)
     return simulate_trace(trace, script.candidates, Times.flat(cost, breadth)).rate
 

@@ -18,7 +18,7 @@ MISSED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class ChanceScript:
     """Chances of a draft that knows them.
 
     Attributes:

@@ -9,7 +9,7 @@ from math import floor, sqrt
 
 from engine.bench.lanes.others import best_depth, papers_speed, play_paper, play_serial, sequences
 from engine.bench.lanes.ours import simulate_trace
-from engine.bench.lanes.script import Played, Script, Times
+from engine.bench.lanes.script import ChanceScript, Played, Times
 
 FIRST = (0.5, 0.6, 0.7, 0.8, 0.9)
 COSTS = (0.04, 0.07, 0.10, 0.15, 0.20, 0.33, 0.50)
@@ -53,7 +53,7 @@ def budget(cost: float) -> int:
     return max(floor(1 / cost + _EXACT), 1)
 
 
-def play(script: Script, cost: float, breadth: float, tokens: int, seed: int) -> Cell:
+def play(script: ChanceScript, cost: float, breadth: float, tokens: int, seed: int) -> Cell:
     """One cell."""
     trace, times = script.trace(tokens, seed), Times.flat(cost, breadth)
     steps = budget(cost)
@@ -87,7 +87,7 @@ def compare(
 ) -> Iterator[Cell]:
     """All cells of the table."""
     for second, breadth, first, cost in product(seconds, breadths, firsts, costs):
-        yield play(Script(first, second), cost, breadth, tokens, seed)
+        yield play(ChanceScript(first, second), cost, breadth, tokens, seed)
 
 
 def _errors(one: Played, other: Played) -> float:

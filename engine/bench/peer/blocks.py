@@ -15,7 +15,7 @@ from engine.model.tensors import expected_tensors
 from engine.model.weights.readable import Floats, Stretch, Weights
 
 
-class PackedWeights:
+class BlockWeights:
     """Weights as packing in one native format leaves them, told in ggml's blocks.
 
     Packing rounds every row by itself, so these are the weights that a decoder holds.

@@ -14,7 +14,14 @@ from engine.errors import UserFixable
 from engine.hardware.calibration.copies import device_reader, measure_link
 from engine.hardware.calibration.fit import Beside, fit_beside, fit_product
 from engine.hardware.calibration.reading import host_reader
-from engine.hardware.calibration.small_model import CONTEXT, NARROW, TINY, WIDE, Form, SmallModel
+from engine.hardware.calibration.small_model import (
+    CONTEXT,
+    NARROW,
+    TINY,
+    WIDE,
+    SmallModel,
+    SmallShape,
+)
 from engine.hardware.calibration.timing import MOST_ROUNDS, Course, Progress, Timings, undisturbed
 from engine.language import tr
 from engine.machine.facts import CPU, Machine
@@ -219,7 +226,7 @@ def _small(
     course.begin(tr("Computing small models on {name}").format(name=subject.label), SMALL_S)
     with _opened(subject, devices) as device:
 
-        def model(kind: str, form: Form, blocks: int) -> SmallModel:
+        def model(kind: str, form: SmallShape, blocks: int) -> SmallModel:
             return SmallModel(device, kind, form, blocks, context=CONTEXT, check=course.check)
 
         larger = {kind: model(kind, NARROW, BLOCKS_OF_NARROW_SMALL) for kind in kinds}

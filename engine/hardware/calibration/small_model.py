@@ -28,7 +28,7 @@ OWNER = "calibration"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SmallShape:
     """Widths of a Llama; heads are those of queries and those of keys and values."""
 
     hidden: int
@@ -63,13 +63,13 @@ class Form:
 
 
 HEAD_DIM = 64
-WIDE = Form(2048, 8192, 32, 8)
+WIDE = SmallShape(2048, 8192, 32, 8)
 """Of the middle of the models that people run; its products are nearly all of its time."""
 
-NARROW = Form(512, 1024, 16, 4)
+NARROW = SmallShape(512, 1024, 16, 4)
 """What it takes beside its products is a good part."""
 
-TINY = Form(256, 768, 4, 2)
+TINY = SmallShape(256, 768, 4, 2)
 """Of models that caches hold."""
 
 
@@ -132,7 +132,7 @@ class SmallModel:
         self,
         device: Device,
         kind: str,
-        form: Form,
+        form: SmallShape,
         blocks: int,
         *,
         context: int = 0,

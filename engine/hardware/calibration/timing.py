@@ -19,7 +19,7 @@ Progress = Callable[[str, float], None]
 """Told what is being done, in words, and which part of the whole is over."""
 
 
-class Timed(Protocol):
+class TimedModel(Protocol):
     """What `SmallModel` offers to be timed."""
 
     def run(self, rows: int, context: int) -> None:
@@ -32,10 +32,10 @@ class Timed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
+class TimedForward:
     """A forward that is timed again and again."""
 
-    model: Timed
+    model: TimedModel
     rows: int
     context: int
 
@@ -95,21 +95,21 @@ class Timings:
     """Seconds of forwards, which take turns: so every model comes when caches hold the others."""
 
     course: Course
-    spent: dict[Forward, list[float]] = field(default_factory=dict)
+    spent: dict[TimedForward, list[float]] = field(default_factory=dict)
 
-    def first(self, models: Sequence[tuple[Timed, int]], rows: Sequence[int]) -> None:
+    def first(self, models: Sequence[tuple[TimedModel, int]], rows: Sequence[int]) -> None:
         """Time every model once behind its context, over ascending rows.
 
         Rows that take too long are left out.
         """
         for model, _ in models:
             self.course.seconds(partial(model.run, 1, 0))  # threads awake, pages in place
-        per_row: dict[tuple[Timed, int], float] = {}
+        per_row: dict[tuple[TimedModel, int], float] = {}
         for count in rows:
             for model, context in models:
                 known = per_row.get((model, context), 0.0)
                 if count * known <= LONGEST_S:
-                    found = self._time(Forward(model, count, context)) / count
+                    found = self._time(TimedForward(model, count, context)) / count
                     per_row[model, context] = min(known or found, found)
 
     def repeat(self) -> None:
@@ -122,7 +122,7 @@ class Timings:
                 if sum(spent) < fair:
                     self._time(forward)
 
-    def samples(self, models: Collection[tuple[Timed, int]]) -> list[Sample]:
+    def samples(self, models: Collection[tuple[TimedModel, int]]) -> list[Sample]:
         """What each forward of these takes if nothing comes between."""
         return [
             forward.model.sample(forward.rows, forward.context, undisturbed(spent))
@@ -130,7 +130,7 @@ class Timings:
             if (forward.model, forward.context) in models
         ]
 
-    def _time(self, forward: Forward) -> float:
+    def _time(self, forward: TimedForward) -> float:
         seconds = self.course.seconds(partial(forward.model.run, forward.rows, forward.context))
         self.spent.setdefault(forward, []).append(seconds)
         return seconds

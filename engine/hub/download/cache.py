@@ -31,7 +31,7 @@ def cache_folder(chosen: str | None) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CachePlace:
     """Where a repository's files of one commit are, or will be."""
 
     cache: Path
@@ -39,7 +39,7 @@ class Place:
     revision: str
 
     @classmethod
-    def of(cls, job: Job, cache: str | None) -> Place:
+    def of(cls, job: Job, cache: str | None) -> CachePlace:
         """Of a job's files."""
         return cls(cache_folder(cache), job.repo, job.revision)
 
@@ -100,7 +100,7 @@ def distinct(files: Iterable[RemoteFile]) -> list[RemoteFile]:
     return sorted(by_name.values(), key=lambda file: (file.nbytes, file.path))
 
 
-def model_path(job: Job, place: Place) -> Path:
+def model_path(job: Job, place: CachePlace) -> Path:
     """What to open of a job that is done: the folder, or the first file of a GGUF."""
     if job.packaging is Packaging.SAFETENSORS:
         return place.snapshot

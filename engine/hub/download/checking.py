@@ -27,7 +27,7 @@ def is_right(path: Path, file: RemoteFile) -> bool:
     return False
 
 
-class Checked:
+class CheckedFiles:
     """Notes of files that were right, so that a large one is read once only.
 
     A note holds as long as the file has the size and the time of last change that it had then.

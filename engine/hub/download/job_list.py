@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.hub.download.cache import Place
+from engine.hub.download.cache import CachePlace
 from engine.hub.download.job import Job, JobReport, JobState
 from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
 from engine.hub.download.space import bytes_here
-from engine.hub.download.speed import Speed
+from engine.hub.download.speed import DownloadSpeed
 from engine.hub.remote.listing import Access
 
 AT_WORK = (JobState.FETCHING, JobState.CHECKING)
 
 
 @dataclass(slots=True)
-class Entry:
+class JobEntry:
     """A job and all that is known of it.
 
     Attributes:
@@ -44,12 +44,12 @@ class Entry:
     remedy: str = ""
     details: str = ""
     fault: str = ""
-    speed: Speed = field(default_factory=Speed)
+    speed: DownloadSpeed = field(default_factory=DownloadSpeed)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> CachePlace:
         """Where its files are."""
-        return Place.of(self.job, self.cache)
+        return CachePlace.of(self.job, self.cache)
 
     def go(self, access: Access) -> None:
         """Have it fetched as soon as it is its turn."""
@@ -62,7 +62,7 @@ class Entry:
         self.state, self.due, self.interrupted = state, due, False
         self.model = None
         self.explain()
-        self.speed = Speed()
+        self.speed = DownloadSpeed()
 
     def explain(
         self, cause: str = "", remedy: str = "", details: str = "", fault: str = ""
@@ -105,21 +105,21 @@ class JobList:
         entries = map(_entry, read_jobs(path))
         self._entries = {entry.job.key: entry for entry in entries}
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[JobEntry]:
         return iter(self._entries.values())
 
-    def find(self, key: str) -> Entry | None:
+    def find(self, key: str) -> JobEntry | None:
         """The job of this key."""
         return self._entries.get(key)
 
     def add(self, job: Job, access: Access) -> None:
         """One more, or one that is there already once more."""
-        entry = self._entries.setdefault(job.key, Entry(job, JobState.WAITING))
+        entry = self._entries.setdefault(job.key, JobEntry(job, JobState.WAITING))
         entry.job = job
         entry.go(access)
         entry.done = bytes_here(job, entry.place)
 
-    def remove(self, key: str) -> Entry | None:
+    def remove(self, key: str) -> JobEntry | None:
         """Take one off the list."""
         return self._entries.pop(key, None)
 
@@ -130,7 +130,7 @@ class JobList:
             keys.insert(max(place, 0), key)
             self._entries = {each: self._entries[each] for each in keys}
 
-    def next(self, now: float) -> Entry | None:
+    def next(self, now: float) -> JobEntry | None:
         """The first that waits and may begin."""
         ready = (entry for entry in self._waiting() if entry.due <= now)
         return next(ready, None)
@@ -139,7 +139,7 @@ class JobList:
         """Until one that waits may begin; None: there is none."""
         return min((max(entry.due - now, 0.0) for entry in self._waiting()), default=None)
 
-    def _waiting(self) -> Iterable[Entry]:
+    def _waiting(self) -> Iterable[JobEntry]:
         return (
             entry
             for entry in self._entries.values()
@@ -159,10 +159,10 @@ class JobList:
         write_jobs(self._path, [entry.kept() for entry in self])
 
 
-def _entry(kept: KeptJob) -> Entry:
+def _entry(kept: KeptJob) -> JobEntry:
     """As it is at the start of the program: nothing goes on before somebody says so."""
     state = JobState.PAUSED if kept.interrupted else kept.state
-    entry = Entry(kept.job, state, kept.cache, model=kept.model, interrupted=kept.interrupted)
+    entry = JobEntry(kept.job, state, kept.cache, model=kept.model, interrupted=kept.interrupted)
     entry.explain(kept.cause, kept.remedy, kept.details, kept.fault)
     entry.done = bytes_here(kept.job, entry.place)
     return entry

@@ -18,10 +18,10 @@ from engine.errors import UserFixable
 from engine.hub.download.discard import discard
 from engine.hub.download.fetching import Fetching
 from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.download.job_list import AT_WORK, Entry, JobList
+from engine.hub.download.job_list import AT_WORK, JobEntry, JobList
 from engine.hub.download.rules import Rules
 from engine.hub.download.space import make_sure_of_room
-from engine.hub.messages import Answer, Fetch, Fetched, Progress, Refused
+from engine.hub.messages import Answer, Fetch, Fetched, FetchProgress, Refused
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access
 from engine.language import tr
@@ -50,7 +50,7 @@ class Downloads:
         self._jobs = JobList(folder / "downloads.json")
         self._gate = threading.RLock()
         self._running: Fetching | None = None
-        self._given_up: list[Entry] = []
+        self._given_up: list[JobEntry] = []
         self._closed = False
         self._told: tuple[JobReport, ...] | None = None
         self._woken, self._wake = Pipe(duplex=False)
@@ -74,7 +74,7 @@ class Downloads:
                 for entry in self._jobs
                 if entry.job.key not in keys and entry.state in (JobState.WAITING, *AT_WORK)
             ]
-            new = [Entry(job, JobState.WAITING, access.cache) for job in jobs]
+            new = [JobEntry(job, JobState.WAITING, access.cache) for job in jobs]
             wanted += [(entry.job, entry.place) for entry in new]
             make_sure_of_room(wanted, self._rules.reserve)
             for job in jobs:
@@ -198,7 +198,7 @@ class Downloads:
         with self._gate:
             entry = self._jobs.find(running.key)
             match answer:
-                case Progress() if entry is not None and entry.state in AT_WORK:
+                case FetchProgress() if entry is not None and entry.state in AT_WORK:
                     self._progress(entry, answer)
                 case Fetched() if entry is not None:
                     entry.turn(JobState.DONE)
@@ -214,14 +214,14 @@ class Downloads:
                         self._died(entry)
                         self._save()
 
-    def _progress(self, entry: Entry, heard: Progress) -> None:
+    def _progress(self, entry: JobEntry, heard: FetchProgress) -> None:
         if heard.done > entry.done:
             entry.returns = entry.deaths = 0
         entry.done = heard.done
         entry.state = JobState.CHECKING if heard.checking else JobState.FETCHING
         entry.speed.add(time.monotonic(), heard.done)
 
-    def _refused(self, entry: Entry, heard: Refused) -> None:
+    def _refused(self, entry: JobEntry, heard: Refused) -> None:
         offline = heard.kind == Fault.OFFLINE and "OfflineModeIsEnabled" not in heard.details
         if heard.retry_s is None and not offline:
             entry.turn(JobState.FAILED)
@@ -232,7 +232,7 @@ class Downloads:
             entry.turn(JobState.WAITING, time.monotonic() + wait_s)
         entry.explain(heard.cause, heard.remedy, heard.details, heard.kind)
 
-    def _died(self, entry: Entry, details: str = "") -> None:
+    def _died(self, entry: JobEntry, details: str = "") -> None:
         entry.deaths += 1
         if entry.deaths < self._rules.deaths:
             entry.turn(JobState.WAITING)

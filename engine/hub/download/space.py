@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.download.cache import Place, distinct
+from engine.hub.download.cache import CachePlace, distinct
 from engine.hub.download.job import Job
 from engine.language import tr
 from engine.units import file_size
@@ -17,18 +17,18 @@ class NoRoom(UserFixable):
     """The disk is full, or would be."""
 
 
-def bytes_to_come(job: Job, place: Place) -> int:
+def bytes_to_come(job: Job, place: CachePlace) -> int:
     """What is not on the disk yet."""
     return sum(file.nbytes - place.on_disk(file) for file in distinct(job.files))
 
 
-def bytes_here(job: Job, place: Place) -> int:
+def bytes_here(job: Job, place: CachePlace) -> int:
     """What is on the disk already; of a wheel, about as much of the file that is in it."""
     here = sum(place.on_disk(file) for file in job.files)
     return here if job.wheel is None else max(here, place.on_disk(job.wheel.file))
 
 
-def make_sure_of_room(jobs: Iterable[tuple[Job, Place]], reserve: int) -> None:
+def make_sure_of_room(jobs: Iterable[tuple[Job, CachePlace]], reserve: int) -> None:
     """All these fit on the disks that they go to, and `reserve` bytes stay free.
 
     Raises:

@@ -8,7 +8,7 @@ _WINDOW_S = 10.0
 _SHORTEST_S = 1.0
 
 
-class Speed:
+class DownloadSpeed:
     """Told now and then how much is there; times are seconds of one clock."""
 
     def __init__(self) -> None:

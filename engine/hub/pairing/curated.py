@@ -18,7 +18,7 @@ _FILE = "pairs.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PairShape:
     """What a model's config.json says that matters to memory and speed.
 
     Attributes:
@@ -68,7 +68,7 @@ class CuratedModel:
     licence: str
     context: int
     safetensors: str
-    shape: Shape
+    shape: PairShape
     gguf: tuple[str, ...] = ()
     level: int = 0
     good_at: tuple[str, ...] = ()
@@ -201,7 +201,7 @@ def _members(model: CuratedModel) -> dict[str, object]:
     return members | _of_family(model.family, shape)
 
 
-def _of_family(family: str, shape: Shape) -> dict[str, object]:
+def _of_family(family: str, shape: PairShape) -> dict[str, object]:
     """What only one family says."""
     if family == "gemma3_text":
         activation: dict[str, object] = {"hidden_activation": "gelu_pytorch_tanh"}

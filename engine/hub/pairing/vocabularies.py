@@ -21,7 +21,7 @@ _MOST_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class VocabularyComparison:
     """How a draft's vocabulary differs from its target's.
 
     Attributes:
@@ -62,12 +62,12 @@ class Comparison:
         return said.format(tokens=tokens, example=self.example[:40])
 
 
-def compared(target: TokenList, draft: TokenList) -> Comparison:
+def compared(target: TokenList, draft: TokenList) -> VocabularyComparison:
     """Two vocabularies, token by token."""
     odd = differing(target.ids, draft.ids)
     control = odd & (target.added | draft.added)
     example = min(control or odd, default="")
-    return Comparison(len(target.ids), len(draft.ids), len(odd), len(control), example)
+    return VocabularyComparison(len(target.ids), len(draft.ids), len(odd), len(control), example)
 
 
 def tokens_of(model: LocalModel) -> TokenList:
@@ -88,10 +88,10 @@ class Vocabularies:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[FilesState, FilesState], Comparison] = {}
+        self._known: dict[tuple[FilesState, FilesState], VocabularyComparison] = {}
         self._last: tuple[FilesState, TokenList] | None = None
 
-    def compare(self, target: LocalModel, draft: LocalModel) -> Comparison:
+    def compare(self, target: LocalModel, draft: LocalModel) -> VocabularyComparison:
         """How they differ.
 
         Raises:
@@ -106,13 +106,15 @@ class Vocabularies:
             self._known[key] = found
         return self._known[key]
 
-    def _compare(self, state: FilesState, target: LocalModel, draft: LocalModel) -> Comparison:
+    def _compare(
+        self, state: FilesState, target: LocalModel, draft: LocalModel
+    ) -> VocabularyComparison:
         """The target's tokens are asked for with many drafts, and many drafts have its file."""
         if self._last is None or self._last[0] != state:
             self._last = state, tokens_of(target)
         ours = self._last[1]
         if _same_file(target, draft):
-            return Comparison(len(ours.ids), len(ours.ids))
+            return VocabularyComparison(len(ours.ids), len(ours.ids))
         found = compared(ours, tokens_of(draft))
         if found.same or found.unrelated:
             return found

@@ -23,13 +23,13 @@ _LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerObject:
     """The members of an object that a server sent."""
 
     data: Mapping[str, object]
 
     @classmethod
-    def read(cls, text: bytes) -> Answer:
+    def read(cls, text: bytes) -> ServerObject:
         """An object in JSON; `HubError` for anything else."""
         found = parsed(text)
         return cls(found) if isinstance(found, dict) else unreadable("no object")
@@ -51,10 +51,10 @@ class Answer:
         size = self.count(key, LARGEST_FILE)
         return unreadable(f"size of {what}: {self.data.get(key)!r:.40}") if size is None else size
 
-    def member(self, key: str) -> Answer:
+    def member(self, key: str) -> ServerObject:
         """An object in this one; an empty one where there is none."""
         value = self.data.get(key)
-        return Answer(value if isinstance(value, dict) else {})
+        return ServerObject(value if isinstance(value, dict) else {})
 
     def texts(self, key: str, most: int = 2000) -> tuple[str, ...]:
         """A list of texts, or a single one."""

@@ -28,7 +28,7 @@ _LARGEST_ANSWER = 64 << 20
 _LARGEST_REFUSAL = 64 << 10
 
 
-class Stale(Exception):
+class StaleRequest(Exception):
     """Nobody waits for the answer any more."""
 
 
@@ -68,7 +68,7 @@ class Connection:
         """The bytes that the hub answers; raises as `json`, also for more than `largest`."""
         try:
             return self._content(path, parameters, largest)
-        except (HubError, Stale):
+        except (HubError, StaleRequest):
             raise
         except Exception as error:  # the library's, httpx's, the system's: told apart there
             raise HubError(trouble_of(error)) from error
@@ -93,7 +93,7 @@ class Connection:
             for piece in response.iter_bytes():
                 body += piece
                 if self._is_stale():
-                    raise Stale
+                    raise StaleRequest
                 if len(body) > most or time.monotonic() > end:
                     break
             if refused:

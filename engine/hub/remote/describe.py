@@ -7,7 +7,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from engine.hub.messages import Describe
-from engine.hub.remote.answer import Answer, objects, unreadable
+from engine.hub.remote.answer import ServerObject, objects, unreadable
 from engine.hub.remote.connection import Connection
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.folder_variant import CONFIG, INDEX
@@ -43,7 +43,7 @@ def describe(connection: Connection, asked: Describe) -> Repository:
     if asked.revision is not None:
         path += f"/revision/{quote(asked.revision, safe='')}"
     answer = connection.json(path, {"blobs": "true"})
-    model = Answer(answer if isinstance(answer, dict) else unreadable("no object"))
+    model = ServerObject(answer if isinstance(answer, dict) else unreadable("no object"))
     found, revision = found_of(model), model.data.get("sha")
     if found is None or not is_commit(revision):
         unreadable(f"no model, or no state of it: {revision!r:.60}")
@@ -72,7 +72,7 @@ def _page(asked: Describe, repo: str) -> str:
 
 def _json_file(
     connection: Connection, at: str, file: RemoteFile | None, largest: int
-) -> Answer | None:
+) -> ServerObject | None:
     """A small file of the repository; None where there is none, or it is not given to us.
 
     One that is damaged says nothing.
@@ -80,16 +80,16 @@ def _json_file(
     if file is None or file.nbytes > largest:
         return None
     try:
-        return Answer.read(connection.content(at + quote(file.path), largest=largest))
+        return ServerObject.read(connection.content(at + quote(file.path), largest=largest))
     except HubError as error:
         if error.trouble.fault is Fault.UNREADABLE:
-            return Answer({})
+            return ServerObject({})
         if error.trouble.fault in _NOT_GIVEN:
             return None
         raise
 
 
-def _shards(index: Answer | None) -> frozenset[str] | None:
+def _shards(index: ServerObject | None) -> frozenset[str] | None:
     """The files that an index names; None where there is none."""
     if index is None:
         return None
@@ -99,7 +99,7 @@ def _shards(index: Answer | None) -> frozenset[str] | None:
     return frozenset(str(name) for name in names)
 
 
-def _context(model: Answer, config: Answer | None) -> int | None:
+def _context(model: ServerObject, config: ServerObject | None) -> int | None:
     """Tokens it was trained for; a model that also sees has them in a part of its config."""
     told = model.member("gguf").count("context_length", _LONGEST_CONTEXT)
     for each in (config, config.member("text_config") if config else None):
@@ -108,7 +108,7 @@ def _context(model: Answer, config: Answer | None) -> int | None:
     return told or None
 
 
-def _has_template(model: Answer, files: dict[str, RemoteFile]) -> bool:
+def _has_template(model: ServerObject, files: dict[str, RemoteFile]) -> bool:
     if _TEMPLATE in files or model.member("gguf").data.get("chat_template"):
         return True
     settings = model.member("config").member("tokenizer_config")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.errors import UserFixable
-from engine.hub.remote.answer import Answer
+from engine.hub.remote.answer import ServerObject
 from engine.hub.remote.left_out import LeftOut, Reason
 from engine.hub.remote.listing import Packaging, RemoteFile, Variant
 from engine.model.config import ModelConfig
@@ -48,9 +48,9 @@ class FolderFiles:
     """
 
     files: Mapping[str, RemoteFile]
-    config: Answer | None
+    config: ServerObject | None
     shards: frozenset[str] | None
-    model: Answer
+    model: ServerObject
 
 
 def folder_variant(folder: FolderFiles) -> tuple[Variant | None, tuple[LeftOut, ...]]:
@@ -100,7 +100,7 @@ def _unusable(folder: FolderFiles, weights: Sequence[str]) -> LeftOut | None:
     return None
 
 
-def _not_runnable(config: Answer) -> LeftOut | None:
+def _not_runnable(config: ServerObject) -> LeftOut | None:
     """What the engine says of a config.json; None: it can run the model."""
     source = JsonObject(config.data, CONFIG)
     family = config.text("model_type")
@@ -118,7 +118,7 @@ def _not_runnable(config: Answer) -> LeftOut | None:
     return None
 
 
-def _may_be_head(config: Answer | None) -> bool:
+def _may_be_head(config: ServerObject | None) -> bool:
     if config is None:
         return False
     return is_head(JsonObject(config.data, CONFIG)) or (
@@ -156,6 +156,6 @@ def _name(folder: FolderFiles) -> str:
     counts = {kind: kinds.count(kind) or 0 for kind in kinds.data if kind.isprintable()}
     if counts:
         return max(counts, key=lambda kind: counts[kind])[:20]
-    config = folder.config or Answer({})
+    config = folder.config or ServerObject({})
     said = config.text("torch_dtype") or config.text("dtype")
     return _TYPES.get(said, "safetensors")

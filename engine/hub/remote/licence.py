@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import quote, urlsplit
 
-from engine.hub.remote.answer import Answer
+from engine.hub.remote.answer import ServerObject
 
 _TAG = "license:"
 _OTHER = "other"
@@ -25,7 +25,7 @@ _TERMS = {
 _LONGEST = 500
 
 
-def licence_of(model: Answer) -> str | None:
+def licence_of(model: ServerObject) -> str | None:
     """Its name, as its card or its tags say."""
     card = model.member("cardData")
     tagged = (tag.removeprefix(_TAG) for tag in model.texts("tags") if tag.startswith(_TAG))
@@ -35,7 +35,7 @@ def licence_of(model: Answer) -> str | None:
     return name[:100] if name and name.isprintable() else None
 
 
-def licence_link(model: Answer, page: str, files: Collection[str]) -> str | None:
+def licence_link(model: ServerObject, page: str, files: Collection[str]) -> str | None:
     """Where its terms are.
 
     Args:

@@ -39,7 +39,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRepository:
     """A repository among others.
 
     Attributes:
@@ -115,7 +115,7 @@ class Repository:
         has_template: whether it can chat.
     """
 
-    found: Found
+    found: FoundRepository
     revision: str
     variants: tuple[Variant, ...]
     unusable: tuple[str, ...] = ()

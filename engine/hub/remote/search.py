@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 from engine.hub.messages import Results, Search
 from engine.hub.remote.addresses import Address, address_in
-from engine.hub.remote.answer import MOST_PARAMETERS, Answer, objects, unreadable
+from engine.hub.remote.answer import MOST_PARAMETERS, ServerObject, objects, unreadable
 from engine.hub.remote.connection import Connection
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.licence import licence_of
-from engine.hub.remote.listing import Found, Order, Packaging
+from engine.hub.remote.listing import FoundRepository, Order, Packaging
 from engine.hub.remote.safe_files import is_repo
 from engine.hub.remote.trouble import HubError
 
@@ -57,23 +57,23 @@ def search(connection: Connection, asked: Search) -> Results:
     return Results(asked, found_in(answer, asked))
 
 
-def found_in(answer: object, asked: Search) -> tuple[Found, ...]:
+def found_in(answer: object, asked: Search) -> tuple[FoundRepository, ...]:
     """The models of a list; those that are not as asked for are left out."""
-    found = [found_of(Answer(each)) for each in objects(answer, _MOST)]
+    found = [found_of(ServerObject(each)) for each in objects(answer, _MOST)]
     wanted = (each for each in found if each is not None)
     if asked.packaging is not None:
         wanted = (each for each in wanted if asked.packaging in each.packagings)
     return tuple(wanted)[: max(asked.limit, 0)]
 
 
-def found_of(model: Answer) -> Found | None:
+def found_of(model: ServerObject) -> FoundRepository | None:
     """What the hub says of one repository; None where it has no proper name."""
     repo = model.data.get("id") or model.data.get("modelId")
     if not is_repo(repo):
         return None
     gguf, config = model.member("gguf"), model.member("config")
     parameters = model.member("safetensors").count("total", MOST_PARAMETERS)
-    return Found(
+    return FoundRepository(
         repo=str(repo),
         packagings=_packagings(model),
         downloads=model.count("downloads") or 0,
@@ -87,10 +87,10 @@ def found_of(model: Answer) -> Found | None:
     )
 
 
-def _the_one(connection: Connection, address: Address) -> Found:
+def _the_one(connection: Connection, address: Address) -> FoundRepository:
     """What a list would say of the named repository, under its present name."""
     answer = connection.json(f"{_MODELS}/{quote(address.repo)}", {"expand": _TOLD})
-    found = found_of(Answer(answer if isinstance(answer, Mapping) else {}))
+    found = found_of(ServerObject(answer if isinstance(answer, Mapping) else {}))
     return unreadable("no model") if found is None else found
 
 
@@ -110,7 +110,7 @@ def _parameters(asked: Search) -> dict[str, str | tuple[str, ...]]:
     return told
 
 
-def _packagings(model: Answer) -> tuple[Packaging, ...]:
+def _packagings(model: ServerObject) -> tuple[Packaging, ...]:
     """As its tags and its files say; none for what is no model that writes."""
     tags = {tag.lower() for tag in model.texts("tags")}
     task, library = model.text("pipeline_tag"), model.text("library_name").lower()
@@ -125,12 +125,12 @@ def _packagings(model: Answer) -> tuple[Packaging, ...]:
     )
 
 
-def _siblings(model: Answer) -> list[Mapping[str, object]]:
+def _siblings(model: ServerObject) -> list[Mapping[str, object]]:
     value = model.data.get("siblings")
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _base(model: Answer) -> str | None:
+def _base(model: ServerObject) -> str | None:
     """The repository it was made from: as its card, the hub, or its tags say."""
     card = model.member("cardData").texts("base_model")
     listed = model.member("baseModels").data.get("models")

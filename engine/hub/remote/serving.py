@@ -10,14 +10,14 @@ import threading
 from multiprocessing.connection import Connection as Pipe
 
 from engine import language
-from engine.hub.messages import Describe, Described, Refused, Results, Search
+from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
 from engine.hub.remote.environment import prepare
 from engine.hub.remote.listing import Access
 from engine.hub.remote.trouble import trouble_of
 from engine.hub.remote.words import refused
 
 Asked = tuple[int, Search | Describe]
-Told = tuple[int, Results | Described | Refused]
+Told = tuple[int, Results | DescribedModel | Refused]
 
 _AT_ONCE = 6
 """More descriptions than this wait for each other."""
@@ -56,11 +56,13 @@ class _Server:
             threading.Thread(target=self._answer, args=(number, question), daemon=True).start()
 
     def _answer(self, number: int, question: Search | Describe) -> None:
-        from engine.hub.remote.connection import Stale  # the library reads the environment now
+        from engine.hub.remote.connection import (
+            StaleRequest,
+        )  # the library reads the environment now
 
         try:
             told = self._told(number, question)
-        except Stale:
+        except StaleRequest:
             return
         except Exception as error:  # noqa: BLE001 - said in words, whatever it is
             told = refused(question, trouble_of(error))
@@ -70,7 +72,7 @@ class _Server:
             except OSError:
                 return
 
-    def _told(self, number: int, question: Search | Describe) -> Results | Described | Refused:
+    def _told(self, number: int, question: Search | Describe) -> Results | DescribedModel | Refused:
         from engine.hub.remote.connection import Connection
         from engine.hub.remote.describe import describe
         from engine.hub.remote.search import search
@@ -79,4 +81,4 @@ class _Server:
             connection = Connection(question.access, lambda: number != self._newest)
             return search(connection, question)
         with self._describing:
-            return Described(question, describe(Connection(question.access), question))
+            return DescribedModel(question, describe(Connection(question.access), question))

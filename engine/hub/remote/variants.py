@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.hub.remote.answer import Answer, unreadable
+from engine.hub.remote.answer import ServerObject, unreadable
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.folder_variant import FolderFiles, folder_variant
 from engine.hub.remote.gguf_variants import ENDING, gguf_variants
@@ -50,14 +50,14 @@ def remote_files(
         elif path.lower().endswith(_OTHER_FORMATS):
             left_out.append(LeftOut(Reason.OTHER_FORMAT, path))
         elif not can_run_code(path):
-            files.setdefault(path.casefold(), _file(path, Answer(each)))
+            files.setdefault(path.casefold(), _file(path, ServerObject(each)))
     return tuple(files.values()), tuple(left_out)
 
 
 def variants_of(
     files: Sequence[RemoteFile],
-    model: Answer,
-    config: Answer | None,
+    model: ServerObject,
+    config: ServerObject | None,
     shards: frozenset[str] | None,
 ) -> tuple[tuple[Variant, ...], tuple[LeftOut, ...]]:
     """All that can be fetched, smallest first, and what cannot.
@@ -82,7 +82,7 @@ def variants_of(
     return tuple(sorted(found, key=lambda each: each.weight_bytes)), (*left_out, *more)
 
 
-def _file(path: str, told: Answer) -> RemoteFile:
+def _file(path: str, told: ServerObject) -> RemoteFile:
     """With a hash, so that nobody has to believe what is fetched."""
     size = told.required_size("size", path)
     if not told.member("lfs").data:

@@ -11,7 +11,7 @@ from engine.errors import NotPossible, UserFixable
 from engine.hub.shelf.cache_removal import removal
 from engine.hub.shelf.hub_cache import repository_of
 from engine.hub.shelf.in_use import protect
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.ollama import is_blob
 from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.shelf import Shelf
@@ -19,7 +19,7 @@ from engine.language import tr
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class ModelDeletion:
     """What deleting a model would do; nothing is done yet.
 
     Attributes:
@@ -39,7 +39,7 @@ class Deletion:
         return not self.files
 
 
-def deletion(model: KeptModel, shelf: Shelf, *, files: bool = False) -> Deletion:
+def deletion(model: KeptModel, shelf: Shelf, *, files: bool = False) -> ModelDeletion:
     """What deleting a model comes to.
 
     Args:
@@ -51,15 +51,15 @@ def deletion(model: KeptModel, shelf: Shelf, *, files: bool = False) -> Deletion
         UserFixable: it is not ours to delete.
     """
     path = model.path
-    foreign = model.origin in (Origin.BUNDLED, Origin.OLLAMA, Origin.LM_STUDIO)
+    foreign = model.origin in (ModelOrigin.BUNDLED, ModelOrigin.OLLAMA, ModelOrigin.LM_STUDIO)
     if foreign or (files and is_blob(path)):
         raise _not_ours(model)
-    ours = model.origin is Origin.COPIED
-    if not path.exists() or not (ours or files or model.origin is not Origin.IN_PLACE):
-        return Deletion(path)  # somebody has deleted it already, or it is the user's own
+    ours = model.origin is ModelOrigin.COPIED
+    if not path.exists() or not (ours or files or model.origin is not ModelOrigin.IN_PLACE):
+        return ModelDeletion(path)  # somebody has deleted it already, or it is the user's own
     try:
         if repository_of(path) is not None:
-            return Deletion(path, *removal(path))
+            return ModelDeletion(path, *removal(path))
         own = own_files(path)
     except (OSError, UserFixable) as error:
         if ours:
@@ -71,10 +71,10 @@ def deletion(model: KeptModel, shelf: Shelf, *, files: bool = False) -> Deletion
         ) from error
     folder = own[0].parent
     alone = (ours or path.is_dir()) and folder != shelf.folder
-    return Deletion(path, own, (folder,) if alone else (), _bytes(own))
+    return ModelDeletion(path, own, (folder,) if alone else (), _bytes(own))
 
 
-def delete(found: Deletion, shelf: Shelf, in_use: Collection[Path] = ()) -> int:
+def delete(found: ModelDeletion, shelf: Shelf, in_use: Collection[Path] = ()) -> int:
     """Do it; the bytes that were deleted.
 
     Args:
@@ -94,13 +94,13 @@ def delete(found: Deletion, shelf: Shelf, in_use: Collection[Path] = ()) -> int:
     return freed
 
 
-def _broken(path: Path, shelf: Shelf) -> Deletion:
+def _broken(path: Path, shelf: Shelf) -> ModelDeletion:
     """Of a model in our own folder that cannot be read, all that is there."""
     folder = path if path.is_dir() else path.parent
     if shelf.folder.resolve() != folder.resolve().parent:
-        return Deletion(path)
+        return ModelDeletion(path)
     files = tuple(entry for entry in sorted(folder.iterdir()) if not entry.is_dir())
-    return Deletion(path, files, (folder,), _bytes(files))
+    return ModelDeletion(path, files, (folder,), _bytes(files))
 
 
 def _bytes(files: Iterable[Path]) -> int:
@@ -129,12 +129,12 @@ def _removed_if_empty(folder: Path) -> None:
 
 
 def _not_ours(model: KeptModel) -> UserFixable:
-    if model.origin is Origin.BUNDLED:
+    if model.origin is ModelOrigin.BUNDLED:
         return NotPossible(
             tr("{model} comes with Duotail and cannot be deleted.").format(model=model.name),
             tr("It takes only a few megabytes."),
         )
-    if model.origin is Origin.OLLAMA or is_blob(model.path):
+    if model.origin is ModelOrigin.OLLAMA or is_blob(model.path):
         return NotPossible(
             tr("{model} belongs to Ollama.").format(model=model.name),
             tr("Delete it there, with “ollama rm” and its name."),

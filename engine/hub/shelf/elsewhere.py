@@ -9,11 +9,11 @@ from pathlib import Path
 from engine.hub.shelf.hub_cache import cache_folder, cached_models
 from engine.hub.shelf.lm_studio import lm_studio_models
 from engine.hub.shelf.ollama import ollama_models
-from engine.hub.shelf.searching import FoundModel, Search
+from engine.hub.shelf.searching import FoundModel, ShelfSearch
 
 
 def found_elsewhere(
-    search: Search | None = None,
+    search: ShelfSearch | None = None,
     home: Path | None = None,
     environment: Mapping[str, str] | None = None,
     cache: Path | None = None,
@@ -26,7 +26,7 @@ def found_elsewhere(
         environment: as of a process.
         cache: the hub's, where the settings name another one.
     """
-    search = Search() if search is None else search
+    search = ShelfSearch() if search is None else search
     environment = os.environ if environment is None else environment
     found: dict[Path, FoundModel] = {}
     for model in _all(search, home or Path.home(), environment, cache):
@@ -35,7 +35,7 @@ def found_elsewhere(
 
 
 def _all(
-    search: Search, home: Path, environment: Mapping[str, str], cache: Path | None
+    search: ShelfSearch, home: Path, environment: Mapping[str, str], cache: Path | None
 ) -> Iterator[FoundModel]:
     yield from cached_models(search, cache or cache_folder(home, environment))
     yield from lm_studio_models(search, home)

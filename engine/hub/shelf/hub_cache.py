@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.shelf.kept_model import Origin
-from engine.hub.shelf.searching import FoundModel, Search
+from engine.hub.shelf.kept_model import ModelOrigin
+from engine.hub.shelf.searching import FoundModel, ShelfSearch
 from engine.model.json_object import JsonObject
 
 _PREFIX = "models--"
@@ -33,7 +33,7 @@ def cache_folder(home: Path, environment: Mapping[str, str]) -> Path:
     return (_expanded(caches, home) if caches else home / ".cache") / "huggingface" / "hub"
 
 
-def cached_models(search: Search, cache: Path) -> Iterator[FoundModel]:
+def cached_models(search: ShelfSearch, cache: Path) -> Iterator[FoundModel]:
     """All that look as if they could chat or draft; of several revisions the newest known one."""
     for repository in search.folders_in(cache):
         if not repository.name.startswith(_PREFIX):
@@ -52,7 +52,7 @@ def cached_models(search: Search, cache: Path) -> Iterator[FoundModel]:
                 if place in known or not _writes(path):
                     continue
                 known.add(place)
-                yield FoundModel(path, Origin.CACHE, repo=name, revision=snapshot.name)
+                yield FoundModel(path, ModelOrigin.CACHE, repo=name, revision=snapshot.name)
 
 
 def repository_of(path: Path) -> Path | None:

@@ -10,7 +10,7 @@ from engine.errors import UserFixable
 from engine.hub.gguf_files import chosen_file
 from engine.hub.local import LocalModel
 from engine.hub.shelf.copying import Stopped, Tell, clear_unfinished, copy_all
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.shelf import Shelf
 from engine.language import tr
@@ -41,7 +41,7 @@ def import_in_place(path: Path, shelf: Shelf) -> KeptModel:
         UserFixable: what keeps it from being used, or the list cannot be written.
     """
     model = shelf.describe(meant(path))
-    if model.origin is Origin.IN_PLACE:
+    if model.origin is ModelOrigin.IN_PLACE:
         shelf.keep(model)
     return model
 
@@ -67,7 +67,7 @@ def import_copy(
     files = {_copy_name(each, title): each for each in own_files(path)}
     hashes = copy_all(files, folder, tell, stopped)
     only = next((folder / each for each in files if each.lower().endswith(".gguf")), folder)
-    copied = replace(known, path=only if file is not None else folder, origin=Origin.COPIED)
+    copied = replace(known, path=only if file is not None else folder, origin=ModelOrigin.COPIED)
     shelf.keep(copied, hashes)
     return shelf.describe(copied.path)
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 
-class Origin(StrEnum):
+class ModelOrigin(StrEnum):
     """How a model came here."""
 
     BUNDLED = "bundled"
@@ -43,7 +43,7 @@ class KeptModel:
 
     path: Path
     name: str
-    origin: Origin
+    origin: ModelOrigin
     weight_bytes: int
     kind: str = ""
     family: str = ""

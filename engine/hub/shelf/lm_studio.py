@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.shelf.kept_model import Origin
-from engine.hub.shelf.searching import FoundModel, Search
+from engine.hub.shelf.kept_model import ModelOrigin
+from engine.hub.shelf.searching import FoundModel, ShelfSearch
 from engine.model.json_object import JsonObject
 
 _HOMES = (".lmstudio", ".cache/lm-studio")
@@ -17,11 +17,11 @@ _DEPTH = 3
 _MOST_POINTER = 4096
 
 
-def lm_studio_models(search: Search, home: Path) -> Iterator[FoundModel]:
+def lm_studio_models(search: ShelfSearch, home: Path) -> Iterator[FoundModel]:
     """All of them; `home`: the user's folder."""
     for root in _roots(home):
         for path in search.models_below(root, _DEPTH):
-            yield FoundModel(path, Origin.LM_STUDIO, repo=_repo(root, path))
+            yield FoundModel(path, ModelOrigin.LM_STUDIO, repo=_repo(root, path))
 
 
 def _roots(home: Path) -> list[Path]:

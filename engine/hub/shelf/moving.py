@@ -8,10 +8,10 @@ from pathlib import Path
 
 from engine.errors import NotPossible, UserFixable
 from engine.hub.shelf.copying import Stopped, Tell, clear_unfinished, copy_all
-from engine.hub.shelf.deleting import Deletion, delete
+from engine.hub.shelf.deleting import ModelDeletion, delete
 from engine.hub.shelf.hub_cache import repository_of
 from engine.hub.shelf.in_use import protect
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.ollama import is_blob
 from engine.hub.shelf.own_files import own_files, size_of
 from engine.hub.shelf.shelf import Shelf
@@ -35,7 +35,7 @@ def move(
         UserFixable: it is in use, it is not ours to move, or there is no room.
     """
     fixed = repository_of(model.path) is not None or is_blob(model.path)
-    if fixed or model.origin not in (Origin.COPIED, Origin.IN_PLACE):
+    if fixed or model.origin not in (ModelOrigin.COPIED, ModelOrigin.IN_PLACE):
         raise NotPossible(
             tr("{model} cannot be moved: other programs look for it where it is.").format(
                 model=model.name
@@ -58,9 +58,9 @@ def move(
     whole = model.path.is_dir()
     moved = replace(model, path=target if whole else target / model.path.name)
     shelf.keep(moved, hashes)
-    ours = model.origin is Origin.COPIED
+    ours = model.origin is ModelOrigin.COPIED
     own = (source[0].parent,) if whole or ours else ()
-    delete(Deletion(model.path, source, own, size_of(source)), shelf, in_use)
+    delete(ModelDeletion(model.path, source, own, size_of(source)), shelf, in_use)
     return shelf.describe(moved.path)
 
 
@@ -69,4 +69,4 @@ def _name(model: KeptModel) -> str:
     path = model.path
     if path.is_dir():
         return path.name
-    return path.parent.name if model.origin is Origin.COPIED else path.stem
+    return path.parent.name if model.origin is ModelOrigin.COPIED else path.stem

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.shelf.kept_model import Origin
-from engine.hub.shelf.searching import FoundModel, Search
+from engine.hub.shelf.kept_model import ModelOrigin
+from engine.hub.shelf.searching import FoundModel, ShelfSearch
 from engine.model.json_object import JsonObject
 
 _MODEL, _LICENCE = (f"application/vnd.ollama.image.{what}" for what in ("model", "license"))
@@ -22,7 +22,7 @@ _SERVICE = Path("/usr/share/ollama/.ollama/models")
 
 
 def ollama_models(
-    search: Search, home: Path, environment: Mapping[str, str]
+    search: ShelfSearch, home: Path, environment: Mapping[str, str]
 ) -> Iterator[FoundModel]:
     """All whose weights are one GGUF file; `home`: the user's folder."""
     for root in _roots(home, environment):
@@ -56,7 +56,7 @@ def _read(root: Path, manifests: Path, manifest: Path) -> FoundModel | None:
         return None
     return FoundModel(
         weights,
-        Origin.OLLAMA,
+        ModelOrigin.OLLAMA,
         name=_name(manifest.relative_to(manifests).parts),
         licence=_first_line(_blob(root, layers, _LICENCE)),
     )

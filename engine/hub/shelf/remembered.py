@@ -14,7 +14,7 @@ from threading import Lock
 
 from engine.errors import UserFixable
 from engine.hardware.typed_json import decoded, encoded
-from engine.hub.shelf.kept_model import Origin
+from engine.hub.shelf.kept_model import ModelOrigin
 from engine.language import tr
 
 VERSION = 1
@@ -34,7 +34,7 @@ class Remembered:
     """
 
     path: str
-    origin: Origin
+    origin: ModelOrigin
     repo: str | None = None
     revision: str | None = None
     licence: str = ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from engine.hub.gguf_files import PACKED, models_in
-from engine.hub.shelf.kept_model import Origin
+from engine.hub.shelf.kept_model import ModelOrigin
 
 _SAFETENSORS = ".safetensors"
 _CONFIG = "config.json"
@@ -26,7 +26,7 @@ class FoundModel:
     """
 
     path: Path
-    origin: Origin
+    origin: ModelOrigin
     name: str = ""
     repo: str | None = None
     revision: str | None = None
@@ -34,7 +34,7 @@ class FoundModel:
 
 
 @dataclass(slots=True)
-class Search:
+class ShelfSearch:
     """How much may be looked at; shared by all that look.
 
     Attributes:

@@ -11,9 +11,9 @@ from engine.hub import starter
 from engine.hub.local import bundled_models
 from engine.hub.shelf.describing import Descriptions
 from engine.hub.shelf.elsewhere import found_elsewhere
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.remembered import Memory, Remembered
-from engine.hub.shelf.searching import FoundModel, Search
+from engine.hub.shelf.searching import FoundModel, ShelfSearch
 
 _FOLDER = "models"
 
@@ -49,7 +49,7 @@ class Shelf:
         for model in self._all((), elsewhere=False):
             if _place(model.path) == place:
                 return self._descriptions.of(model)
-        return self._descriptions.of(FoundModel(path, Origin.IN_PLACE))
+        return self._descriptions.of(FoundModel(path, ModelOrigin.IN_PLACE))
 
     def keep(self, model: KeptModel, hashes: dict[str, str] | None = None) -> None:
         """Remember a model that was downloaded, copied, or stays where it is.
@@ -78,11 +78,13 @@ class Shelf:
                 revision=known.revision,
                 licence=known.licence,
             )
-        ours = Search().models_below(self.folder, 2)  # those too that a kill kept from the list
-        yield from (FoundModel(path, Origin.COPIED) for path in ours)
+        ours = ShelfSearch().models_below(
+            self.folder, 2
+        )  # those too that a kill kept from the list
+        yield from (FoundModel(path, ModelOrigin.COPIED) for path in ours)
         if elsewhere:
             yield from found_elsewhere(cache=self._cache)
-        yield from (FoundModel(path, Origin.IN_PLACE) for path in more if path.exists())
+        yield from (FoundModel(path, ModelOrigin.IN_PLACE) for path in more if path.exists())
 
 
 def _bundled() -> Iterator[FoundModel]:
@@ -91,7 +93,7 @@ def _bundled() -> Iterator[FoundModel]:
     except UserFixable:
         return
     for name, path in shipped.items():
-        found = FoundModel(path, Origin.BUNDLED)
+        found = FoundModel(path, ModelOrigin.BUNDLED)
         if name == starter.FOLDER:
             found = replace(
                 found, repo=starter.REPO, revision=starter.REVISION, licence=starter.LICENCE

@@ -18,7 +18,7 @@ from engine.language import tr, tr_count
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedModel:
     """What checking a model came to.
 
     Attributes:
@@ -56,7 +56,7 @@ def verify(
     tell: Tell,
     stopped: Stopped,
     listed: Iterable[RemoteFile] = (),
-) -> Verified:
+) -> VerifiedModel:
     """Read all of a model.
 
     Args:
@@ -69,7 +69,7 @@ def verify(
     try:
         files = own_files(path)
         total, done = size_of(files), 0
-        found = Verified()
+        found = VerifiedModel()
         remote, ours = by_name(listed), _ours(path, shelf)
         for file in files:
             before = done
@@ -92,10 +92,10 @@ def verify(
             return _damaged(found)
         LocalModel.inspect(path)
     except UserFixable as error:
-        return Verified(problem=error.cause)
+        return VerifiedModel(problem=error.cause)
     except OSError as error:
         said = tr("It cannot be read to its end: {error}.")
-        return Verified(problem=said.format(error=error.strerror or error))
+        return VerifiedModel(problem=said.format(error=error.strerror or error))
     return found
 
 
@@ -107,17 +107,19 @@ def _ours(path: Path, shelf: Shelf) -> dict[str, str]:
     return {}
 
 
-def _with(found: Verified, compared: str = "", read: str = "", wrong: str = "") -> Verified:
-    return Verified(
+def _with(
+    found: VerifiedModel, compared: str = "", read: str = "", wrong: str = ""
+) -> VerifiedModel:
+    return VerifiedModel(
         (*found.compared, *([compared] if compared else [])),
         (*found.read, *([read] if read else [])),
         (*found.wrong, *([wrong] if wrong else [])),
     )
 
 
-def _damaged(found: Verified) -> Verified:
+def _damaged(found: VerifiedModel) -> VerifiedModel:
     said = tr("Damaged: {files} is not what was published. Download the model again.")
     if len(found.wrong) > 1:
         said = tr("Damaged: {files} are not what was published. Download the model again.")
     names = listed_words(found.wrong[:5])
-    return Verified(found.compared, found.read, found.wrong, said.format(files=names))
+    return VerifiedModel(found.compared, found.read, found.wrong, said.format(files=names))

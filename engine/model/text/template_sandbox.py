@@ -40,7 +40,7 @@ class TemplateFailure(Exception):
     """A template refused the conversation or failed on it; the message is its own."""
 
 
-class Budget:
+class RenderBudget:
     """What one rendering may still use: text in characters, and time."""
 
     __slots__ = ("_deadline", "max_text", "text_left")
@@ -157,13 +157,13 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
         self.filters.update(_watch=self._watch, _concat=self._concat, _emit=self._emit)
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> RenderBudget:
         """What the rendering in this thread may still use."""
-        budget: Budget | None = getattr(self._local, "budget", None)
-        return Budget(MAX_SOURCE) if budget is None else budget
+        budget: RenderBudget | None = getattr(self._local, "budget", None)
+        return RenderBudget(MAX_SOURCE) if budget is None else budget
 
     @budget.setter
-    def budget(self, budget: Budget) -> None:
+    def budget(self, budget: RenderBudget) -> None:
         self._local.budget = budget
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -336,7 +336,7 @@ class SandboxedTemplate:
         `switches` are further variables. `TemplateFailure` carries what the template objects to.
         """
         size = sum(len(message["content"]) for message in messages)
-        self._environment.budget = Budget(MAX_SOURCE + 4 * size)
+        self._environment.budget = RenderBudget(MAX_SOURCE + 4 * size)
         try:
             return self._template.render(
                 messages=[dict(message) for message in messages],

@@ -8,7 +8,7 @@ from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.tensors import HEAD_IDS, Shape, borrowed_tensors, expected_tensors
 from engine.model.weights.layout import checked_part, mismatch, unmentioned
-from engine.model.weights.parts import Part
+from engine.model.weights.parts import StoredPart
 
 OFFSETS = "d2t"
 """Of a head that cannot propose all tokens: token of a row, less the row's number."""
@@ -25,7 +25,7 @@ _TARGETS = ("verifier_",)
 
 def head_layout(
     config: ModelConfig, stored: Mapping[str, Shape], where: str = ""
-) -> tuple[dict[str, Part], Part | None]:
+) -> tuple[dict[str, StoredPart], StoredPart | None]:
     """Canonical name -> where it is stored, for what the head has of its own; and its tokens.
 
     Args:
@@ -49,7 +49,7 @@ def head_layout(
         wanted.pop(name, None)
     ids = wanted.pop(HEAD_IDS, None)
     names = {name: name for name in stored}
-    found: dict[str, Part] = {}
+    found: dict[str, StoredPart] = {}
     for name, shape in wanted.items():
         found[name] = _found(_places(name), shape, names, stored, where)
     tokens = None
@@ -69,12 +69,12 @@ def _found(
     names: Mapping[str, str],
     stored: Mapping[str, Shape],
     where: str,
-) -> Part:
+) -> StoredPart:
     candidates = tuple(places)
     place = next((name for name in candidates if name in stored), None)
     if place is None:
         raise mismatch(tr("{name} is missing").format(name=candidates[0]), where)
-    return checked_part(Part(place, shape, shape), names, stored, where)
+    return checked_part(StoredPart(place, shape, shape), names, stored, where)
 
 
 def _places(name: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors
 from engine.model.weights.head_layout import head_layout
 from engine.model.weights.layout import mismatch
 from engine.model.weights.model_weights import ModelWeights
-from engine.model.weights.parts import Part
+from engine.model.weights.parts import StoredPart
 from engine.model.weights.source import INTEGERS, TensorSource
 
 
@@ -133,7 +133,7 @@ def open_own(
 
 
 def _tokens(
-    config: ModelConfig, source: TensorSource, part: Part, where: str
+    config: ModelConfig, source: TensorSource, part: StoredPart, where: str
 ) -> NDArray[np.float32]:
     """The token of each row: absolute in our folders, as an offset from the row in published ones.
 

@@ -10,7 +10,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.tensors import Shape, expected_tensors
-from engine.model.weights.parts import PLACES, FileKind, Part
+from engine.model.weights.parts import PLACES, FileKind, StoredPart
 
 _MOST_EXPERTS = 1 << 16
 _TEXT = ("language_model.", "model.language_model.")
@@ -24,7 +24,7 @@ HEADS = ("lm_head.weight", "output.weight")
 
 def layout(
     config: ModelConfig, stored: Mapping[str, Shape], file_kind: FileKind, where: str = ""
-) -> dict[str, Part]:
+) -> dict[str, StoredPart]:
     """Canonical name -> where it is stored, for exactly what the config describes.
 
     Stored rotation frequencies are ignored (they are recomputed), and so is what sees pictures. A
@@ -41,7 +41,7 @@ def layout(
     """
     names = _text_names(stored) if file_kind == "safetensors" else {name: name for name in stored}
     _check_counts(config, len(names), where)
-    found: dict[str, Part] = {}
+    found: dict[str, StoredPart] = {}
     for name, shape in expected_tensors(config).items():
         places = list(PLACES[file_kind](config, name, shape))
         part = next((p for p in places if all(t in names for t, _ in p.tensors)), None)
@@ -104,8 +104,8 @@ def _check_counts(config: ModelConfig, tensors: int, where: str) -> None:
 
 
 def checked_part(
-    part: Part, names: Mapping[str, str], stored: Mapping[str, Shape], where: str
-) -> Part:
+    part: StoredPart, names: Mapping[str, str], stored: Mapping[str, Shape], where: str
+) -> StoredPart:
     """The part under its real names; `UserFixable` where a shape is not what it should be."""
     for name, wanted in part.tensors:
         actual = stored[names[name]]

@@ -14,7 +14,7 @@ from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING
 from engine.model.weights.layout import HEADS, layout, mismatch, unmentioned
-from engine.model.weights.parts import FileKind, Part
+from engine.model.weights.parts import FileKind, StoredPart
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 from engine.model.weights.source import BYTES, STRETCH_BYTES, TensorSource, widened
 from engine.model.weights.stored import not_finite
@@ -36,7 +36,7 @@ class ModelWeights:
 
     __slots__ = ("_parts", "_source")
 
-    def __init__(self, source: TensorSource, parts: Mapping[str, Part]) -> None:
+    def __init__(self, source: TensorSource, parts: Mapping[str, StoredPart]) -> None:
         self._source, self._parts = source, parts
 
     @classmethod
@@ -59,7 +59,7 @@ class ModelWeights:
         return weights
 
     @classmethod
-    def of_parts(cls, source: TensorSource, parts: Mapping[str, Part], where: str) -> Self:
+    def of_parts(cls, source: TensorSource, parts: Mapping[str, StoredPart], where: str) -> Self:
         """Those whose places are known and checked.
 
         Raises:
@@ -151,7 +151,7 @@ class ModelWeights:
     def _used(self) -> set[str]:
         return {tensor for part in self._parts.values() for tensor, _ in part.tensors}
 
-    def _numbers(self, part: Part) -> int:
+    def _numbers(self, part: StoredPart) -> int:
         """Numbers in the stored tensor; a byte of MXFP4 blocks has two."""
         return math.prod(part.whole) * (2 if part.scales is not None else 1)
 
@@ -162,7 +162,7 @@ class ModelWeights:
             elif any(self._source.kind(tensor) != BYTES for tensor, _ in part.tensors):
                 raise mismatch(tr("{name} cannot be read").format(name=part.stored), where)
 
-    def _gathered(self, part: Part, tensor: str, start: int, count: int) -> NDArray[Any]:
+    def _gathered(self, part: StoredPart, tensor: str, start: int, count: int) -> NDArray[Any]:
         """Rows `start` on of a part, out of the span of stored rows that holds them."""
         span = (count - 1) * part.step + 1
         pieces = [
@@ -171,7 +171,7 @@ class ModelWeights:
         ]
         return np.concatenate(pieces)[:: part.step]
 
-    def _turned(self, part: Part) -> Iterator[NDArray[Any]]:
+    def _turned(self, part: StoredPart) -> Iterator[NDArray[Any]]:
         """Columns of one expert's matrix as rows."""
         _, columns, width = part.whole
         expert, offset = divmod(part.first, width)
@@ -182,7 +182,7 @@ class ModelWeights:
         for start in range(0, len(rows), most):
             yield np.ascontiguousarray(rows[start : start + most])
 
-    def _vector(self, part: Part) -> NDArray[np.float32]:
+    def _vector(self, part: StoredPart) -> NDArray[np.float32]:
         """Numbers of a stored vector, or of one row of a matrix of vectors."""
         if len(part.whole) == 1:
             values, first = self._source.float32(part.stored), part.first

@@ -18,7 +18,7 @@ FileKind = Literal["safetensors", "gguf"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StoredPart:
     """A canonical tensor as a part of a stored one.
 
     A stored tensor of three dimensions counts as a matrix: one expert's rows below the other's. Of
@@ -57,15 +57,15 @@ class Part:
 _PLACE = re.compile(r"(?P<block>model\.layers\.(?P<index>\d+)\.)(?P<rest>.+)\.(?P<leaf>\w+)")
 _EXPERT = re.compile(r"mlp\.experts\.(?P<expert>\d+)\.(?P<which>gate|up|down)_proj")
 _FUSED = {"q", "k", "v", "gate", "up"}
-Places = Callable[[ModelConfig, str, Shape], Iterator[Part]]
+Places = Callable[[ModelConfig, str, Shape], Iterator[StoredPart]]
 
 
-def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Part]:
+def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[StoredPart]:
     """Where a safetensors file may hold a tensor, the likeliest place first."""
     norm = name.endswith("norm.weight") and config.family.startswith("gemma")
     if config.family == "qwen3_moe":
         name = name.replace(".mlp.router.", ".mlp.gate.")
-    plain = Part(name, shape, shape, plus_one=norm)
+    plain = StoredPart(name, shape, shape, plus_one=norm)
     match = _PLACE.fullmatch(name)
     if match is None:
         yield plain
@@ -82,7 +82,7 @@ def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator
         yield plain
 
 
-def _phi3(config: ModelConfig, plain: Part, block: str, rest: str) -> Part:
+def _phi3(config: ModelConfig, plain: StoredPart, block: str, rest: str) -> StoredPart:
     """Queries, keys and values are one matrix, and so are gate and up."""
     which = rest.split(".")[1].removesuffix("_proj")
     if which not in _FUSED:
@@ -102,7 +102,9 @@ def _place_in_fused(config: ModelConfig, which: str) -> tuple[int, int]:
     return first, queries + 2 * keys if which in "qkv" else 2 * inner
 
 
-def _stacked(config: ModelConfig, plain: Part, place: str, match: re.Match[str]) -> Part:
+def _stacked(
+    config: ModelConfig, plain: StoredPart, place: str, match: re.Match[str]
+) -> StoredPart:
     """All experts in one tensor, [experts, rows, columns], gate above up (Qwen3)."""
     expert, which = int(match["expert"]), match["which"]
     count, inner = _experts(config)
@@ -117,8 +119,8 @@ def _stacked(config: ModelConfig, plain: Part, place: str, match: re.Match[str])
 
 
 def _gpt_oss(
-    config: ModelConfig, plain: Part, place: str, match: re.Match[str], leaf: str
-) -> Iterator[Part]:
+    config: ModelConfig, plain: StoredPart, place: str, match: re.Match[str], leaf: str
+) -> Iterator[StoredPart]:
     """Gate and up by turns; MXFP4 in rows, 16 bit in columns."""
     expert, which = int(match["expert"]), match["which"]
     count, _ = _experts(config)
@@ -174,10 +176,10 @@ _PAIRED = ("llama", "mistral", "ministral", "smollm3")
 """Families whose queries and keys llama.cpp rotates by neighbouring pairs."""
 
 
-def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Part]:
+def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[StoredPart]:
     """Where a GGUF file may hold a tensor, the likeliest place first."""
     if name in _OUTSIDE:
-        yield Part(_OUTSIDE[name], shape, shape)
+        yield StoredPart(_OUTSIDE[name], shape, shape)
         return
     match = _PLACE.fullmatch(name)
     if match is None:
@@ -187,7 +189,7 @@ def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Part]:
         yield from _gguf_expert(config, block, leaf, expert, shape)
         return
     which = rest.rpartition(".")[2].removesuffix("_proj")
-    plain = Part(block + _gguf_name(config, rest, leaf), shape, shape)
+    plain = StoredPart(block + _gguf_name(config, rest, leaf), shape, shape)
     if config.family == "phi3" and which in ("gate", "up"):
         first, rows = _place_in_fused(config, which)
         fused = f"{block}ffn_up.weight"
@@ -215,16 +217,16 @@ def _gguf_name(config: ModelConfig, rest: str, leaf: str) -> str:
 
 def _gguf_expert(
     config: ModelConfig, block: str, leaf: str, match: re.Match[str], shape: Shape
-) -> Iterator[Part]:
+) -> Iterator[StoredPart]:
     """All experts in one tensor per matrix, or gate above up in one."""
     expert, which = int(match["expert"]), match["which"]
     count, inner = _experts(config)
     name, rows = f"{block}ffn_{which}_exps.{leaf}", shape[0]
-    yield Part(name, (count, *shape), shape, first=expert * rows)
+    yield StoredPart(name, (count, *shape), shape, first=expert * rows)
     if which != "down":
         first = expert * 2 * inner + inner * (which == "up")
         name = f"{block}ffn_gate_up_exps.{leaf}"
-        yield Part(name, (count, 2 * inner, *shape[1:]), shape, first=first)
+        yield StoredPart(name, (count, 2 * inner, *shape[1:]), shape, first=first)
 
 
 PLACES: dict[FileKind, Places] = {"safetensors": safetensors_places, "gguf": gguf_places}

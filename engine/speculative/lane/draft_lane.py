@@ -14,7 +14,7 @@ from engine.backend.state_pool import StatePool
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.following import AT_ONCE, Following, Lately, Outlook
 from engine.speculative.lane.lane_model import LaneModel
-from engine.speculative.lane.speculation import Pace
+from engine.speculative.lane.speculation import LanePace
 from engine.speculative.lane.step_seconds import StepSeconds
 
 __all__ = ["DraftLane", "Following", "Lately", "Outlook"]
@@ -40,7 +40,9 @@ class DraftLane:
         self._last: Following | None = None
 
     @contextmanager
-    def following(self, context: DraftContext, pace: Pace | None = AT_ONCE) -> Iterator[Following]:
+    def following(
+        self, context: DraftContext, pace: LanePace | None = AT_ONCE
+    ) -> Iterator[Following]:
         """Draft for one answer, beginning with its prompt; until the block ends.
 
         Whatever it has computed of what was committed is kept for the next answer.

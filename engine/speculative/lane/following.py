@@ -21,7 +21,7 @@ from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.lane_model import CATCH_UP_CHUNK, LaneModel, Settlement
-from engine.speculative.lane.speculation import DraftStep, Node, Pace, Speculation
+from engine.speculative.lane.speculation import DraftStep, LanePace, Node, Speculation
 from engine.speculative.lane.step_seconds import StepSeconds
 
 _PATIENCE_S = 60.0
@@ -30,7 +30,7 @@ _PATIENCE_S = 60.0
 _LOOK_UP_S = 1.0
 """A thread at rest looks about it this often, whoever may have forgotten to call it."""
 
-AT_ONCE = Pace()
+AT_ONCE = LanePace()
 """To begin with the prompt beside the target."""
 
 
@@ -77,7 +77,7 @@ class Following:
         others: Sequence[Drafter],
         step_seconds: StepSeconds,
         context: DraftContext,
-        pace: Pace | None = AT_ONCE,
+        pace: LanePace | None = AT_ONCE,
     ) -> None:
         self._model = model
         self._step_seconds = step_seconds
@@ -86,7 +86,7 @@ class Following:
         self._tokens = list(context.tokens)
         self._length = len(self._tokens)
         self._context = replace(context, tokens=self._tokens)
-        self._most = Pace().ahead  # nodes that the target verified at once, last
+        self._most = LanePace().ahead  # nodes that the target verified at once, last
         self._observed = 0  # tokens that the others have seen; 0: they have not begun
 
         # Shared; under the lock.
@@ -111,7 +111,7 @@ class Following:
 
     # -- the engine thread's -------------------------------------------------------------------
 
-    def set_pace(self, pace: Pace | None) -> None:
+    def set_pace(self, pace: LanePace | None) -> None:
         """How to go on; None: rest, for the target does better alone."""
         with self._changed:
             self._check()

@@ -15,7 +15,7 @@ from app.pages.names import PageName
 from app.screenshots import hub_story as story
 from app.screenshots.hub import HubScript, ScriptedHub
 from engine.hub.download.job import JobReport
-from engine.hub.remote.listing import Found
+from engine.hub.remote.listing import FoundRepository
 
 
 def told(script: HubScript) -> HubScript:
@@ -66,7 +66,7 @@ class Visitor:
         self.desk.bot.keyClick(self.page.search.field, Qt.Key.Key_Return)
         self.until(lambda: not self.page._desks.hub.searching)
 
-    def choose(self, found: Found) -> None:
+    def choose(self, found: FoundRepository) -> None:
         self.page.finding.view.choose(found.repo)
         self.until(lambda: self.page.finding.remote.repository is not None)
 

@@ -8,8 +8,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.library.detail.kept_detail import KeptDetail
-from engine.hub.pairing.candidate import Candidate, Verdict
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.pairing.candidate import DraftCandidate, Verdict
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 
 ROOT = Path("models")
 DRAFT = ROOT / "small" / "small.gguf"
@@ -23,7 +23,7 @@ def detail(qtbot: QtBot) -> KeptDetail:
 
 
 def shown(detail: KeptDetail, *, gguf: bool) -> KeptModel:
-    model = KeptModel(ROOT / "large", "Large", Origin.BUNDLED, 1, draft=DRAFT, gguf=gguf)
+    model = KeptModel(ROOT / "large", "Large", ModelOrigin.BUNDLED, 1, draft=DRAFT, gguf=gguf)
     detail.show_model(model, in_use=False, offered=False)
     return model
 
@@ -41,8 +41,8 @@ def test_its_own_draft_is_chosen_however_it_is_listed(detail: KeptDetail, listed
     shown(detail, gguf=True)
     detail.show_drafts(
         [
-            Candidate("Faster", Verdict.FITS, "It fits.", path=ROOT / "faster"),
-            Candidate("Small", Verdict.FITS, "It fits.", path=listed),
+            DraftCandidate("Faster", Verdict.FITS, "It fits.", path=ROOT / "faster"),
+            DraftCandidate("Small", Verdict.FITS, "It fits.", path=listed),
         ]
     )
     assert detail.drafts.chosen is not None

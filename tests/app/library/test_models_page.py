@@ -24,7 +24,7 @@ from engine.hub.download.job import Job, JobReport, JobState
 from engine.hub.messages import Describe, Refused, Search
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access, Order, Packaging
-from engine.hub.shelf.kept_model import Origin
+from engine.hub.shelf.kept_model import ModelOrigin
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
@@ -387,7 +387,7 @@ def test_what_other_programs_have_is_used_in_place_or_copied(keeper: Visitor) ->
 
     def listed() -> bool:
         entries = page.on_disk.view.rows.entries
-        return any(getattr(each, "origin", None) is Origin.COPIED for each in entries)
+        return any(getattr(each, "origin", None) is ModelOrigin.COPIED for each in entries)
 
     keeper.until(listed)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.backend.ledger import GIB, Account, Entry, Held, Ledger, Purpose
+from engine.backend.ledger import GIB, Account, Allocation, Held, Ledger, Purpose
 from engine.errors import OutOfMemory
 
 
@@ -88,7 +88,7 @@ def test_threads_lose_nothing() -> None:
     ledger, refused = Ledger("cpu", "Memory", 64 * 40), []
 
     def work(size: int) -> None:
-        held: list[Entry] = []
+        held: list[Allocation] = []
         for turn in range(2000):
             try:
                 held.append(ledger.take("target", Purpose.WORKSPACE, size))

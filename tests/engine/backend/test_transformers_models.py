@@ -21,8 +21,8 @@ from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, read_other
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 from engine.request import SamplingParams
-from engine.speculative.decoding import Decoding
 from engine.speculative import loops
+from engine.speculative.decoding import Decoding
 from engine.speculative.sampler import Sampler
 
 USUAL = {

@@ -11,7 +11,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend
-from engine.bench.peer.blocks import PackedWeights
+from engine.bench.peer.blocks import BlockWeights
 from engine.bench.subject import Subject
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
@@ -62,4 +62,4 @@ class Random:
 def small_subject(config: ModelConfig, fmt: Format) -> Subject:
     """Our decoder and the weights that it holds."""
     decoder = Decoder.build(config, Random(config), NativeBackend(fmt, ThreadPool(1)))
-    return Subject(decoder, config, PackedWeights(config, Random(config), fmt))
+    return Subject(decoder, config, BlockWeights(config, Random(config), fmt))

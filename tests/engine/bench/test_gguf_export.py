@@ -7,7 +7,7 @@ import pytest
 from peer_models import Random, small_config
 
 from engine.backend.native.library import Format
-from engine.bench.peer.blocks import PackedWeights
+from engine.bench.peer.blocks import BlockWeights
 from engine.bench.peer.export import Tensor, export
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
@@ -34,7 +34,7 @@ def read(tensor: Tensor) -> Floats:
 
 
 def tensors(config: ModelConfig) -> dict[str, Floats]:
-    weights = PackedWeights(config, Random(config), Format.BF16)
+    weights = BlockWeights(config, Random(config), Format.BF16)
     return {tensor.name: read(tensor) for tensor in export(config, weights).tensors}
 
 
@@ -116,4 +116,4 @@ def test_models_that_llama_cpp_cannot_have_alike() -> None:
         small_config("llama", intermediate_size=200),
     ):
         with pytest.raises(UserFixable, match="cannot be compared"):
-            export(config, PackedWeights(config, Random(config), Format.Q4))
+            export(config, BlockWeights(config, Random(config), Format.Q4))

@@ -8,7 +8,7 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from engine.bench.lane_script import LanePrompter, Lines, write_lines
+from engine.bench.lane_script import LaneLines, LanePrompter, write_lines
 
 VOCAB = 64
 TEXT = [7 * place % VOCAB for place in range(100)]
@@ -31,7 +31,7 @@ def test_the_ranks_tell_where_the_right_token_is() -> None:
 
 
 def test_what_the_draft_says_itself_comes_behind_and_is_never_right() -> None:
-    lines = Lines([5, 6, 7], [0, 1, None], 0.5, 0.25, VOCAB)
+    lines = LaneLines([5, 6, 7], [0, 1, None], 0.5, 0.25, VOCAB)
     own = [(9, log(0.5)), (7, log(0.3)), (8, log(0.1))]
     assert [token for token, _ in lines.put_in(own, 0, 4)] == [5, 7, 9, 8]
     assert [token for token, _ in lines.put_in(own, 1, 3)] == [7, 6, 9]

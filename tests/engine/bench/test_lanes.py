@@ -15,7 +15,7 @@ from engine.bench.lanes.others import (
     serial_speed,
 )
 from engine.bench.lanes.ours import simulate_trace
-from engine.bench.lanes.script import CANDIDATES, MISSED, Played, Script, Times
+from engine.bench.lanes.script import CANDIDATES, MISSED, ChanceScript, Played, Times
 from engine.bench.lanes.table import budget, compare, play
 
 PUBLISHED = [
@@ -41,7 +41,7 @@ def error(played: Played) -> float:
 def test_the_formulas_and_the_dice_agree(
     first: float, cost: float, paper: float, serial: float
 ) -> None:
-    times, trace = Times.flat(cost, 0.0), Script(first, 0.3).trace(40_000, 1)
+    times, trace = Times.flat(cost, 0.0), ChanceScript(first, 0.3).trace(40_000, 1)
     depth = best_depth(first, times)
     assert papers_speed(first, first, budget(cost)) == pytest.approx(paper, abs=0.0051)
     assert serial_speed(first, times, depth) == pytest.approx(serial, abs=0.0051)
@@ -52,9 +52,9 @@ def test_the_formulas_and_the_dice_agree(
 
 
 def test_several_sequences_begin_with_several_tokens() -> None:
-    script = Script(0.4, 0.6)
+    script = ChanceScript(0.4, 0.6)
     assert sequences(script.chances, 24) == 2
-    assert sequences(Script(0.8, 0.6).chances, 24) == 1
+    assert sequences(ChanceScript(0.8, 0.6).chances, 24) == 1
     assert sequences(script.chances, 5) == 1  # two do not share five tokens
     played = play_paper(script.trace(40_000, 2), Times.flat(0.04, 0.0), 24, 2)
     hit = sum(script.chances[:2])
@@ -62,7 +62,7 @@ def test_several_sequences_begin_with_several_tokens() -> None:
 
 
 def test_a_trace_has_the_chances_of_its_script() -> None:
-    script, tokens = Script(0.6, 0.5), 50_000
+    script, tokens = ChanceScript(0.6, 0.5), 50_000
     trace = script.trace(tokens, 3)
     assert trace == script.trace(tokens, 3)
     assert trace != script.trace(tokens, 4)
@@ -81,13 +81,15 @@ def test_a_draft_that_is_always_right_is_verified_in_the_largest_trees() -> None
 
 
 def test_a_draft_that_is_never_right_costs_nothing_as_soon_as_that_is_seen() -> None:
-    played = simulate_trace([MISSED] * 2000, Script(0.5, 0.3).candidates, Times.flat(0.2, 0.0))
+    played = simulate_trace(
+        [MISSED] * 2000, ChanceScript(0.5, 0.3).candidates, Times.flat(0.2, 0.0)
+    )
     assert played.rate > 0.98
 
 
 def test_rows_that_cost_something_are_weighed() -> None:
     """Each row costs a tenth: trees stay small, and the loop faster than the target alone."""
-    script = Script(0.6, 0.3)
+    script = ChanceScript(0.6, 0.3)
     flat = Times.flat(0.1, 0.1)
     dear = Times(lambda rows: 1 + 0.1 * (rows - 1), flat.step)
     trace = script.trace(1500, 5)
@@ -106,6 +108,6 @@ def test_ours_is_never_slower(second: float, breadth: float) -> None:
 
 
 def test_a_cell_is_always_the_same() -> None:
-    cell = play(Script(0.7, 0.3), 0.15, 0.1, 400, 1)
-    assert cell == play(Script(0.7, 0.3), 0.15, 0.1, 400, 1)
+    cell = play(ChanceScript(0.7, 0.3), 0.15, 0.1, 400, 1)
+    assert cell == play(ChanceScript(0.7, 0.3), 0.15, 0.1, 400, 1)
     assert cell.formula == pytest.approx(1.86, abs=0.01)

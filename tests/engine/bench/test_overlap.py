@@ -14,7 +14,7 @@ from engine.backend.sequence import SequenceState
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.bench.declaring import declare_verify
-from engine.bench.duo_answers import DuoAnswers, DuoWishes, Way
+from engine.bench.duo_answers import DuoAnswers, DuoWay, DuoWishes
 from engine.bench.lane_script import LaneDraft
 from engine.bench.random_model import RandomModel
 from engine.bench.shapes import draft_shape, shape
@@ -59,7 +59,7 @@ def both() -> tuple[DuoAnswers, Slowed]:
     backend = device.backend(WeightFormat.STORED, "target")
     target = Decoder.build(model.config, model.weights(), backend)
     draft = Paced(random_subject(model.config, "q4_0", threads=1, seed=1).decoder)
-    wishes = DuoWishes(tokens=16, runs=1, acceptance=0.8, ways=(Way.PARALLEL,))
+    wishes = DuoWishes(tokens=16, runs=1, acceptance=0.8, ways=(DuoWay.PARALLEL,))
     found = DuoAnswers(target, draft, None, [PROMPT], wishes)
 
     def slowed(times: int) -> None:
@@ -75,9 +75,9 @@ def test_the_draft_computes_while_the_target_verifies(both: tuple[DuoAnswers, Sl
     overlaps = []
     for attempt, times in enumerate(SLOWER):
         slowed(times)
-        answers.heard[Way.PARALLEL].answers.clear()
+        answers.heard[DuoWay.PARALLEL].answers.clear()
         answers.run(attempt)
-        shares = answers.heard[Way.PARALLEL].shares
+        shares = answers.heard[DuoWay.PARALLEL].shares
         assert shares is not None
         overlaps.append(shares.overlap)
         assert shares.useful + shares.wasted <= 1 + 1e-9

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.commands import ALL_LAYERS, Compare, DraftChoice, Load, Mode, WeightFormat
-from engine.comparing.measured import Measured, acceptance_length, winner
-from engine.comparing.report import Report, Row, command_line, report
+from engine.comparing.measured import MeasuredMode, acceptance_length, winner
+from engine.comparing.report import ComparisonReport, ModeRow, command_line, report
 from engine.comparing.writing import from_table, markdown, to_table
 from engine.events import AnswerStats, Compared, ModeRun, PlanSummary
 from engine.machine.facts import Accelerator, Host, Machine
@@ -59,7 +59,7 @@ RUNS = (
 )
 
 
-def made(runs: tuple[ModeRun, ...] = RUNS, machine: Machine = HERE) -> Report:
+def made(runs: tuple[ModeRun, ...] = RUNS, machine: Machine = HERE) -> ComparisonReport:
     compared = Compared(0.0, LOAD.model, runs, complete=True, winner=winner(runs))
     return report(compared, LOAD, Compare(), "Big Model", machine, "1.2.3", WHEN)
 
@@ -102,7 +102,7 @@ def answer(
 
 
 def test_answers_that_end_at_once_tell_no_speed() -> None:
-    measured = Measured(Mode.PLAIN, plan(Mode.PLAIN), [answer(3, 900), answer(20, 10)])
+    measured = MeasuredMode(Mode.PLAIN, plan(Mode.PLAIN), [answer(3, 900), answer(20, 10)])
     assert measured.run.speeds == (None, 10)
     assert measured.run.answers == 1
     assert measured.run.tokens_per_s == 10
@@ -200,5 +200,5 @@ def test_the_target_alone_is_one() -> None:
     assert without.plain is None
     assert without.rows[0].relative is None
     best = made().best
-    assert isinstance(best, Row)
+    assert isinstance(best, ModeRow)
     assert best.mode is Mode.AUTO

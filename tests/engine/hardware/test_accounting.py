@@ -17,7 +17,7 @@ from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.spec import simulated_accelerator
 from engine.hardware import accounting
 from engine.hardware.accounting import (
-    Comparison,
+    MemoryComparison,
     MemoryWatch,
     held_by_driver,
     torch_counters,
@@ -55,8 +55,8 @@ def test_what_has_no_counter_lies_in_the_process(monkeypatch: pytest.MonkeyPatch
     ledgers["simulated:0"].take("draft", Purpose.WEIGHTS, 200)
     process[0], card[0] = 1610, 130
     assert watch.compare(ledgers.values()) == {
-        "cpu": Comparison("cpu", 400, 410),
-        "cuda:0": Comparison("cuda:0", 70, 80),
+        "cpu": MemoryComparison("cpu", 400, 410),
+        "cuda:0": MemoryComparison("cuda:0", 70, 80),
     }
 
 
@@ -70,7 +70,7 @@ def test_what_torch_holds_on_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     ledger = Ledger("cuda:1", "a card")
     ledger.take("target", Purpose.WEIGHTS, 600)
-    assert watch.compare([ledger]) == {"cuda:1": Comparison("cuda:1", 600, 640)}
+    assert watch.compare([ledger]) == {"cuda:1": MemoryComparison("cuda:1", 600, 640)}
 
 
 def test_what_the_driver_says_that_we_hold(nvml: FakeNvml) -> None:
@@ -90,6 +90,6 @@ def test_without_a_driver_nothing_is_said() -> None:
 
 
 def test_ratios() -> None:
-    assert Comparison("cpu", 95, 100).ratio == 0.95
-    assert Comparison("cpu", 0, 0).ratio == 1
-    assert Comparison("cpu", 5, 0).ratio == 0
+    assert MemoryComparison("cpu", 95, 100).ratio == 0.95
+    assert MemoryComparison("cpu", 0, 0).ratio == 1
+    assert MemoryComparison("cpu", 5, 0).ratio == 0

@@ -12,7 +12,7 @@ from engine.backend.cpu import CpuDevice
 from engine.hardware.calibration import calibrate as calibration
 from engine.hardware.calibration.calibrate import calibrate, calibrate_kinds
 from engine.hardware.calibration.copies import device_reader, measure_link
-from engine.hardware.calibration.small_model import Form
+from engine.hardware.calibration.small_model import SmallShape
 from engine.hardware.calibration.timing import Course
 from engine.hardware.probe import probe_host
 from engine.machine.facts import Accelerator, Machine
@@ -23,7 +23,7 @@ MIB = 2**20
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "WIDE", Form(1024, 2048, 8, 2))
+    monkeypatch.setattr(calibration, "WIDE", SmallShape(1024, 2048, 8, 2))
     for name in ("BYTES", "BYTES_ALONE"):
         monkeypatch.setattr(calibration, name, 8 * MIB)
     for name in ("READING_S", "MAKING_S", "COMPUTING_S", "KIND_S", "LINK_S"):

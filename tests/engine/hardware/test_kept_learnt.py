@@ -13,13 +13,13 @@ from engine.commands import Mode
 from engine.hardware.kept_learnt import MOST_KEPT, KeptLearnt, learnt_folder, pair_identity
 from engine.machine.facts import CPU, Host, Machine
 from engine.plan.plan import Plan
-from engine.speculative.costs import Known
+from engine.speculative.costs import KnownMean
 from engine.speculative.learnt import Learnt
 
 LEARNT = Learnt(
-    verify=(Known(0.004, 8.0, 1), Known(0.005, 3.5, 4)),
-    levels=(Known(0.0004, 9.0, 1),),
-    means={"goes_on": Known(0.7, 30.0)},
+    verify=(KnownMean(0.004, 8.0, 1), KnownMean(0.005, 3.5, 4)),
+    levels=(KnownMean(0.0004, 9.0, 1),),
+    means={"goes_on": KnownMean(0.7, 30.0)},
 )
 MACHINE = Machine(Host(cores=2, memory_total=2**33, memory_available=2**32), ())
 PLAN = Plan(

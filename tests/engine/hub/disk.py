@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from engine.hub.shelf.own_files import own_files
-from engine.hub.shelf.searching import Search
+from engine.hub.shelf.searching import ShelfSearch
 
 COMMIT, OTHER_COMMIT = "1" * 40, "2" * 40
 
 
-def patient() -> Search:
+def patient() -> ShelfSearch:
     """A search that a busy machine does not cut short."""
-    return Search(seconds=600)
+    return ShelfSearch(seconds=600)
 
 
 def into_lm_studio(root: Path, repo: str, model: Path) -> Path:

@@ -15,7 +15,7 @@ import pytest
 from local_hub import LocalHub, Published
 
 from engine.hub.download import fetching
-from engine.hub.download.cache import Place
+from engine.hub.download.cache import CachePlace
 from engine.hub.download.fetching import Fetching
 from engine.hub.download.job import Job, JobReport
 from engine.hub.download.rules import Rules
@@ -56,9 +56,9 @@ class Desk:
         packaging = Packaging.SAFETENSORS
         return Job(model.name, model.name, model.revision, "BF16", packaging, model.listed())
 
-    def place(self, job: Job | None = None) -> Place:
+    def place(self, job: Job | None = None) -> CachePlace:
         """Where the files of a job are."""
-        return Place.of(job or self.job(), str(self.cache))
+        return CachePlace.of(job or self.job(), str(self.cache))
 
     def start(
         self, job: Job | None = None, access: Access | None = None, rules: Rules = HASTY

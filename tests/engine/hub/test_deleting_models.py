@@ -15,7 +15,7 @@ from engine.hub.shelf.copying import CopyProgress
 from engine.hub.shelf.deleting import delete, deletion
 from engine.hub.shelf.importing import import_copy, import_in_place
 from engine.hub.shelf.in_use import protect
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.moving import move
 from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.shelf import Shelf
@@ -34,7 +34,7 @@ def copied(path: Path, shelf: Shelf) -> KeptModel:
 
 
 def cached(path: Path, **more: object) -> KeptModel:
-    return KeptModel(path, path.name, Origin.CACHE, 1, **more)  # type: ignore[arg-type]
+    return KeptModel(path, path.name, ModelOrigin.CACHE, 1, **more)  # type: ignore[arg-type]
 
 
 def bytes_below(folder: Path) -> int:
@@ -113,9 +113,9 @@ def test_one_that_is_gone_already_is_forgotten(shelf: Shelf, small_gguf: Path) -
 
 def test_models_of_others_are_theirs(shelf: Shelf, small_gguf: Path) -> None:
     for origin, word in (
-        (Origin.BUNDLED, "comes with Duotail"),
-        (Origin.OLLAMA, "belongs to Ollama"),
-        (Origin.LM_STUDIO, "belongs to LM Studio"),
+        (ModelOrigin.BUNDLED, "comes with Duotail"),
+        (ModelOrigin.OLLAMA, "belongs to Ollama"),
+        (ModelOrigin.LM_STUDIO, "belongs to LM Studio"),
     ):
         with pytest.raises(NotPossible, match=word):
             deletion(KeptModel(small_gguf, "x", origin, 1), shelf)
@@ -124,7 +124,7 @@ def test_models_of_others_are_theirs(shelf: Shelf, small_gguf: Path) -> None:
 def test_ollamas_own_file_stays_ollamas(shelf: Shelf, small_gguf: Path, tmp_path: Path) -> None:
     blob = into_ollama(tmp_path, "registry.ollama.ai/library/x", "1", small_gguf)
     model = import_in_place(blob, shelf)
-    assert model.origin is Origin.IN_PLACE
+    assert model.origin is ModelOrigin.IN_PLACE
     with pytest.raises(NotPossible, match="belongs to Ollama"):
         deletion(model, shelf, files=True)
     with pytest.raises(NotPossible, match="cannot be moved"):
@@ -258,7 +258,7 @@ def test_a_model_in_use_is_not_touched(
 
 
 @pytest.mark.parametrize("which", ["folder", "file", "split"])
-@pytest.mark.parametrize("origin", [Origin.COPIED, Origin.IN_PLACE])
+@pytest.mark.parametrize("origin", [ModelOrigin.COPIED, ModelOrigin.IN_PLACE])
 def test_a_model_moves_with_all_its_files(
     shelf: Shelf,
     chat_model: Path,
@@ -266,10 +266,10 @@ def test_a_model_moves_with_all_its_files(
     split_gguf: Path,
     tmp_path: Path,
     which: str,
-    origin: Origin,
+    origin: ModelOrigin,
 ) -> None:
     source = {"folder": chat_model, "file": small_gguf, "split": split_gguf}[which]
-    if origin is Origin.COPIED:
+    if origin is ModelOrigin.COPIED:
         model = copied(source, shelf)
     else:
         home = tmp_path / "home" / "model"
@@ -283,7 +283,7 @@ def test_a_model_moves_with_all_its_files(
     assert not model.path.exists()
     assert LocalModel.inspect(moved.path).weight_bytes == model.weight_bytes
     assert [each.path for each in shelf.memory.all()] == [str(moved.path)]
-    if origin is Origin.COPIED:
+    if origin is ModelOrigin.COPIED:
         assert below(shelf.folder) == set()
         delete(deletion(moved, shelf), shelf)
         assert below(there) == set()
@@ -300,7 +300,12 @@ def test_a_move_that_is_cancelled_or_cannot_be_changes_nothing(
     (there / model.path.name).mkdir()
     with pytest.raises(UserFixable, match="already a folder"):
         move(model, there, shelf, nobody, never)
-    for origin in (Origin.BUNDLED, Origin.CACHE, Origin.DOWNLOADED, Origin.OLLAMA):
+    for origin in (
+        ModelOrigin.BUNDLED,
+        ModelOrigin.CACHE,
+        ModelOrigin.DOWNLOADED,
+        ModelOrigin.OLLAMA,
+    ):
         with pytest.raises(NotPossible, match="cannot be moved"):
             move(KeptModel(default_target(), "x", origin, 1), there, shelf, nobody, never)
     assert LocalModel.inspect(model.path)

@@ -231,7 +231,7 @@ def test_room_is_looked_at_on_the_way(at: Desk, monkeypatch: pytest.MonkeyPatch)
     rules = replace(HASTY, reserve=1000, look_every=1000)
     asked = Fetch(at.access(), at.job())
     find = HubFiles(asked, rules.timeout_s).find
-    looked = transfer.Transfer(find, at.place(), rules, lambda: None)
+    looked = transfer.FileTransfer(find, at.place(), rules, lambda: None)
     looked._look(999)
     looked._look(1)
     with pytest.raises(transfer.HubError) as error:

@@ -10,7 +10,7 @@ import pytest
 from download_desk import PATIENCE_S, Desk, desk
 from local_hub import Act, Published
 
-from engine.hub.messages import Answer, Fetched, Progress
+from engine.hub.messages import Answer, Fetched, FetchProgress
 
 _KILLS = 50
 _ON_THE_WAY = 42
@@ -71,7 +71,7 @@ def _kill_while_checking(at: Desk, model: Published, moments: random.Random) -> 
     after = moments.randrange(1, 4)
     started, heard = at.start(at.job(model)), list[Answer]()
     while len(heard) < after and (answer := started.receive()) is not None:
-        if not isinstance(answer, Progress) or answer.checking:
+        if not isinstance(answer, FetchProgress) or answer.checking:
             heard.append(answer)
     started.close()
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from local_hub import git_sha1
 
-from engine.hub.download.cache import Place, blob_name, cache_folder, distinct
-from engine.hub.download.checking import Checked, is_right
+from engine.hub.download.cache import CachePlace, blob_name, cache_folder, distinct
+from engine.hub.download.checking import CheckedFiles, is_right
 from engine.hub.download.hub_files import HubFiles
 from engine.hub.download.job import Job, JobState
 from engine.hub.download.job_list import JobList
 from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
 from engine.hub.download.rules import Rules
 from engine.hub.download.space import NoRoom, bytes_here, bytes_to_come, make_sure_of_room
-from engine.hub.download.speed import Speed
+from engine.hub.download.speed import DownloadSpeed
 from engine.hub.download.worker import _link
 from engine.hub.messages import Fetch
 from engine.hub.remote.faults import Fault
@@ -50,7 +50,7 @@ def test_small_files_come_first_and_equal_ones_once() -> None:
 
 
 def test_bytes_on_the_disk_are_counted(tmp_path: Path) -> None:
-    place = Place.of(_JOB, str(tmp_path))
+    place = CachePlace.of(_JOB, str(tmp_path))
     assert (bytes_here(_JOB, place), bytes_to_come(_JOB, place)) == (0, 1002)
     place.partial(_LARGE).parent.mkdir(parents=True)
     place.partial(_LARGE).write_bytes(bytes(400))
@@ -69,7 +69,7 @@ def test_without_links_the_names_have_the_bytes(
 
     monkeypatch.setattr(Path, "symlink_to", refused)
     twin = replace(_SMALL, path="more/other.json")
-    place = Place.of(_JOB, str(tmp_path))
+    place = CachePlace.of(_JOB, str(tmp_path))
     place.blob(_SMALL).parent.mkdir(parents=True)
     place.blob(_SMALL).write_bytes(b"{}")
 
@@ -87,7 +87,7 @@ def test_room_is_counted_for_all_jobs_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.hub.download.space.free_bytes", lambda _: 5000)
-    jobs = [(_JOB, Place(tmp_path, f"ann/tiny-{n}", "b" * 40)) for n in range(3)]
+    jobs = [(_JOB, CachePlace(tmp_path, f"ann/tiny-{n}", "b" * 40)) for n in range(3)]
 
     make_sure_of_room(jobs, reserve=5000 - 3 * 1002)
     with pytest.raises(NoRoom, match=r"needs 1\sbyte more"):
@@ -95,7 +95,7 @@ def test_room_is_counted_for_all_jobs_together(
 
 
 def test_what_is_all_here_needs_no_room(tmp_path: Path) -> None:
-    place = Place.of(replace(_JOB, files=()), str(tmp_path))
+    place = CachePlace.of(replace(_JOB, files=()), str(tmp_path))
     make_sure_of_room([(replace(_JOB, files=()), place)], reserve=1 << 60)
 
 
@@ -110,18 +110,18 @@ def test_git_s_hash_of_small_files(tmp_path: Path, data: bytes, *, right: bool) 
 def test_notes_hold_for_the_very_file_only(tmp_path: Path) -> None:
     blob, notes = tmp_path / "blob", tmp_path / "own" / "checked.json"
     blob.write_bytes(b"{}")
-    Checked(notes).add(blob, _SMALL)
+    CheckedFiles(notes).add(blob, _SMALL)
 
-    assert Checked(notes).has(blob, _SMALL)
-    assert not Checked(notes).has(blob, replace(_SMALL, git_sha1="c" * 40))
+    assert CheckedFiles(notes).has(blob, _SMALL)
+    assert not CheckedFiles(notes).has(blob, replace(_SMALL, git_sha1="c" * 40))
     blob.write_bytes(b"[] ")
-    assert not Checked(notes).has(blob, _SMALL)
+    assert not CheckedFiles(notes).has(blob, _SMALL)
     notes.write_text("{", encoding="utf-8")
-    assert not Checked(notes).has(blob, _SMALL)
+    assert not CheckedFiles(notes).has(blob, _SMALL)
 
 
 def test_the_speed_is_that_of_the_last_seconds() -> None:
-    speed = Speed()
+    speed = DownloadSpeed()
     assert speed.bytes_per_second(0) is None
     speed.add(100.0, 0)
     speed.add(100.5, 500)
@@ -136,7 +136,7 @@ def test_the_speed_is_that_of_the_last_seconds() -> None:
 
 
 def test_nothing_moves() -> None:
-    speed = Speed()
+    speed = DownloadSpeed()
     for second in range(5):
         speed.add(second, 1000 * second)
     assert speed.bytes_per_second(4.0) == pytest.approx(1000)
@@ -201,11 +201,11 @@ def test_the_list_cannot_be_saved(tmp_path: Path) -> None:
 
 
 def test_pauses_grow_and_a_server_s_word_counts_more(tmp_path: Path) -> None:
-    from engine.hub.download.transfer import Transfer
+    from engine.hub.download.transfer import FileTransfer
 
     rules = Rules(pauses_s=(1.0, 4.0))
     find = HubFiles(Fetch(Access(), _JOB), 1.0).find
-    transfer = Transfer(find, Place.of(_JOB, str(tmp_path)), rules, lambda: None)
+    transfer = FileTransfer(find, CachePlace.of(_JOB, str(tmp_path)), rules, lambda: None)
     dropped = HubError(Trouble(Fault.DROPPED))
     assert [transfer._pause(dropped, tries) for tries in (1, 2)] == [1.0, 4.0]
     with pytest.raises(HubError):

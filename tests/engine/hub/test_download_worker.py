@@ -17,7 +17,7 @@ from local_hub import Act
 
 from engine.hub.download import fetching
 from engine.hub.download.job import Job
-from engine.hub.messages import Fetched, Progress, Refused
+from engine.hub.messages import Fetched, FetchProgress, Refused
 from engine.hub.remote.listing import Packaging
 
 _FIND = """
@@ -76,11 +76,11 @@ def test_progress_counts_what_is_on_the_disk(at: Desk) -> None:
     *told, last = at.start().answers()
 
     assert isinstance(last, Fetched)
-    assert all(isinstance(one, Progress) and one.key == "ann/tiny" for one in told)
-    done = [one.done for one in told if isinstance(one, Progress)]
+    assert all(isinstance(one, FetchProgress) and one.key == "ann/tiny" for one in told)
+    done = [one.done for one in told if isinstance(one, FetchProgress)]
     assert done == sorted(done)
     assert done[-1] == len(CONFIG) + len(WEIGHTS)
-    assert any(one.checking for one in told if isinstance(one, Progress))
+    assert any(one.checking for one in told if isinstance(one, FetchProgress))
 
 
 def test_dropped_connections_send_no_byte_twice(at: Desk) -> None:
@@ -149,7 +149,7 @@ def test_a_file_that_was_right_is_not_read_again(at: Desk) -> None:
 
     (at.folder / "checked.json").write_text("[", encoding="utf-8")
     told = list(at.start().answers())
-    assert any(isinstance(one, Progress) and one.checking for one in told)
+    assert any(isinstance(one, FetchProgress) and one.checking for one in told)
     assert isinstance(told[-1], Fetched)
 
 

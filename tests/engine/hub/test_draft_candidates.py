@@ -15,11 +15,11 @@ from tiny_models import write_chat_model, write_model
 
 from engine.hub.local import LocalModel
 from engine.hub.pairing import vocabularies
-from engine.hub.pairing.candidate import Candidate, Verdict
+from engine.hub.pairing.candidate import DraftCandidate, Verdict
 from engine.hub.pairing.candidates import candidates, published
 from engine.hub.pairing.curated import curated
 from engine.hub.pairing.vocabularies import Vocabularies, compared, tokens_of
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.model.config import ModelConfig
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import differing
@@ -29,10 +29,10 @@ SMALL = {"hidden_size": 32, "num_hidden_layers": 1}
 
 
 def kept(path: Path, **more: object) -> KeptModel:
-    return KeptModel(path, path.name, Origin.IN_PLACE, 1, **more)  # type: ignore[arg-type]
+    return KeptModel(path, path.name, ModelOrigin.IN_PLACE, 1, **more)  # type: ignore[arg-type]
 
 
-def judged(target: Path, *others: KeptModel) -> dict[str, Candidate]:
+def judged(target: Path, *others: KeptModel) -> dict[str, DraftCandidate]:
     return {each.name: each for each in candidates(target, others, Vocabularies())}
 
 

@@ -15,7 +15,7 @@ from engine.hub.local import LocalModel
 from engine.hub.pairing.candidates import candidates
 from engine.hub.pairing.gains import Gains
 from engine.hub.pairing.vocabularies import Vocabularies
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.machine.facts import Host, Machine
 from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
@@ -70,7 +70,7 @@ def test_where_the_target_does_not_fit_nobody_knows(large: LocalModel, tmp_path:
 def test_candidates_that_fit_are_told_with_it(chat_model: Path, tmp_path: Path) -> None:
     folder = write_chat_model(tmp_path / "small", hidden_size=32, num_hidden_layers=1)
     file = write_gguf(folder, tmp_path / "small.gguf", Kind.Q8_0)
-    kept = [KeptModel(path, path.name, Origin.IN_PLACE, 1) for path in (folder, file)]
+    kept = [KeptModel(path, path.name, ModelOrigin.IN_PLACE, 1) for path in (folder, file)]
     found = candidates(chat_model, kept, Vocabularies(), gains())
     assert len(found) == 2
     assert all(each.speedup is not None and each.speedup > 0 for each in found)

@@ -18,7 +18,7 @@ from engine.commands import DraftChoice, Load, WeightFormat
 from engine.hub.fit import Badge
 from engine.hub.fitting import Fitting
 from engine.hub.pairing.curated import curated
-from engine.hub.remote.listing import Found, Packaging, RemoteFile, Repository, Variant
+from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.sketch import in_format, of_listed, of_variant
 from engine.loading.checking import check
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
@@ -54,7 +54,7 @@ def repository(
 ) -> tuple[Repository, Variant]:
     file = RemoteFile("model.gguf", weight_bytes)
     variant = Variant(name, packaging, (file,), weight_bytes)
-    about = Found(**{"repo": "someone/Some-Model-GGUF", **found})  # type: ignore[arg-type]
+    about = FoundRepository(**{"repo": "someone/Some-Model-GGUF", **found})  # type: ignore[arg-type]
     return Repository(about, "0" * 40, (variant,), config=config), variant
 
 

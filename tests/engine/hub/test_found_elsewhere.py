@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from engine.hub.local import LocalModel
 from engine.hub.shelf.elsewhere import found_elsewhere
 from engine.hub.shelf.hub_cache import cache_folder, cached_models, repository_of, snapshot_of
-from engine.hub.shelf.kept_model import Origin
+from engine.hub.shelf.kept_model import ModelOrigin
 from engine.hub.shelf.own_files import own_files
-from engine.hub.shelf.searching import FoundModel, Search
+from engine.hub.shelf.searching import FoundModel, ShelfSearch
 
 
 def found(home: Path, **environment: str) -> list[FoundModel]:
@@ -46,7 +46,7 @@ def test_lm_studio_in_both_of_its_places(
     models = {model.path: model for model in found(tmp_path)}
     assert set(models) == {file, folder}
     assert models[file].repo == "someone/Babbler GGUF"
-    assert models[file].origin is Origin.LM_STUDIO
+    assert models[file].origin is ModelOrigin.LM_STUDIO
     assert all(LocalModel.inspect(path) for path in models)
 
 
@@ -84,7 +84,7 @@ def test_ollama_names_its_models(
     licence = "\n  Some Licence 2.0\nAnd more."
     blob = into_ollama(tmp_path / ".ollama" / "models", name, tag, small_gguf, licence)
     (model,) = found(tmp_path)
-    assert (model.path, model.name, model.origin) == (blob, told, Origin.OLLAMA)
+    assert (model.path, model.name, model.origin) == (blob, told, ModelOrigin.OLLAMA)
     assert model.licence == "Some Licence 2.0"
     assert LocalModel.inspect(model.path).kind == "Q8_0"
 
@@ -194,10 +194,10 @@ def test_folders_that_may_not_be_read_are_passed_over(tmp_path: Path, small_gguf
 def test_a_search_ends_in_time_and_says_so(tmp_path: Path, small_gguf: Path) -> None:
     root = tmp_path / "models"
     into_lm_studio(root, "a/b", small_gguf)
-    late = Search(seconds=0)
+    late = ShelfSearch(seconds=0)
     assert list(late.models_below(root, 3)) == []
     assert late.cut_short
-    few = Search(seconds=600, folders=2)
+    few = ShelfSearch(seconds=600, folders=2)
     assert list(few.models_below(root, 3)) == []
     assert few.cut_short
     whole = patient()

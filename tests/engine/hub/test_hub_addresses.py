@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.hub.remote.addresses import Address, address_in
-from engine.hub.remote.answer import Answer
+from engine.hub.remote.answer import ServerObject
 from engine.hub.remote.licence import licence_link, licence_of
 
 PAGE = "https://huggingface.co/a/b"
@@ -60,7 +60,7 @@ def test_other_words_are_searched_for(typed: str) -> None:
     ],
 )
 def test_the_name_of_a_licence(said: dict[str, Any], name: str | None) -> None:
-    assert licence_of(Answer(said)) == name
+    assert licence_of(ServerObject(said)) == name
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_the_name_of_a_licence(said: dict[str, Any], name: str | None) -> None:
 def test_where_the_terms_are(
     card: dict[str, Any], files: tuple[str, ...], link: str | None
 ) -> None:
-    assert licence_link(Answer({"cardData": card}), PAGE, files) == link
+    assert licence_link(ServerObject({"cardData": card}), PAGE, files) == link

@@ -21,7 +21,7 @@ from local_hub import LocalHub
 
 from engine import language
 from engine.hub.asking import HubQuestions
-from engine.hub.messages import Describe, Described, Refused, Results, Search
+from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access
 from engine.hub.remote.resolving import make_sure_of
@@ -38,7 +38,7 @@ class Asker:
 
     def __init__(self, hub: LocalHub, idle_s: float = WAIT_S) -> None:
         self.access = Access(endpoint=hub.url)
-        self._told = queue.Queue[Results | Described | Refused]()
+        self._told = queue.Queue[Results | DescribedModel | Refused]()
         self.questions = HubQuestions(self._told.put, idle_s)
 
     def search(self, words: str) -> Search:
@@ -51,7 +51,7 @@ class Asker:
         self.questions.ask(question)
         return question
 
-    def next(self) -> Results | Described | Refused:
+    def next(self) -> Results | DescribedModel | Refused:
         return self._told.get(timeout=WAIT_S)
 
     def all_told(self) -> bool:
@@ -95,18 +95,18 @@ def test_searches_and_descriptions_are_answered(hub: LocalHub, asker: Asker) -> 
     assert [each.repo for each in told.found] == [REPO]
     asker.describe()
     described = asker.next()
-    assert isinstance(described, Described)
+    assert isinstance(described, DescribedModel)
     assert [each.name for each in described.repository.variants] == ["Q8_0"]
     asked = len(hub.asked)
     for revision in (None, described.repository.revision):
         again = asker.describe(revision=revision)
         known = asker.next()
-        assert isinstance(known, Described)
+        assert isinstance(known, DescribedModel)
         assert (known.asked, known.repository) == (again, described.repository)
     assert len(hub.asked) == asked, "what is known is not asked again"
     asker.questions.forget()
     asker.describe()
-    assert isinstance(asker.next(), Described)
+    assert isinstance(asker.next(), DescribedModel)
     assert len(hub.asked) > asked
 
 
@@ -117,7 +117,7 @@ def test_the_newest_search_wins_and_descriptions_are_answered_beside_it(
     asker.search("first")
     assert old.reached.wait(WAIT_S)
     asker.describe()
-    assert isinstance(asker.next(), Described)
+    assert isinstance(asker.next(), DescribedModel)
     newest = asker.search("some")
     told = asker.next()
     assert isinstance(told, Results)

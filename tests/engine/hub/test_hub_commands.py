@@ -20,7 +20,7 @@ from engine.cli.hub import chosen, joined
 from engine.cli.hub_report import write_found, write_repository
 from engine.errors import UserFixable
 from engine.hub.remote.addresses import Address
-from engine.hub.remote.listing import Found, Packaging, RemoteFile, Repository, Variant
+from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
 
 ROOT = Path(__file__).parents[3]
 REPO = "duotail/tiny"
@@ -120,7 +120,7 @@ def repository(*names: str) -> Repository:
         Variant(name, Packaging.GGUF, (RemoteFile(f"{name}.gguf", 1, "0" * 64),), 1)
         for name in names
     ]
-    return Repository(Found(GGUF), "0" * 40, tuple(variants), ("x.bin: old",))
+    return Repository(FoundRepository(GGUF), "0" * 40, tuple(variants), ("x.bin: old",))
 
 
 def test_which_variant_is_meant() -> None:
@@ -159,7 +159,8 @@ def test_lists_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     write_found((), as_json=False)
     assert "No model" in capsys.readouterr().out
     write_found(
-        (Found("a/b", parameters=600_000_000, gated=True, licence="\x1b[2J"),), as_json=False
+        (FoundRepository("a/b", parameters=600_000_000, gated=True, licence="\x1b[2J"),),
+        as_json=False,
     )
     told = capsys.readouterr().out
     assert "600M" in told
@@ -171,7 +172,7 @@ def test_lists_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_sizes_keep_the_blank_before_their_unit(capsys: pytest.CaptureFixture[str]) -> None:
     file = RemoteFile("m.gguf", 1_500_000, "0" * 64)
     large = Variant("Q8_0", Packaging.GGUF, (file,), file.nbytes)
-    write_repository(Repository(Found(GGUF), "0" * 40, (large,)), "", as_json=False)
+    write_repository(Repository(FoundRepository(GGUF), "0" * 40, (large,)), "", as_json=False)
     assert "1.5\N{NO-BREAK SPACE}MB" in capsys.readouterr().out
 
 

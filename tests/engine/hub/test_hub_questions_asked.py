@@ -14,11 +14,11 @@ from local_hub import LocalHub
 from stopwatch import least
 
 from engine.hub.messages import Describe, Search
-from engine.hub.remote.connection import Connection, Stale
+from engine.hub.remote.connection import Connection, StaleRequest
 from engine.hub.remote.describe import describe
 from engine.hub.remote.environment import use_proxy
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import Access, Found, Order, Packaging, Repository
+from engine.hub.remote.listing import Access, FoundRepository, Order, Packaging, Repository
 from engine.hub.remote.search import found_in, search
 from engine.hub.remote.trouble import BY_CHOICE, HubError, trouble_of
 
@@ -64,7 +64,9 @@ def through(proxy: str | None) -> None:
     use_proxy(proxy)
 
 
-def found(hub: LocalHub, words: str, token: str | None = None, **more: Any) -> tuple[Found, ...]:
+def found(
+    hub: LocalHub, words: str, token: str | None = None, **more: Any
+) -> tuple[FoundRepository, ...]:
     access = Access(endpoint=hub.url, token=token)
     return search(Connection(access), Search(access, words, **more)).found
 
@@ -87,7 +89,7 @@ def test_search_by_words(hub: LocalHub) -> None:
     assert [each.repo for each in found(hub, "SOME")] == [REPO, "someone/some-gguf"]
     assert found(hub, "nothing like it") == ()
     (gguf,) = found(hub, "gguf")
-    assert gguf == Found(
+    assert gguf == FoundRepository(
         repo="someone/some-gguf",
         packagings=(Packaging.GGUF,),
         downloads=1000,
@@ -172,7 +174,9 @@ def test_nonsense_about_a_model_is_left_out_not_believed(hub: LocalHub) -> None:
         "gated": "manual",
     }
     hub.publish("odd/model", GGUF, facts=facts)
-    assert found(hub, "odd/mod") == (Found("odd/model", packagings=(Packaging.GGUF,), gated=True),)
+    assert found(hub, "odd/mod") == (
+        FoundRepository("odd/model", packagings=(Packaging.GGUF,), gated=True),
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +194,7 @@ def test_an_answer_that_no_hub_gives_is_unreadable(hub: LocalHub, body: bytes) -
 def test_entries_that_are_no_models_are_left_out(hub: LocalHub) -> None:
     body = json.dumps([7, None, {}, {"id": "../up"}, {"id": 3}, {"id": "a/b"}]).encode()
     hub.answer("/api/models", 200, body=body)
-    assert found(hub, "words") == (Found("a/b"),)
+    assert found(hub, "words") == (FoundRepository("a/b"),)
 
 
 def test_five_hundred_models_are_read_at_once() -> None:
@@ -381,7 +385,7 @@ def test_an_endless_answer_is_not_read(hub: LocalHub) -> None:
 
 
 def test_an_answer_that_nobody_wants_is_given_up(hub: LocalHub) -> None:
-    with pytest.raises(Stale):
+    with pytest.raises(StaleRequest):
         Connection(Access(endpoint=hub.url), lambda: True).json("/api/models")
 
 

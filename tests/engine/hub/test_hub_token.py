@@ -16,7 +16,7 @@ from keyring.errors import KeyringLocked, PasswordDeleteError
 from engine.errors import UserFixable
 from engine.hub.remote.endpoint import endpoint_of, is_endpoint, is_proxy
 from engine.hub.remote.listing import Access
-from engine.hub.token import Held, Place, Tokens
+from engine.hub.token import HeldToken, TokenPlace, TokenStore
 
 TOKEN = "hf_abcdefghijklmnop"
 OTHER = "hf_of_another_program"
@@ -64,11 +64,11 @@ def no_ring() -> None:
 
 
 def test_a_token_is_kept_in_the_keyring(ring: Ring) -> None:
-    tokens = Tokens()
-    assert tokens.get() == Held(None, Place.NOWHERE)
-    assert tokens.set(f" {TOKEN}\n") is Place.KEYRING
+    tokens = TokenStore()
+    assert tokens.get() == HeldToken(None, TokenPlace.NOWHERE)
+    assert tokens.set(f" {TOKEN}\n") is TokenPlace.KEYRING
     assert list(ring.kept.values()) == [TOKEN]
-    assert Tokens().get() == Held(TOKEN, Place.KEYRING)
+    assert TokenStore().get() == HeldToken(TOKEN, TokenPlace.KEYRING)
     tokens.forget()
     assert ring.kept == {}
     assert tokens.get().token is None
@@ -77,10 +77,10 @@ def test_a_token_is_kept_in_the_keyring(ring: Ring) -> None:
 
 @pytest.mark.usefixtures("no_ring")
 def test_without_a_keyring_it_is_kept_until_the_end() -> None:
-    tokens = Tokens()
-    assert tokens.set(TOKEN) is Place.SESSION
-    assert tokens.get() == Held(TOKEN, Place.SESSION)
-    assert Tokens().get().token is None
+    tokens = TokenStore()
+    assert tokens.set(TOKEN) is TokenPlace.SESSION
+    assert tokens.get() == HeldToken(TOKEN, TokenPlace.SESSION)
+    assert TokenStore().get().token is None
     assert TOKEN not in "".join(os.environ.values())
     folders = Path(os.environ["DUOTAIL_DATA_DIR"]).parent
     assert not [file for file in folders.rglob("*") if file.is_file()]
@@ -93,20 +93,20 @@ def test_a_locked_keyring_is_as_none_and_nothing_secret_is_logged(
 ) -> None:
     ring.locked = True
     with caplog.at_level(logging.DEBUG):
-        tokens = Tokens()
-        assert tokens.set(TOKEN) is Place.SESSION
-        assert tokens.get().place is Place.SESSION
-        assert Tokens().get().place is Place.NOWHERE
+        tokens = TokenStore()
+        assert tokens.set(TOKEN) is TokenPlace.SESSION
+        assert tokens.get().place is TokenPlace.SESSION
+        assert TokenStore().get().place is TokenPlace.NOWHERE
     assert TOKEN not in caplog.text
     ring.locked = False
-    assert tokens.set(TOKEN) is Place.KEYRING
-    assert tokens.get().place is Place.KEYRING
+    assert tokens.set(TOKEN) is TokenPlace.KEYRING
+    assert tokens.get().place is TokenPlace.KEYRING
 
 
 def test_a_keyring_that_does_not_let_go_is_said(
     ring: Ring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokens = Tokens()
+    tokens = TokenStore()
     tokens.set(TOKEN)
 
     def refuse(*_: str) -> None:
@@ -124,7 +124,7 @@ def test_a_keyring_that_does_not_let_go_is_said(
 @pytest.mark.usefixtures("no_ring")
 def test_what_is_no_token_is_refused(text: str) -> None:
     with pytest.raises(UserFixable, match="no access token"):
-        Tokens().set(text)
+        TokenStore().set(text)
 
 
 @pytest.mark.usefixtures("no_ring")
@@ -133,9 +133,9 @@ def test_the_token_of_another_program_is_read_only_by_consent(
 ) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     (tmp_path / "token").write_text(OTHER + "\n")
-    assert Tokens().get() == Held(None, Place.NOWHERE)
-    tokens = Tokens(of_other_program=True)
-    assert tokens.get() == Held(OTHER, Place.OTHER_PROGRAM)
+    assert TokenStore().get() == HeldToken(None, TokenPlace.NOWHERE)
+    tokens = TokenStore(of_other_program=True)
+    assert tokens.get() == HeldToken(OTHER, TokenPlace.OTHER_PROGRAM)
     tokens.set(TOKEN)
     assert tokens.get().token == TOKEN
     tokens.forget()
@@ -152,7 +152,7 @@ def test_the_token_of_another_program_is_read_only_by_consent(
 
 
 def test_a_token_is_in_no_representation() -> None:
-    held = Held(TOKEN, Place.KEYRING)
+    held = HeldToken(TOKEN, TokenPlace.KEYRING)
     access = Access(token=TOKEN, proxy="http://me:secret@proxy:8080")
     for text in (repr(held), str(held), repr(access), f"{access}"):
         assert TOKEN not in text

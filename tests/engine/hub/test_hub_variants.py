@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.hub.remote.answer import Answer
+from engine.hub.remote.answer import ServerObject
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.gguf_variants import gguf_variants, quantisation
 from engine.hub.remote.left_out import Reason, in_words
@@ -52,8 +52,8 @@ def had(
     shards: frozenset[str] | None = None,
 ) -> tuple[dict[str, Variant], dict[str, Reason]]:
     files, dangerous = remote_files([sibling(path) for path in paths])
-    read = None if config is None else Answer(config)
-    variants, left_out = variants_of(files, Answer(model or {}), read, shards)
+    read = None if config is None else ServerObject(config)
+    variants, left_out = variants_of(files, ServerObject(model or {}), read, shards)
     reasons = {each.path: each.reason for each in (*left_out, *dangerous)}
     return {variant.name: variant for variant in variants}, reasons
 
@@ -199,11 +199,11 @@ def test_an_empty_file_is_no_model() -> None:
 
 def test_a_family_that_cannot_run_is_said_by_its_name() -> None:
     files, _ = remote_files([large("m-Q4_0.gguf")])
-    model = Answer({"gguf": {"architecture": "rwkv7"}})
+    model = ServerObject({"gguf": {"architecture": "rwkv7"}})
     variants, left_out = variants_of(files, model, None, None)
     assert variants == ()
     assert "rwkv7" in in_words(left_out)[0]
-    assert variants_of(files, Answer({"gguf": {"architecture": "qwen3"}}), None, None)[0]
+    assert variants_of(files, ServerObject({"gguf": {"architecture": "qwen3"}}), None, None)[0]
 
 
 # -- safetensors -----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from engine.hub.local import LocalModel
 from engine.hub.shelf import copying
 from engine.hub.shelf.copying import CopyProgress, clear_unfinished, copy_all
 from engine.hub.shelf.importing import import_copy, import_in_place, meant
-from engine.hub.shelf.kept_model import Origin
+from engine.hub.shelf.kept_model import ModelOrigin
 from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.shelf import Shelf
 
@@ -40,10 +40,10 @@ def copied(path: Path, shelf: Shelf, name: str = "") -> Path:
 
 def test_in_place_it_stays_and_is_remembered(shelf: Shelf, chat_model: Path, shipped: Path) -> None:
     model = import_in_place(chat_model / "model.safetensors", shelf)
-    assert (model.path, model.origin) == (chat_model, Origin.IN_PLACE)
+    assert (model.path, model.origin) == (chat_model, ModelOrigin.IN_PLACE)
     assert [each.path for each in shelf.memory.all()] == [str(chat_model)]
     assert not shelf.folder.exists()
-    assert import_in_place(shipped / FOLDER_TARGET.name, shelf).origin is Origin.BUNDLED
+    assert import_in_place(shipped / FOLDER_TARGET.name, shelf).origin is ModelOrigin.BUNDLED
     assert len(shelf.memory.all()) == 1
 
 
@@ -81,7 +81,7 @@ def test_a_copied_folder_has_all_it_needs_and_nothing_else(
     assert path == shelf.folder / source.name
     assert below(path) == {each.name for each in own_files(chat_model)} | {"LICENSE"}
     told = shelf.describe(path)
-    assert told.origin is Origin.COPIED
+    assert told.origin is ModelOrigin.COPIED
     assert not told.problem
     (known,) = shelf.memory.all()
     content = (path / "model.safetensors").read_bytes()
@@ -230,7 +230,7 @@ def test_a_copy_that_the_list_never_heard_of_is_found(shelf: Shelf, small_gguf: 
     path = copied(small_gguf, shelf)
     shelf.memory.forget(path)
     told = {model.path: model for model in shelf.models(elsewhere=False)}
-    assert told[path].origin is Origin.COPIED
+    assert told[path].origin is ModelOrigin.COPIED
 
 
 def test_a_new_folder_is_there_only_when_all_is(tmp_path: Path, small_gguf: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.hub.fit import Badge
 from engine.hub.pairing.curated import curated
-from engine.hub.recommendation import Recommendation, Role
+from engine.hub.recommendation import Recommendation, RecommendedRole
 from engine.hub.recommending import MOST, recommendations
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import Speeds
@@ -30,7 +30,7 @@ MACHINES = {
 }
 
 
-def told(of: Machine) -> dict[Role, Recommendation]:
+def told(of: Machine) -> dict[RecommendedRole, Recommendation]:
     return {each.role: each for each in recommendations(of, Speeds({}))}
 
 
@@ -38,7 +38,7 @@ def told(of: Machine) -> dict[Role, Recommendation]:
 def test_a_handful_of_different_models_that_run_there(of: Machine) -> None:
     found = recommendations(of, Speeds({}))
     assert 4 <= len(found) <= MOST
-    assert found[0].role is Role.BALANCED
+    assert found[0].role is RecommendedRole.BALANCED
     assert len({each.name for each in found}) == len({each.role for each in found}) == len(found)
     for each in found:
         assert each.fit.badge in (Badge.CPU, Badge.GPU, Badge.SPLIT)
@@ -52,7 +52,7 @@ def test_a_handful_of_different_models_that_run_there(of: Machine) -> None:
 
 def test_more_machine_gets_better_models() -> None:
     def level(of: Machine) -> int:
-        model = curated().of_repo(told(of)[Role.BALANCED].repo)
+        model = curated().of_repo(told(of)[RecommendedRole.BALANCED].repo)
         assert model is not None
         return model.level
 
@@ -61,7 +61,7 @@ def test_more_machine_gets_better_models() -> None:
 
 
 def test_a_draft_is_fetched_with_its_target() -> None:
-    found = told(MACHINES["a gaming machine"])[Role.FAST]
+    found = told(MACHINES["a gaming machine"])[RecommendedRole.FAST]
     assert found.draft is not None
     assert found.draft_repo is not None
     assert found.draft_variant == "Q8_0"
@@ -73,13 +73,13 @@ def test_the_best_is_better_than_the_usual_one() -> None:
     for of in MACHINES.values():
         found = told(of)
         models = {role: curated().of_repo(each.repo) for role, each in found.items()}
-        best, usual = models.get(Role.BEST), models[Role.BALANCED]
+        best, usual = models.get(RecommendedRole.BEST), models[RecommendedRole.BALANCED]
         assert best is None or (usual is not None and best.level > usual.level)
 
 
 def test_what_is_good_at_something_is_recommended_for_that() -> None:
     found = told(MACHINES["a gaming machine"])
-    for role, what in ((Role.REASONING, "reasoning"), (Role.CODE, "code")):
+    for role, what in ((RecommendedRole.REASONING, "reasoning"), (RecommendedRole.CODE, "code")):
         model = curated().of_repo(found[role].repo)
         assert model is not None
         assert what in model.good_at

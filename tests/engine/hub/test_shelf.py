@@ -13,7 +13,7 @@ from head_folders import write_head
 
 from engine.errors import UserFixable
 from engine.hub.shelf.describing import Descriptions
-from engine.hub.shelf.kept_model import KeptModel, Origin
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.remembered import Memory, Remembered
 from engine.hub.shelf.searching import FoundModel
 from engine.hub.shelf.shelf import Shelf
@@ -28,7 +28,7 @@ def test_the_bundled_models_are_there_with_all_columns(shelf: Shelf, shipped: Pa
     models = by_path(shelf)
     assert set(models) == {shipped / FOLDER_TARGET.name, shipped / FOLDER_DRAFT.name}
     target = models[shipped / FOLDER_TARGET.name]
-    assert target.origin is Origin.BUNDLED
+    assert target.origin is ModelOrigin.BUNDLED
     assert target.family
     assert target.kind
     assert 5e6 < (target.parameters or 0) < 20e6
@@ -42,11 +42,11 @@ def test_what_was_brought_is_remembered_with_where_it_came_from(
     shelf: Shelf, small_gguf: Path
 ) -> None:
     model = KeptModel(
-        small_gguf, "", Origin.DOWNLOADED, 1, repo="a/b", revision="1" * 40, licence="mit"
+        small_gguf, "", ModelOrigin.DOWNLOADED, 1, repo="a/b", revision="1" * 40, licence="mit"
     )
     shelf.keep(model)
     again = by_path(Shelf(shelf.folder.parent))[small_gguf]
-    assert (again.origin, again.repo, again.revision) == (Origin.DOWNLOADED, "a/b", "1" * 40)
+    assert (again.origin, again.repo, again.revision) == (ModelOrigin.DOWNLOADED, "a/b", "1" * 40)
     assert (again.licence, again.kind, again.family) == ("mit", "Q8_0", "llama")
     assert again.weight_bytes > 1000
     assert again.gguf
@@ -67,8 +67,8 @@ def test_models_used_before_are_there_and_those_gone_are_not(
     shelf: Shelf, shipped: Path, small_gguf: Path, tmp_path: Path
 ) -> None:
     models = by_path(shelf, small_gguf, tmp_path / "gone.gguf", FOLDER_TARGET)
-    assert models[small_gguf].origin is Origin.IN_PLACE
-    assert models[shipped / FOLDER_TARGET.name].origin is Origin.BUNDLED
+    assert models[small_gguf].origin is ModelOrigin.IN_PLACE
+    assert models[shipped / FOLDER_TARGET.name].origin is ModelOrigin.BUNDLED
     assert FOLDER_TARGET not in models
     assert tmp_path / "gone.gguf" not in models
 
@@ -81,7 +81,7 @@ def test_a_broken_or_missing_one_is_told_with_its_problem(
     weights.write_bytes(weights.read_bytes()[:-100])
     gone = tmp_path / "gone"
     for path in (broken, gone):
-        shelf.keep(KeptModel(path, "", Origin.IN_PLACE, 0))
+        shelf.keep(KeptModel(path, "", ModelOrigin.IN_PLACE, 0))
     models = by_path(shelf)
     assert models[broken].problem
     assert models[broken].weight_bytes > 1000
@@ -106,7 +106,7 @@ def test_licences_come_from_the_card_beside_a_folder(chat_model: Path, tmp_path:
         ("license: mit", ""),
     ):
         (folder / "README.md").write_text(card)
-        told = Descriptions().of(FoundModel(folder, Origin.IN_PLACE))
+        told = Descriptions().of(FoundModel(folder, ModelOrigin.IN_PLACE))
         assert told.licence == licence
 
 
@@ -124,9 +124,9 @@ def test_headers_are_read_again_only_when_files_change(
 
     monkeypatch.setattr(LocalModel, "inspect", counting)
     folder = Path(shutil.copytree(chat_model, tmp_path / "model"))
-    described, found = Descriptions(), FoundModel(folder, Origin.IN_PLACE)
+    described, found = Descriptions(), FoundModel(folder, ModelOrigin.IN_PLACE)
     first = described.of(found)
-    other = described.of(FoundModel(folder, Origin.CACHE, name="x", repo="a/b"))
+    other = described.of(FoundModel(folder, ModelOrigin.CACHE, name="x", repo="a/b"))
     assert reads == [folder]
     assert (other.name, other.repo, other.kind) == ("x", "a/b", first.kind)
     (folder / "duotail.json").write_text('{"name": "Another name"}')
@@ -140,7 +140,7 @@ def test_other_programs_models_are_told_once(
     monkeypatch.setattr(Path, "home", lambda: home)
     file = into_lm_studio(home / ".lmstudio" / "models", "a/b", small_gguf)
     models = [model for model in shelf.models([file]) if model.path == file]
-    assert [model.origin for model in models] == [Origin.LM_STUDIO]
+    assert [model.origin for model in models] == [ModelOrigin.LM_STUDIO]
     shelf.keep(models[0])
     assert [model.path for model in shelf.models([file])].count(file) == 1
 
@@ -153,7 +153,7 @@ def test_a_damaged_list_is_kept_beside_and_a_new_one_begins(shelf: Shelf, small_
         assert shelf.memory.all() == ()
         assert not file.exists()
         assert file.with_suffix(".bad").exists()
-    shelf.keep(KeptModel(small_gguf, "", Origin.IN_PLACE, 0))
+    shelf.keep(KeptModel(small_gguf, "", ModelOrigin.IN_PLACE, 0))
     assert len(shelf.memory.all()) == 1
     assert json.loads(file.read_text())["version"] == 1
     assert [entry.name for entry in file.parent.iterdir() if entry.suffix == ".part"] == []
@@ -163,12 +163,12 @@ def test_a_list_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_text("a file where a folder should be")
     with pytest.raises(UserFixable, match="could not be saved"):
-        Memory(data).remember(Remembered("/x", Origin.IN_PLACE))
+        Memory(data).remember(Remembered("/x", ModelOrigin.IN_PLACE))
 
 
 def test_the_one_brought_last_comes_first_and_each_once(tmp_path: Path) -> None:
     memory = Memory(tmp_path / "data")
     for name in ("a", "b", "a"):
-        memory.remember(Remembered(f"/{name}", Origin.COPIED, hashes={"x": "y"}))
+        memory.remember(Remembered(f"/{name}", ModelOrigin.COPIED, hashes={"x": "y"}))
     assert [each.path for each in memory.all()] == ["/a", "/b"]
     assert memory.all()[0].hashes == {"x": "y"}

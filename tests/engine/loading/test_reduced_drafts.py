@@ -21,7 +21,7 @@ from engine.events import Finished
 from engine.hub.gguf_files import PACKED, chosen_file
 from engine.hub.local import LocalModel
 from engine.hub.shelf.own_files import own_files
-from engine.hub.shelf.searching import Search
+from engine.hub.shelf.searching import ShelfSearch
 from engine.loading.checking import check
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
@@ -164,7 +164,7 @@ def test_a_packed_folder_is_found_and_copied_as_a_whole(folders: dict[str, Path]
     folder = folders["packed model"]
     assert chosen_file(folder) is None
     assert {file.name for file in own_files(folder)} == {"config.json", PACKED}
-    assert list(Search().models_below(folder, 0)) == [folder]
+    assert list(ShelfSearch().models_below(folder, 0)) == [folder]
 
 
 def test_a_damaged_packed_file(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.pieces import Kind
+from engine.model.text.vocabulary.pieces import PieceKind
 from engine.model.text.vocabulary.sentencepiece_file import SentencePieceModel
 
 Metadata = dict[str, Any]
@@ -49,10 +49,10 @@ def gguf_like(name: str, shared_data: Path) -> Metadata:
 def _byte_level(file: Path, pre: str) -> Metadata:
     data = json.loads(file.read_text(encoding="utf-8"))
     texts = {index: text for text, index in data["model"]["vocab"].items()}
-    kinds = dict.fromkeys(texts, Kind.NORMAL)
+    kinds = dict.fromkeys(texts, PieceKind.NORMAL)
     for token in data["added_tokens"]:
         texts[token["id"]] = token["content"]
-        kinds[token["id"]] = Kind.CONTROL if token["special"] else Kind.USER_DEFINED
+        kinds[token["id"]] = PieceKind.CONTROL if token["special"] else PieceKind.USER_DEFINED
     end = data["added_tokens"][0]["id"]
     return {
         "tokenizer.ggml.model": "gpt2",
@@ -91,7 +91,7 @@ def _phi3(folder: Path) -> Metadata:
         if token["id"] >= len(metadata["tokenizer.ggml.tokens"]):
             metadata["tokenizer.ggml.tokens"].append(token["content"])
             metadata["tokenizer.ggml.scores"].append(-1000.0)
-            metadata["tokenizer.ggml.token_type"].append(int(Kind.CONTROL))
-    metadata["tokenizer.ggml.token_type"][2] = int(Kind.USER_DEFINED)
+            metadata["tokenizer.ggml.token_type"].append(int(PieceKind.CONTROL))
+    metadata["tokenizer.ggml.token_type"][2] = int(PieceKind.USER_DEFINED)
     metadata["tokenizer.ggml.eos_token_id"] = 32000
     return metadata | {"general.architecture": "phi3"}

@@ -9,7 +9,7 @@ from typing import Any
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.token_bytes import BYTE_OF
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.pieces import Kind
+from engine.model.text.vocabulary.pieces import PieceKind
 
 TEMPLATES = Path(__file__).parent / "templates"
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -75,7 +75,7 @@ def _bytes(controls: tuple[str, ...]) -> dict[str, Any]:
 def _pieces(controls: tuple[str, ...]) -> dict[str, Any]:
     marks = ["<unk>", *controls, *(f"<0x{byte:02X}>" for byte in range(256))]
     words = ["▁", *"abcdefghilmnoprstuyABHIMNST.,!?/[]<>", "he", "▁he", "▁H", "▁[", "ll", "▁▁"]
-    kinds = [Kind.UNKNOWN, *[Kind.CONTROL] * len(controls), *[Kind.BYTE] * 256]
+    kinds = [PieceKind.UNKNOWN, *[PieceKind.CONTROL] * len(controls), *[PieceKind.BYTE] * 256]
     return {
         "tokenizer.ggml.model": "llama",
         "tokenizer.ggml.tokens": [*marks, *words],

@@ -15,7 +15,7 @@ from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.model.config import ModelConfig
 from engine.plan.budgets import KV_SHARE, SMALLEST_CONTEXT, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.footprint import Footprint, Part, footprint
+from engine.plan.footprint import Footprint, WeightPart, footprint
 from engine.plan.plan import Plan
 from engine.plan.planner import plan
 
@@ -26,8 +26,8 @@ def model(
     name: str, fmt: WeightFormat, weights: int, kv: int, positions: int, kind: str = "F32"
 ) -> ModelFacts:
     """A model of one block."""
-    block = Part(((kind, weights),))
-    held = Footprint(fmt, Part(), (block,), Part(), False, kv)
+    block = WeightPart(((kind, weights),))
+    held = Footprint(fmt, WeightPart(), (block,), WeightPart(), False, kv)
     return ModelFacts(name, held, positions)
 
 

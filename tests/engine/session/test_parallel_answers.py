@@ -35,7 +35,7 @@ from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.lane.draft_lane import DraftLane
 from engine.speculative.lane.lane_model import LaneModel
-from engine.speculative.lane.speculation import Pace
+from engine.speculative.lane.speculation import LanePace
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 
@@ -223,7 +223,7 @@ def test_beside_a_real_card_the_draft_reads_the_prompt_at_once(
     assert not pair.reads_beside, "for it is simulated, and would slow the first token down"
     honest, paces = DraftLane.following, []
 
-    def noted(lane: DraftLane, context: DraftContext, pace: Pace | None) -> Any:
+    def noted(lane: DraftLane, context: DraftContext, pace: LanePace | None) -> Any:
         paces.append(pace)
         return honest(lane, context, pace)
 

@@ -20,7 +20,7 @@ from engine.backend.tree import TokenTree, follow
 from engine.events import Interval
 from engine.speculative import loops
 from engine.speculative.lane.draft_lane import Lately, Outlook
-from engine.speculative.lane.speculation import Node, Pace, Speculation
+from engine.speculative.lane.speculation import LanePace, Node, Speculation
 from engine.speculative.lane_controller import LaneController
 
 VOCAB = 1000
@@ -67,9 +67,9 @@ class PaperLane:
     stuck: bool = False
     busy: bool = False
     computed: float = 0.0
-    paces: list[Pace | None] = field(default_factory=list)
+    paces: list[LanePace | None] = field(default_factory=list)
     waits: int = 0
-    _pace: Pace | None = None
+    _pace: LanePace | None = None
     _speculation: Speculation = field(default_factory=lambda: Speculation(0))
     _committed: int = 0
     _ends: float | None = None
@@ -83,7 +83,7 @@ class PaperLane:
         right = draws[:, 0] < self.pair.acceptance
         self._choices = np.where(right, 0, np.where(draws[:, 1] < 0.5, 1, 2)).tolist()
 
-    def set_pace(self, pace: Pace | None) -> None:
+    def set_pace(self, pace: LanePace | None) -> None:
         self.paces.append(pace)
         self._pace = pace
         self._go_on(self.clock.now)
@@ -240,7 +240,7 @@ def write(
 ) -> Written:
     """One answer by the parallel loop."""
     clock = Clock()
-    monkeypatch.setattr(loop, "perf_counter", clock.read)
+    monkeypatch.setattr(loops, "perf_counter", clock.read)
     rng = np.random.default_rng(wishes.pop("seed", 3))
     stop_at = wishes.pop("stop_at", None)
     answer = rng.integers(1, VOCAB, tokens).tolist()

@@ -8,9 +8,9 @@ from math import log
 import pytest
 
 from engine.backend.tree import TokenTree
-from engine.speculative.pacing import Lanes, best_part, pace, worth_waiting
+from engine.speculative.pacing import LaneCosts, best_part, pace, worth_waiting
 
-FLAT = Lanes(verify=lambda _: 1.0, step=lambda _: 0.1, rate=2.0, goes_on=0.7)
+FLAT = LaneCosts(verify=lambda _: 1.0, step=lambda _: 0.1, rate=2.0, goes_on=0.7)
 CHAIN = TokenTree((1, 2, 3, 4), (-1, 0, 1, 2), tuple(i * log(0.5) for i in range(4)))
 
 
@@ -39,7 +39,7 @@ def test_the_target_does_not_wait_for_a_slow_draft() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 2.0])
 def test_nothing_known_is_no_reason_to_wait(rate: float) -> None:
-    nothing = Lanes(verify=lambda _: 0.0, step=lambda _: 0.0, rate=rate)
+    nothing = LaneCosts(verify=lambda _: 0.0, step=lambda _: 0.0, rate=rate)
     assert not worth_waiting(nothing, promise=1.0, left=0.1)
     assert best_part(nothing, CHAIN).drafted >= 0
     assert pace(nothing).width >= 1

@@ -8,16 +8,16 @@ import pytest
 
 from engine.backend.round import Candidates
 from engine.backend.tree import TokenTree
-from engine.speculative.lane.speculation import Pace, Speculation
+from engine.speculative.lane.speculation import LanePace, Speculation
 
-CHAIN = Pace(width=1, theta=1.0)
+CHAIN = LanePace(width=1, theta=1.0)
 
 
 def candidates(first: int, chance: float = 0.8, second: float = 0.1) -> Candidates:
     return [(first, log(chance)), (first + 100, log(second))]
 
 
-def drafted(speculation: Speculation, pace: Pace, steps: int) -> None:
+def drafted(speculation: Speculation, pace: LanePace, steps: int) -> None:
     """So many steps; below a token comes its successor, or one a hundred further on."""
     for _ in range(steps):
         step = speculation.begin_step(pace)
@@ -43,12 +43,12 @@ def test_a_rejection_that_is_likelier_than_the_end_of_the_chain_comes_first() ->
 
 def test_the_theta_rule_takes_nodes_that_are_likelier_than_the_best_ones_child() -> None:
     speculation = Speculation(1)
-    root = speculation.begin_step(Pace(width=8, theta=0.5))
+    root = speculation.begin_step(LanePace(width=8, theta=0.5))
     assert root is not None
     assert [node.token for node in root.nodes] == [1]
     found = [(2, log(0.5)), (3, log(0.3)), (4, log(0.2)), (5, log(0.1))]
     speculation.end_step([found], 1.0)
-    step = speculation.begin_step(Pace(width=8, theta=0.4))
+    step = speculation.begin_step(LanePace(width=8, theta=0.4))
     assert step is not None
     assert [node.token for node in step.nodes] == [2, 3, 4]
 
@@ -101,7 +101,7 @@ def test_a_cancelled_step_can_be_taken_again() -> None:
 
 def test_no_more_is_drafted_ahead_than_allowed() -> None:
     speculation = Speculation(1)
-    pace = Pace(width=1, theta=1.0, ahead=3)
+    pace = LanePace(width=1, theta=1.0, ahead=3)
     drafted(speculation, pace, 4)  # the root is not ahead
     assert speculation.begin_step(pace) is None
     speculation.advance([2])
@@ -110,7 +110,7 @@ def test_no_more_is_drafted_ahead_than_allowed() -> None:
 
 def test_nothing_is_drafted_below_the_floor() -> None:
     speculation = Speculation(1)
-    pace = Pace(width=1, theta=1.0, floor=0.7)
+    pace = LanePace(width=1, theta=1.0, floor=0.7)
     drafted(speculation, pace, 2)
     assert speculation.begin_step(pace) is None
 
@@ -122,7 +122,7 @@ def test_the_proposals_of_others_are_grafted_on() -> None:
     speculation.graft(chain)
     assert speculation.tree(3).tokens == (1, 2, 50, 51)
     assert speculation.tree(3).scores[1] == pytest.approx(log(0.9))
-    step = speculation.begin_step(Pace(width=3, theta=0.1))
+    step = speculation.begin_step(LanePace(width=3, theta=0.1))
     assert step is not None
     assert [node.token for node in step.nodes] == [2, 50, 51]
     speculation.graft(TokenTree((8, 9), (-1, 0), (0.0, 0.0)))  # of another root
@@ -143,10 +143,10 @@ def test_of_equals_the_parent_comes_first_also_once_more() -> None:
 def test_what_is_computed_is_not_computed_again_for_a_better_score() -> None:
     speculation = Speculation(1)
     speculation.graft(TokenTree((1, 2), (-1, 0), (0.0, log(0.5))))
-    step = speculation.begin_step(Pace(width=2, theta=0.1))
+    step = speculation.begin_step(LanePace(width=2, theta=0.1))
     assert step is not None
     assert [node.token for node in step.nodes] == [1, 2]
     speculation.end_step([[(2, log(0.9))], [(3, log(0.9))]], 0.1)
-    again = speculation.begin_step(Pace(width=2, theta=0.1))
+    again = speculation.begin_step(LanePace(width=2, theta=0.1))
     assert again is not None
     assert [node.token for node in again.nodes] == [3]

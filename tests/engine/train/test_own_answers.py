@@ -15,7 +15,7 @@ from engine.backend.native.batch import SequenceBatch
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeSegment
 from engine.errors import NotPossible
-from engine.train.own_answers import LANES, TEMPERATURES, AnswerWriter
+from engine.train.own_answers import LANES, TEMPERATURES, TargetWriter
 from engine.train.recording import Recorded
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native backend is not built")
@@ -63,7 +63,7 @@ def test_a_lane_that_is_cleared_begins_anew_and_a_full_one_is_refused(decoder: D
 def test_greedy_answers_and_all_states_are_the_targets_own(decoder: Decoder) -> None:
     prompts, taps, written = _prompts(LANES + 9), (0, 1), dict[int, Recorded]()
     ends = set(range(0, 320, 16))
-    writer = AnswerWriter(decoder, ends, longest=200, longest_answer=24, taps=taps)
+    writer = TargetWriter(decoder, ends, longest=200, longest_answer=24, taps=taps)
 
     def keep(one: Recorded) -> None:
         written[one.index] = one
@@ -92,7 +92,7 @@ def test_greedy_answers_and_all_states_are_the_targets_own(decoder: Decoder) -> 
 def test_warm_answers_depend_on_the_seed_and_the_prompt_alone(decoder: Decoder) -> None:
     def answers(count: int, seed: int) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
-        writer = AnswerWriter(decoder, (), longest=200, longest_answer=12, seed=seed)
+        writer = TargetWriter(decoder, (), longest=200, longest_answer=12, seed=seed)
         every = enumerate(_prompts(count))
         writer.write(every, lambda one: found.update({one.index: one.tokens.tolist()}))
         return found
@@ -111,4 +111,4 @@ def test_only_a_whole_native_model_writes(chat_model: Path) -> None:
     config = ModelConfig.open(chat_model)
     other = Decoder.build(config, ModelWeights.of_folder(config, chat_model), TorchCpuBackend())
     with pytest.raises(NotPossible, match="processor"):
-        AnswerWriter(other, (), longest=64, longest_answer=8)
+        TargetWriter(other, (), longest=64, longest_answer=8)

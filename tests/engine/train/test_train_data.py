@@ -18,10 +18,10 @@ from engine.hub.local import LocalModel
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
-from engine.train.batches import Batch, Batches, Place
+from engine.train.batches import Batch, Batches, BatchPlace
 from engine.train.conversations import Example, find_sources
 from engine.train.drawing import Drawing
-from engine.train.recording import Recorded, Recorder, Recording, held_out, shard_files
+from engine.train.recording import Recorded, Recording, RecordingWriter, held_out, shard_files
 from engine.train.sequences import Renderer
 
 
@@ -150,7 +150,7 @@ def test_long_examples_are_cut_and_short_ones_left_out(
 
 
 def _recorded(folder: Path, lengths: list[int]) -> Recording:
-    recorder, rng = Recorder(folder, "test"), np.random.default_rng(0)
+    recorder, rng = RecordingWriter(folder, "test"), np.random.default_rng(0)
     for index, length in enumerate(lengths):
         tokens = rng.integers(0, 300, length).astype(np.int32)
         states = torch.from_numpy(rng.standard_normal((length, 2, 8))).to(torch.bfloat16)
@@ -169,10 +169,10 @@ def recording(tmp_path: Path) -> Iterator[Recording]:
 def test_a_place_in_the_data_is_found_again(recording: Recording) -> None:
     """From every batch on, over the border of an epoch, the next ones are the same."""
 
-    def from_place(place: Place) -> Iterator[Batch]:
+    def from_place(place: BatchPlace) -> Iterator[Batch]:
         return Batches(recording, 1, 256, seed=0).from_place(place)
 
-    batches = list(islice(from_place(Place()), 120))
+    batches = list(islice(from_place(BatchPlace()), 120))
     assert batches[-1].next.epoch > 0
     for number in (0, 3, 16, 17, 70, 100):
         following = islice(from_place(batches[number].next), 5)
@@ -189,7 +189,7 @@ def test_held_out_sequences_are_never_trained_on(recording: Recording) -> None:
 
     batches, trained = Batches(recording, 0, 256, seed=0), set[tuple[int, ...]]()
     held = set[tuple[int, ...]]().union(*map(rows, batches.held_out(10**9)))
-    for batch in batches.from_place(Place()):
+    for batch in batches.from_place(BatchPlace()):
         trained |= rows(batch)
         if batch.next.epoch:
             break
@@ -203,7 +203,7 @@ def test_batches_stay_within_their_size_and_have_their_own_states(recording: Rec
         tuple(tokens.tolist()): recording.states(number)
         for number, tokens in enumerate(recording.tokens)
     }
-    for batch in islice(Batches(recording, 1, 256, seed=0).from_place(Place()), 40):
+    for batch in islice(Batches(recording, 1, 256, seed=0).from_place(BatchPlace()), 40):
         assert batch.tokens.numel() <= 256
         for row, length in enumerate(batch.lengths.tolist()):
             known = states[tuple(batch.tokens[row, :length].tolist())].float()
@@ -220,9 +220,9 @@ def test_a_recording_is_kept_in_files_of_a_bounded_size(
     with _recorded(tmp_path, [40] * 10) as recording:
         assert len(shard_files(tmp_path)) == 4
         assert sorted(recording.indices) == list(range(10))
-    assert Recorder(tmp_path, "test").tokens == 400
+    assert RecordingWriter(tmp_path, "test").tokens == 400
     with pytest.raises(UserFixable, match="recorded with another"):
-        Recorder(tmp_path, "other")
+        RecordingWriter(tmp_path, "other")
 
 
 def test_an_empty_recording_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from head_models import HeadWeights, head_config
 from engine.train import soft_labels
 from engine.train.batches import Batch
 from engine.train.learners import DraftVocabulary, HeadLearner, LossWeights, ModelLearner
-from engine.train.modules import Draft
+from engine.train.modules import DraftModule
 from engine.train.shapes import model_config
 from engine.train.soft_labels import TargetOutput, soft_cross_entropy
 
@@ -84,7 +84,7 @@ def _head() -> tuple[HeadLearner, torch.Tensor]:
     torch.manual_seed(0)
     embedding = torch.from_numpy(weights.float32("model.embed_tokens.weight"))
     matrix = torch.from_numpy(weights.float32("lm_head.weight"))
-    draft = Draft(config)
+    draft = DraftModule(config)
     return HeadLearner(
         draft, embedding, _whole(matrix), LossWeights(regression=1.0, labels=0.1), 1, 0.0
     ), matrix
@@ -155,7 +155,7 @@ def test_runs_count_drafted_tokens_that_the_target_takes() -> None:
     target = head_config("dgf")
     config = model_config(target, hidden=32, blocks=1, heads=2, intermediate=48)
     torch.manual_seed(1)
-    draft = Draft(config)
+    draft = DraftModule(config)
     lesson = _lesson(32, (9,), 323)
     with torch.no_grad():
         hidden = draft.run_model(lesson.tokens)

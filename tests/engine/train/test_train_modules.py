@@ -11,7 +11,7 @@ from head_models import HeadReference, HeadWeights, head_config, random_features
 
 from engine.model.config import FusionKind, ModelConfig
 from engine.model.tensors import borrowed_tensors, expected_tensors
-from engine.train.modules import Draft
+from engine.train.modules import DraftModule
 from engine.train.shapes import model_config
 
 PAIRS = 9
@@ -28,8 +28,8 @@ CASES: list[tuple[FusionKind, int]] = [
 ]  # fmt: skip
 
 
-def _filled(config: ModelConfig, weights: HeadWeights) -> Draft:
-    draft = Draft(config)
+def _filled(config: ModelConfig, weights: HeadWeights) -> DraftModule:
+    draft = DraftModule(config)
     with torch.no_grad():
         for name, parameter in draft.named_parameters():
             parameter.copy_(torch.from_numpy(weights.float32(name)))
@@ -42,7 +42,7 @@ def test_parameters_are_the_heads_tensors(kind: FusionKind, blocks: int) -> None
     expected = expected_tensors(config)
     for name in borrowed_tensors(config):
         expected.pop(name, None)
-    named = {name: tuple(p.shape) for name, p in Draft(config).named_parameters()}
+    named = {name: tuple(p.shape) for name, p in DraftModule(config).named_parameters()}
     assert named == expected
 
 
@@ -78,5 +78,5 @@ def test_outputs_are_those_of_the_reference(kind: FusionKind, blocks: int) -> No
 def test_a_stand_alone_model_is_a_llama() -> None:
     """The tensors of the model that is written are those of our own decoder."""
     config = model_config(small_target(), hidden=32, blocks=2, heads=2, intermediate=48)
-    named = {name: tuple(p.shape) for name, p in Draft(config).named_parameters()}
+    named = {name: tuple(p.shape) for name, p in DraftModule(config).named_parameters()}
     assert named == expected_tensors(config)

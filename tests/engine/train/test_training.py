@@ -23,7 +23,7 @@ from engine.model.heads.description import HeadDescription
 from engine.model.tensors import borrowed_tensors, expected_tensors
 from engine.train import checkpoint, whole_file
 from engine.train.checkpoint import FILE
-from engine.train.settings import Shape
+from engine.train.settings import DraftShape
 from engine.train.shapes import DraftKind, head_config
 from engine.train.sitting import Paused
 from engine.train.trainer import Schedule
@@ -45,7 +45,7 @@ def test_a_head_learns_and_is_written(
     chat_model: Path, data: Path, tmp_path: Path, kind: DraftKind
 ) -> None:
     wanted = settings(
-        chat_model, data, tmp_path / "out", shape=Shape(kind, 2),
+        chat_model, data, tmp_path / "out", shape=DraftShape(kind, 2),
         schedule=Schedule(tokens=6000, rate=2e-3, warm_up=3),
     )  # fmt: skip
     result, reports = run(wanted)
@@ -72,14 +72,14 @@ def test_a_head_learns_and_is_written(
 
 
 def test_a_distilled_model_is_a_model(chat_model: Path, data: Path, tmp_path: Path) -> None:
-    shape = Shape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
+    shape = DraftShape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
     result, reports = run(settings(chat_model, data, tmp_path / "out", shape=shape))
     assert result.progress.loss < reports[0].progress.loss
     model = LocalModel.inspect(result.out)
     assert isinstance(model.config, ModelConfig)
     assert model.config.num_layers == 1
     assert model.tokenizer().vocabulary == LocalModel.inspect(chat_model).tokenizer().vocabulary
-    begun = Shape(DraftKind.MODEL, 1, 32, 2, 48, begin=result.out)
+    begun = DraftShape(DraftKind.MODEL, 1, 32, 2, 48, begin=result.out)
     again, _ = run(settings(chat_model, data, tmp_path / "again", shape=begun))
     assert again.progress.loss < result.progress.loss
 
@@ -87,7 +87,7 @@ def test_a_distilled_model_is_a_model(chat_model: Path, data: Path, tmp_path: Pa
 def test_with_muon_it_learns_more_in_the_same_time(
     chat_model: Path, data: Path, tmp_path: Path
 ) -> None:
-    shape = Shape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
+    shape = DraftShape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
     losses = []
     for muon in (None, 0.02):
         schedule = Schedule(tokens=16_000, rate=2e-3, warm_up=3, muon=muon)
@@ -229,10 +229,10 @@ def test_wishes_that_cannot_be_met_are_told(chat_model: Path, data: Path, tmp_pa
         run(settings(chat_model, data, out, longest=641))
     with pytest.raises(UserFixable, match="no device"):
         run(settings(chat_model, data, out, device="cuda:7"))
-    odd = Shape(DraftKind.MODEL, hidden=30, heads=4)
+    odd = DraftShape(DraftKind.MODEL, hidden=30, heads=4)
     with pytest.raises(UserFixable, match="attention heads"):
         run(settings(chat_model, data, out, shape=odd))
-    begun = Shape(DraftKind.DGF, begin=chat_model)
+    begun = DraftShape(DraftKind.DGF, begin=chat_model)
     with pytest.raises(UserFixable, match="another shape"):
         run(settings(chat_model, data, out, shape=begun))
     assert not out.exists()
@@ -263,7 +263,7 @@ def test_an_error_of_the_target_ends_the_training(
 
 def test_a_draft_of_few_rows_of_every_kind(chat_model: Path, data: Path, tmp_path: Path) -> None:
     for kind in DraftKind:
-        shape = Shape(kind, hidden=32, heads=2, intermediate=48, rows=40)
+        shape = DraftShape(kind, hidden=32, heads=2, intermediate=48, rows=40)
         result, _ = run(settings(chat_model, data, tmp_path / kind, shape=shape))
         weights = weights_of(result.out)
         ids = weights["lm_head.ids"].astype(int).tolist()
@@ -280,7 +280,7 @@ def test_it_begins_with_a_draft_of_other_rows(chat_model: Path, data: Path, tmp_
     others = tmp_path / "others.jsonl"
     others.write_text(data.read_text().replace("sea", "fork").replace("boat", "quiz"))
     for name, begin in (("target", None), ("other", None), ("begun", "other")):
-        shape = Shape(rows=40, begin=tmp_path / begin if begin else None)
+        shape = DraftShape(rows=40, begin=tmp_path / begin if begin else None)
         schedule = Schedule(tokens=1600, rate=2e-3, warm_up=3) if name == "other" else still
         source = others if name == "other" else data
         run(settings(chat_model, source, tmp_path / name, shape=shape, schedule=schedule))
@@ -299,7 +299,7 @@ def test_one_recording_serves_several_drafts(chat_model: Path, data: Path, tmp_p
     kept = tmp_path / "kept"
     first, _ = run(settings(chat_model, data, tmp_path / "one", recording=kept))
     shards = {file: file.stat().st_mtime_ns for file in kept.iterdir()}
-    run(settings(chat_model, data, tmp_path / "two", recording=kept, shape=Shape(blocks=2)))
+    run(settings(chat_model, data, tmp_path / "two", recording=kept, shape=DraftShape(blocks=2)))
     assert {file: file.stat().st_mtime_ns for file in kept.iterdir()} == shards
     again, _ = run(settings(chat_model, data, tmp_path / "again", recording=kept))
     _assert_same(first.out, again.out)

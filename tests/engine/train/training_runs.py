@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from engine.commands import WeightFormat
 from engine.model.weights.readable import Floats
-from engine.train.settings import Settings
-from engine.train.sitting import Report
+from engine.train.settings import TrainingSettings
+from engine.train.sitting import TrainingReport
 from engine.train.trainer import Schedule
 from engine.train.training import Result, train
 
@@ -31,9 +31,9 @@ def write_data(file: Path, count: int = 120) -> Path:
     return file
 
 
-def settings(model: Path, data: Path, out: Path, **changes: Any) -> Settings:
+def settings(model: Path, data: Path, out: Path, **changes: Any) -> TrainingSettings:
     """A training of a dozen steps, in fp32."""
-    basic = Settings(
+    basic = TrainingSettings(
         model=model,
         data=(data,),
         out=out,
@@ -51,9 +51,9 @@ def settings(model: Path, data: Path, out: Path, **changes: Any) -> Settings:
     return replace(basic, **changes)
 
 
-def run(wanted: Settings) -> tuple[Result, list[Report]]:
+def run(wanted: TrainingSettings) -> tuple[Result, list[TrainingReport]]:
     """Train to the end."""
-    reports: list[Report] = []
+    reports: list[TrainingReport] = []
     return train(wanted, reports.append, lambda: False), reports
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.language import tr
 from engine.model.json_object import JsonObject
-from engine.model.text.vocabulary.pieces import Kind, Pieces
+from engine.model.text.vocabulary.pieces import PieceKind, Pieces
 
 MOST_TOKENS = 4_000_000
 
@@ -18,7 +18,7 @@ def with_added(pieces: Pieces, folder: Path) -> Pieces:
     added = _added(folder)
     missing = range(len(texts), max(added, default=-1) + 1)
     texts += [f"[PAD{index}]" for index in missing]
-    kinds += [Kind.UNUSED] * len(missing)
+    kinds += [PieceKind.UNUSED] * len(missing)
     if scores:
         scores += [0.0] * len(missing)
     for index, (text, kind) in added.items():
@@ -26,12 +26,12 @@ def with_added(pieces: Pieces, folder: Path) -> Pieces:
     return Pieces(texts, scores, kinds)
 
 
-def _added(folder: Path) -> Mapping[int, tuple[str, Kind]]:
+def _added(folder: Path) -> Mapping[int, tuple[str, PieceKind]]:
     """Id -> text and kind."""
-    found: dict[int, tuple[str, Kind]] = {}
+    found: dict[int, tuple[str, PieceKind]] = {}
     file = JsonObject.read_optional(folder / "added_tokens.json")
     for text in file.data:
-        found[file.integer(text, 0, MOST_TOKENS)] = (text, Kind.USER_DEFINED)
+        found[file.integer(text, 0, MOST_TOKENS)] = (text, PieceKind.USER_DEFINED)
     settings = JsonObject.read_optional(folder / "tokenizer_config.json")
     listed = settings.member("added_tokens_decoder")
     for key in listed.data if listed else ():
@@ -40,5 +40,5 @@ def _added(folder: Path) -> Mapping[int, tuple[str, Kind]]:
         if token is None or not content or not key.isdecimal() or int(key) > MOST_TOKENS:
             raise settings.wrong("added_tokens_decoder", tr("an object of tokens by their ids"))
         special = token.flag("special", default=False)
-        found[int(key)] = (content, Kind.CONTROL if special else Kind.USER_DEFINED)
+        found[int(key)] = (content, PieceKind.CONTROL if special else PieceKind.USER_DEFINED)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.model.text.vocabulary.merges import Merge
-from engine.model.text.vocabulary.pieces import BLANK, Kind, Pieces, is_blank
+from engine.model.text.vocabulary.pieces import BLANK, PieceKind, Pieces, is_blank
 from engine.model.text.vocabulary.pretokenisers import Pretokeniser
 
 Description = dict[str, object]
@@ -91,7 +91,7 @@ def sentencepiece(
 
 
 def _bpe(pieces: Pieces, merges: Sequence[Merge]) -> Description:
-    unknown = next(iter(pieces.ids(Kind.UNKNOWN)), None)
+    unknown = next(iter(pieces.ids(PieceKind.UNKNOWN)), None)
     return {
         "type": "BPE",
         "unk_token": None if unknown is None else pieces.texts[unknown],
@@ -131,9 +131,9 @@ def _added(
             "lstrip": False,
             "rstrip": swallows(index),
             "normalized": not spaces_kept and is_blank(pieces.texts[index]),
-            "special": pieces.kinds[index] != Kind.USER_DEFINED,
+            "special": pieces.kinds[index] != PieceKind.USER_DEFINED,
         }
-        for index in pieces.ids(Kind.CONTROL, Kind.UNKNOWN, Kind.USER_DEFINED)
+        for index in pieces.ids(PieceKind.CONTROL, PieceKind.UNKNOWN, PieceKind.USER_DEFINED)
         if not (prefixed and is_blank(pieces.texts[index]))
         and not _PADDING.fullmatch(pieces.texts[index])
     ]

@@ -11,7 +11,7 @@ from engine.model.json_object import DOWNLOAD_AGAIN
 from engine.model.text.token_bytes import BYTE_TOKEN
 from engine.model.text.vocabulary.description import Vocabulary, byte_level, sentencepiece
 from engine.model.text.vocabulary.merges import as_listed, by_score
-from engine.model.text.vocabulary.pieces import BLANK, Kind, Pieces, damaged
+from engine.model.text.vocabulary.pieces import BLANK, PieceKind, Pieces, damaged
 from engine.model.text.vocabulary.pretokenisers import pretokeniser
 
 Metadata = Mapping[str, object]
@@ -126,23 +126,25 @@ def _bytes(metadata: Metadata) -> Vocabulary:
 def _pieces(metadata: Metadata, scores: Sequence[float], *, blanks: bool) -> Pieces:
     """The tokens; with `blanks`, those that the file writes with spaces get their stand-ins."""
     texts = _never_empty(_strings(metadata, "tokens"))
-    kinds = [int(kind) for kind in _numbers(metadata, "token_type")] or [Kind.NORMAL] * len(texts)
+    kinds = [int(kind) for kind in _numbers(metadata, "token_type")] or [PieceKind.NORMAL] * len(
+        texts
+    )
     for index, (text, kind) in enumerate(zip(texts, kinds, strict=False)):
-        if kind == Kind.NORMAL and _MARK.fullmatch(text):
+        if kind == PieceKind.NORMAL and _MARK.fullmatch(text):
             kinds[index] = _kind_by_look(text)
-        elif blanks and kind == Kind.USER_DEFINED:
+        elif blanks and kind == PieceKind.USER_DEFINED:
             texts[index] = text.replace(" ", BLANK)
     return Pieces(texts, scores, kinds)
 
 
-def _kind_by_look(text: str) -> Kind:
+def _kind_by_look(text: str) -> PieceKind:
     """What a token is for that looks like a mark, where the file calls it a word.
 
     Older files do, and some list no kinds at all.
     """
     if BYTE_TOKEN.fullmatch(text):
-        return Kind.BYTE
-    return Kind.UNKNOWN if text == "<unk>" else Kind.CONTROL
+        return PieceKind.BYTE
+    return PieceKind.UNKNOWN if text == "<unk>" else PieceKind.CONTROL
 
 
 def _never_empty(texts: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-from engine.model.text.vocabulary.pieces import Kind, Pieces, is_blank
+from engine.model.text.vocabulary.pieces import PieceKind, Pieces, is_blank
 
 Merge = tuple[str, str]
 
@@ -29,9 +29,9 @@ def by_score(pieces: Pieces) -> list[Merge]:
 
 def _scored_words(pieces: Pieces) -> Iterator[tuple[str, float]]:
     for text, score, kind in zip(pieces.texts, pieces.scores, pieces.kinds, strict=True):
-        if kind == Kind.USER_DEFINED and is_blank(text):
+        if kind == PieceKind.USER_DEFINED and is_blank(text):
             yield text, math.inf
-        elif kind in (Kind.NORMAL, Kind.UNUSED):
+        elif kind in (PieceKind.NORMAL, PieceKind.UNUSED):
             yield text, score
 
 

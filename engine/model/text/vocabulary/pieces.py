@@ -12,7 +12,7 @@ from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
 
 
-class Kind(IntEnum):
+class PieceKind(IntEnum):
     """What a token is for; both kinds of files use these numbers."""
 
     NORMAL = 1
@@ -58,7 +58,7 @@ class Pieces:
         if any(map(math.isnan, self.scores)):
             raise damaged("a score is not a number")
 
-    def ids(self, *kinds: Kind) -> list[int]:
+    def ids(self, *kinds: PieceKind) -> list[int]:
         """The ids of the tokens of some kinds."""
         wanted = set(map(int, kinds))
         return [index for index, kind in enumerate(self.kinds) if kind in wanted]
@@ -66,7 +66,7 @@ class Pieces:
     @property
     def has_bytes(self) -> bool:
         """Whether there is a token for every byte, so that nothing is unknown."""
-        return self.kinds.count(Kind.BYTE) == 256
+        return self.kinds.count(PieceKind.BYTE) == 256
 
 
 def damaged(details: str) -> UserFixable:

@@ -14,7 +14,7 @@ from engine.model.text.token_bytes import BYTE_OF
 from engine.model.text.vocabulary.added_tokens import MOST_TOKENS, with_added
 from engine.model.text.vocabulary.description import Vocabulary, byte_level
 from engine.model.text.vocabulary.merges import Merge, as_listed, by_rank
-from engine.model.text.vocabulary.pieces import Kind, Pieces, damaged
+from engine.model.text.vocabulary.pieces import PieceKind, Pieces, damaged
 from engine.model.text.vocabulary.pretokenisers import pretokeniser
 
 MAX_BYTES = 64 << 20
@@ -78,11 +78,11 @@ def from_ranks(path: Path) -> Vocabulary:
 def _pieces(ids: Mapping[str, int], merges: list[Merge]) -> Pieces:
     """In the order of their ids; what no merge yields is a control token."""
     texts = [f"[PAD{index}]" for index in range(max(ids.values(), default=-1) + 1)]
-    kinds: list[int] = [Kind.UNUSED] * len(texts)
+    kinds: list[int] = [PieceKind.UNUSED] * len(texts)
     yielded = {first + second for first, second in merges}
     for text, index in ids.items():
         made = len(text) == 1 or text in yielded
-        texts[index], kinds[index] = text, Kind.NORMAL if made else Kind.CONTROL
+        texts[index], kinds[index] = text, PieceKind.NORMAL if made else PieceKind.CONTROL
     return Pieces(texts, (), kinds)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.text.vocabulary.pieces import Kind, Pieces
+from engine.model.text.vocabulary.pieces import PieceKind, Pieces
 
 MAX_BYTES = 64 << 20
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3
@@ -66,7 +66,7 @@ class SentencePieceModel:
                 piece = dict(_fields(_bytes(value)))
                 texts.append(_bytes(piece.get(_TEXT, b"")).decode())
                 scores.append(_number(piece.get(_SCORE, 0.0)))
-                kinds.append(int(_number(piece.get(_KIND, Kind.NORMAL))))
+                kinds.append(int(_number(piece.get(_KIND, PieceKind.NORMAL))))
             elif number == _TRAINER:
                 trainer.update(_fields(_bytes(value)))
             elif number == _NORMALIZER:

@@ -15,7 +15,7 @@ from engine.model.json_object import DOWNLOAD_AGAIN
 from engine.model.text.vocabulary.description import Vocabulary
 from engine.model.text.vocabulary.folder import first_readable
 from engine.model.text.vocabulary.gguf_vocabulary import gguf_pieces
-from engine.model.text.vocabulary.pieces import Kind
+from engine.model.text.vocabulary.pieces import PieceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def gguf_tokens(metadata: Mapping[str, object]) -> TokenList:
         UserFixable: it lists none, or of a kind that nobody knows.
     """
     pieces = gguf_pieces(metadata)
-    added = pieces.ids(Kind.CONTROL, Kind.USER_DEFINED)
+    added = pieces.ids(PieceKind.CONTROL, PieceKind.USER_DEFINED)
     return TokenList(pieces.known, frozenset(pieces.texts[index] for index in added))
 
 

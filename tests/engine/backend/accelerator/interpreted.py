@@ -17,7 +17,7 @@ from engine.backend.accelerator import kernels
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.formats import FLOATS
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.ledger import unlimited
 
 _MODULES = ("tiles", "multiply", "launch")
@@ -43,7 +43,7 @@ def launch() -> ModuleType:
 
 def random_matrix(kind: str, rows: int, cols: int) -> tuple[DeviceMatrix, torch.Tensor]:
     """Stored, and its numbers as products take them: rounded to fp16, in fp64."""
-    matrix = DeviceMatrix.empty(kind, rows, cols, DeviceMemory(Driver("cpu"), unlimited()))
+    matrix = DeviceMatrix.empty(kind, rows, cols, DeviceAllocator(Driver("cpu"), unlimited()))
     if kind in FLOATS:
         numbers = np.random.default_rng(rows).standard_normal((rows, cols), dtype=np.float32)
         matrix.planes[0].copy_(torch.from_numpy(numbers))

@@ -86,7 +86,7 @@ class Tape:
 
 @dataclass
 class TapeRecorder:
-    """See `engine.backend.accelerator.graphs.Recorder`; counts what it is asked for."""
+    """See `engine.backend.accelerator.graphs.GraphRecorder`; counts what it is asked for."""
 
     tapes: list[Tape] = field(default_factory=list)
     replays: int = 0

@@ -19,7 +19,7 @@ from engine.backend.accelerator.board import Board
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.device_noise import gumbel, round_keys, words
-from engine.backend.accelerator.driver import Driver, Mark
+from engine.backend.accelerator.driver import DeviceMark, Driver
 from engine.backend.accelerator.sizes import DRAFT_LEVELS, drafting_bytes, segment_bytes
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
@@ -220,16 +220,16 @@ def test_drafting_asks_the_device_nothing() -> None:
 
 def test_a_round_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """But for marks that were passed long ago, of memory that the device has read."""
-    waited: list[Mark] = []
+    waited: list[DeviceMark] = []
 
-    def wait(mark: Mark) -> None:
+    def wait(mark: DeviceMark) -> None:
         waited.append(mark)
 
     model = built(MODELS["stand-alone"])
     state = model.new_state(64)
     ranking, budget = Sampler(SamplingParams()).ranking, Budget(9, 4, 3)
     model.draft(state, [5, 6], ranking, budget)
-    monkeypatch.setattr(Mark, "wait", wait)
+    monkeypatch.setattr(DeviceMark, "wait", wait)
     monkeypatch.setattr(Driver, "wait", lambda _own: pytest.fail("waits for everything"))
     model.draft(state, [7, 8], ranking, budget)
     segment: Any = model.segments[0]

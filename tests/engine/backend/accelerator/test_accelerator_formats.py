@@ -10,7 +10,7 @@ from stored_blocks import HALVES, StoredRows, block_of, random_rows, widened
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.formats import FLOATS, QUANTISED
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.sizes import PIECE
 from engine.backend.ledger import unlimited
@@ -27,7 +27,7 @@ def products() -> Products:
 
 def on_device(kind: str, rows: int, cols: int) -> DeviceMatrix:
     account = unlimited()
-    memory = DeviceMemory(Driver("cpu"), account)
+    memory = DeviceAllocator(Driver("cpu"), account)
     stored = StoredRows(random_rows(kind, rows, cols, seed=rows), kind)
     matrix = DeviceMatrix.empty(kind, rows, cols, memory)
     first = 0
@@ -78,7 +78,7 @@ def test_damaged_scales_are_refused(kind: str) -> None:
     stored = random_rows(kind, 32, 256)
     at = HALVES[kind][-1]
     stored[20, at : at + 2] = np.array([np.nan], np.float16).view(np.uint8)
-    matrix = DeviceMatrix.empty(kind, 32, 256, DeviceMemory(Driver("cpu"), unlimited()))
+    matrix = DeviceMatrix.empty(kind, 32, 256, DeviceAllocator(Driver("cpu"), unlimited()))
     with pytest.raises(UserFixable, match="not numbers"):
         matrix.fill(0, stored, "w")
 

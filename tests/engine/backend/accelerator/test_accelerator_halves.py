@@ -19,7 +19,7 @@ from tiny_models import decoder, write_model
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.memory import DeviceMemory
+from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.products import Products
 from engine.backend.ledger import unlimited
 from engine.commands import WeightFormat
@@ -49,7 +49,7 @@ def test_numbers_beyond_halves(kind: str) -> None:
     products = Products(Driver("cpu"), halves=True)
     stored = random_rows("Q6_K" if kind == "F32" else kind, 32, 256)
     numbers = widened(stored, "Q6_K" if kind == "F32" else kind)
-    matrix = DeviceMatrix.empty(kind, 32, 256, DeviceMemory(Driver("cpu"), unlimited()))
+    matrix = DeviceMatrix.empty(kind, 32, 256, DeviceAllocator(Driver("cpu"), unlimited()))
     matrix.fill(0, numbers if kind == "F32" else stored, "w")
     x = np.random.default_rng(1).standard_normal((16, 256)).astype(np.float32)
     x *= np.float32(10.0) ** np.arange(-20, 12, 2, dtype=np.float32)[:, None]

@@ -116,7 +116,7 @@ BOMBS = [
 
 @pytest.mark.parametrize("source", BOMBS)
 def test_bombs_are_defused(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_sandbox.Budget.__init__, "__defaults__", (0.2,))
+    monkeypatch.setattr(template_sandbox.RenderBudget.__init__, "__defaults__", (0.2,))
     start = time.process_time()  # others may compute as well
     with pytest.raises((UserFixable, TemplateFailure)):
         render(source)

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as Library
 from engine.errors import UserFixable
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.pieces import Kind
+from engine.model.text.vocabulary.pieces import PieceKind
 
 GOLDEN = Path(__file__).parent / "golden"
 WHOLE_FILES = [
@@ -87,15 +87,15 @@ def byte_level(**changes: Any) -> dict[str, Any]:
 
     words = ["he", "ll", "hell", "hello", "Ġhello"]
     tokens = [*BYTE_OF, *words, "<|im_start|>", "<|im_end|>", "<think>", "ü!", "[PAD264]", ""]
-    controls = {"<|im_start|>": Kind.CONTROL, "<|im_end|>": Kind.CONTROL}
-    words_added = {"<think>": Kind.USER_DEFINED, "ü!": Kind.USER_DEFINED}
-    padding = {"[PAD264]": Kind.UNUSED}
+    controls = {"<|im_start|>": PieceKind.CONTROL, "<|im_end|>": PieceKind.CONTROL}
+    words_added = {"<think>": PieceKind.USER_DEFINED, "ü!": PieceKind.USER_DEFINED}
+    padding = {"[PAD264]": PieceKind.UNUSED}
     kinds = controls | words_added | padding
     metadata = {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "qwen2",
         "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": [int(kinds.get(text, Kind.NORMAL)) for text in tokens],
+        "tokenizer.ggml.token_type": [int(kinds.get(text, PieceKind.NORMAL)) for text in tokens],
         "tokenizer.ggml.merges": ["h e", "l l", "he ll", "hell o", "Ġ hello", "x y", "h e"],
         "tokenizer.ggml.eos_token_id": tokens.index("<|im_end|>"),
     }
