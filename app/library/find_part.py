@@ -17,7 +17,7 @@ from engine.errors import UserFixable
 from engine.hub.messages import Describe, Refused, Results, Search
 from engine.hub.pairing.candidate import DraftCandidate
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import Order, Packaging, Repository, Variant
+from engine.hub.remote.listing import FoundRepository, Order, Packaging, Repository, Variant
 from engine.language import sentences, tr, tr_count
 
 _LINGER_MS = 250
