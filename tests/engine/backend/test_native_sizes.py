@@ -157,7 +157,7 @@ def test_a_refused_larger_tree_leaves_the_room_there_is() -> None:
 
     def drawn(nodes: int) -> int:
         tree = [1, *range(2, nodes + 1)], [-1, *[0] * (nodes - 1)]
-        return segment.verify(cache, 0, *tree, draws, [1], limit=2, stop_ids=()).tokens[0]
+        return segment.verify(cache, 0, *tree, draws, [1], limit=2, stop_ids=())[0].tokens[0]
 
     token, held_before = drawn(20), ledger.held
     for spare in (0, 2 * 80 * config.hidden_size * 4):  # there, logits are refused

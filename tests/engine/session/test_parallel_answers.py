@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
 from threading import enumerate as threads
@@ -36,6 +37,7 @@ from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.lane.draft_lane import DraftLane
 from engine.speculative.lane.lane_model import LaneModel
 from engine.speculative.lane.speculation import LanePace
+from engine.speculative.loops import Parallel
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 
@@ -220,7 +222,9 @@ def test_beside_a_real_card_the_draft_reads_the_prompt_at_once(
     load(session)
     pair = session.engine._pair
     assert pair is not None
-    assert not pair.reads_beside, "for it is simulated, and would slow the first token down"
+    loop = pair.loop
+    assert isinstance(loop, Parallel)
+    assert not loop.reads_beside, "for it is simulated, and would slow the first token down"
     honest, paces = DraftLane.following, []
 
     def noted(lane: DraftLane, context: DraftContext, pace: LanePace | None) -> Any:
@@ -229,7 +233,7 @@ def test_beside_a_real_card_the_draft_reads_the_prompt_at_once(
 
     monkeypatch.setattr(DraftLane, "following", noted)
     late = session.ask(QUESTION, max_tokens=30)
-    pair.reads_beside = True
+    pair.loop = replace(loop, reads_beside=True)
     early = session.ask(QUESTION, id="b", max_tokens=30)
     assert early.token_ids == late.token_ids
     assert paces[0] is None
