@@ -202,7 +202,7 @@ def test_what_the_target_refused_is_told_while_its_answer_is_on_show(desk: Desk)
     assert live is not None
     now = Interval(0.0, 0.0)
     done = RoundFinished(
-        0.0, live.request_id, 9, now, now, 3, 1, 2, rejected=" fish", rejected_at=8
+        0.0, live.request_id, 9, (now,), now, 3, 1, 2, rejected=" fish", rejected_at=8
     )
     desk.assembly.bridge._events.append(done)
     desk.bot.waitUntil(lambda: (8, " fish") in told)
