@@ -15,7 +15,7 @@ class FilesState:
 
     @classmethod
     def of(cls, path: Path) -> FilesState:
-        """Of a folder's files, or a single one.
+        """Look at a folder's files, or at a single one.
 
         Raises:
             OSError: they cannot be looked at.

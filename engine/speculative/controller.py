@@ -25,10 +25,12 @@ from engine.speculative.learnt import Learnt
 from engine.speculative.widths import Widths
 
 MAX_DEPTH = 10
-_SLACK, _SURER, _LESS_SURE = 2, 1.05, 0.95
+_SLACK, _SURER = 2, 1.05
 """Up to so many levels beyond the usual depth are drafted, while the path is at least so many times
-as likely to be accepted as a usual path of that depth. Before it no path ends that is nearly as
-likely as a usual one."""
+as likely to be accepted as a usual path of that depth."""
+_LESS_SURE, _USUAL_KNOWN = 0.95, 12
+"""Before the usual depth no path ends that is nearly as likely as a usual one. This holds after so
+many drafting rounds: earlier that depth is more the plan's than measured."""
 _TRIALS_SHARE, _COMPARISONS_SHARE = 0.005, 0.0025
 """Share of the time that may be lost by trying to draft where it does not pay, and by decoding
 plainly, to compare, where it does."""
@@ -116,7 +118,9 @@ class Controller:
         nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
         usual = self._usual_depth(goes_on, width)
         depth = min(usual + _SLACK, MAX_DEPTH)
-        worth = min(worth / max(goes_on, 0.05), _LESS_SURE * goes_on ** (usual - 1))
+        worth /= max(goes_on, 0.05)
+        if self._drafted >= _USUAL_KNOWN:
+            worth = min(worth, _LESS_SURE * goes_on ** (usual - 1))
         floor = max(worth, _SURER * goes_on**usual) / self._trust
         self._exploring = self._trial == 1 and not self._pays
         if self._exploring:  # what no tree has nobody learns the worth of

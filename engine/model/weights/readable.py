@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 
 
 class Weights(Protocol):
-    """Where a backend reads tensors from, by Hugging Face name."""
+    """Tensors that a backend reads by their Hugging Face names."""
 
     def float32(self, name: str) -> Floats:
         """The tensor as a C-contiguous fp32 array."""

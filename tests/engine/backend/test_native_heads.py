@@ -284,16 +284,16 @@ def test_staged_nodes_are_those_of_level_by_level(pool: ThreadPool) -> None:
     tokens, features, budget = tokens_of(config, 10), random_features(config, 10), Budget(20, 3, 3)
     state = head.new_state(100)
     head.draft(state, tokens, SAMPLED, budget, features)
-    assert len(state) == 10
-    staged = list(zip(state.staged, state.parents, strict=True))
-    assert len(staged) > 3
+    alone = drafted(head, new_cache(head), tokens, features, 0, SAMPLED, budget)
+    assert (len(state), state.staged) == (10, alone.staged_tokens)
+    assert state.parents == alone.staged_parents
     probe = random_features(config, 1, seed=3)
     after = head.forward(state, [5], [4], features=probe).hidden.copy()
     other = head.new_state(100)
     root = head.forward(other, tokens, features=features).hidden[-1].copy()
     other.commit(range(10))
     outputs: list[Floats] = []
-    for token, parent in staged:
+    for token, parent in zip(alone.staged_tokens, alone.staged_parents, strict=True):
         own = (root if parent < 0 else outputs[parent])[None].copy()
         outputs.append(head.forward(other, [token], [parent], features=own).hidden[0].copy())
     again = head.forward(other, [5], [4], features=probe).hidden

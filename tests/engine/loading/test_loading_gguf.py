@@ -159,8 +159,7 @@ def test_the_bundled_model_drafts_for_its_own_file(session: Session, tmp_path: P
     finished = session.ask(QUESTION, max_tokens=48)
     stats = finished.stats
     assert stats.accepted >= 3, finished
-    # What was drafted beyond the end of the answer was neither right nor wrong.
-    assert sum(stats.accepted_by_depth) > 0.8 * sum(stats.drafted_by_depth), finished
+    assert stats.accepted > 0.8 * stats.drafted, finished
 
 
 def test_published_mxfp4_experts_are_held_as_they_are_stored(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from statistics import mean
 
 import pytest
 from virtual_time import Text, Timed, at_fixed_depths, busy, calm, plainly, texts, write
@@ -108,16 +107,13 @@ def test_drafting_that_cannot_pay_costs_nothing(acceptance: float, tokens: int) 
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_first_answer_ever_is_near_the_best(name: str) -> None:
     """One plain round teaches T(1), and beliefs come right within a few more."""
-    ratios = []
-    for acceptance in (0.7, 0.8, 0.9):
-        pair = pair_of(*PAIRS[name], acceptance)
-        firsts = [
-            write(pair, text, 64, first_ever(pair), calm(number))
-            for number, text in enumerate(texts(pair, 64, 4 * ANSWERS))
-        ]
-        ratios.append(min(at_fixed_depths(pair, 64, 4 * ANSWERS)) / sum(firsts))
-    assert min(ratios) >= 0.91
-    assert mean(ratios) >= 0.93
+    pair = pair_of(*PAIRS[name], 0.8)
+    best = min(at_fixed_depths(pair, 64, ANSWERS))
+    firsts = [
+        write(pair, text, 64, first_ever(pair), calm(number))
+        for number, text in enumerate(texts(pair, 64, ANSWERS))
+    ]
+    assert best / sum(firsts) >= 0.93
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -68,7 +68,8 @@ def assert_one_call_is_one_after_the_other(target: Decoder, sampling: SamplingPa
     one, many = (run(model, answer, prompt, sampling) for model in (target, apart))
     for a, b in zip(one.rounds, many.rounds, strict=True):
         assert (a.tokens, a.accepted, a.drafted) == (b.tokens, b.accepted, b.drafted)
-        assert a.verified.offered == b.verified.offered
+        assert a.verified.offered_by_depth == b.verified.offered_by_depth
+        assert a.verified.accepted_by_depth == b.verified.accepted_by_depth
     assert any(done.accepted > 2 for done in one.rounds)
     logits = [target.forward(each.state, [5]).logits.copy() for each in (one, many)]
     assert np.array_equal(*logits), "the keys of the accepted paths differ"
