@@ -22,13 +22,13 @@ from engine.model.other_family import OtherConfig
 from engine.plan.expectation import Expectation
 from engine.plan.workspace import HEAD_WIDTH
 from engine.request import SamplingParams
-from engine.speculative.controller import Controller
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.loops import plain, serial
 from engine.speculative.sampler import Sampler
+from engine.speculative.serial_controller import SerialController
 
 DEPTHS = tuple(range(1, 9))
 ROWS = (*range(1, 10), 16)
@@ -140,7 +140,7 @@ class AnswersInTurns:
         self._auto = TimedAnswers()
         self._fixed = {depth: TimedAnswers() for depth in wishes.depths}
         forced = wishes.mode not in (Mode.AUTO, Mode.PLAIN)
-        self._controller = Controller(expected, forced=forced)
+        self._controller = SerialController(expected, forced=forced)
         self._lane: ScriptedLane | None = None
         if wishes.mode is Mode.DUO and draft is not None and self.draft_states is not None:
             self._lane = ScriptedLane(draft, self.draft_states, expected)
@@ -204,7 +204,7 @@ class AnswersInTurns:
             self._check(self._write(self._in_turns(drafter, fixed), answers))
         self._check(self._write(_plainly, self._plain))
 
-    def _in_turns(self, drafter: ScriptedDrafter, controller: Controller) -> Rounds:
+    def _in_turns(self, drafter: ScriptedDrafter, controller: SerialController) -> Rounds:
         @contextmanager
         def rounds(decoding: Decoding) -> Iterator[Iterator[Round]]:
             prefill(decoding)

@@ -11,11 +11,11 @@ from engine.bench.ways import PLAIN, PairWriter, Way, without_draft
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.loading.load import LoadedPair
-from engine.speculative.controller import Controller
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.loops import Serial
+from engine.speculative.serial_controller import SerialController
 
 LOOKUP = "lookup"
 
@@ -95,7 +95,7 @@ def _model(name: str, pair: LoadedPair) -> Drafter | None:
     return None if isinstance(last, LookupDrafter) else last
 
 
-def _controller(pair: LoadedPair, fixed: Fixed | None) -> Controller:
+def _controller(pair: LoadedPair, fixed: Fixed | None) -> SerialController:
     if fixed is None:
-        return Controller(pair.placing.expected)
+        return SerialController(pair.placing.expected)
     return FixedDepth(fixed.depth, fixed.width, fixed.depth * fixed.width)

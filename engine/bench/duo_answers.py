@@ -22,12 +22,12 @@ from engine.bench.scripted_draft import ScriptedDrafter
 from engine.bench.scripted_lane import ScriptedLane
 from engine.plan.expectation import Expectation
 from engine.request import SamplingParams
-from engine.speculative.controller import Controller
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.loops import plain, serial
 from engine.speculative.sampler import Sampler
+from engine.speculative.serial_controller import SerialController
 
 
 class DuoWay(StrEnum):
@@ -112,7 +112,7 @@ class DuoAnswers:
             if own is not None and way in wishes.ways
         }
         self._controllers = {
-            way: Controller(expected if way is DuoWay.TURNS else None, forced=True)
+            way: SerialController(expected if way is DuoWay.TURNS else None, forced=True)
             for way in self._drafters
         }
         self.exact = True

@@ -18,9 +18,9 @@ from engine.backend.round import Budget, Script
 from engine.backend.tree import TokenTree
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
-from engine.speculative.controller import Controller
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.sampler import Sampler
+from engine.speculative.serial_controller import SerialController
 
 NODES = 15
 """Of trees of fixed depth, as in arXiv 2412.18934."""
@@ -98,7 +98,7 @@ class _Prompter(Sampler):
         return weights
 
 
-class FixedDepth(Controller):
+class FixedDepth(SerialController):
     """Drafts chains of one length, or trees of one depth, come what may.
 
     Args:

@@ -13,8 +13,8 @@ from engine.plan.expectation import Expectation
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.lane.draft_lane import DraftLane
-from engine.speculative.lane_controller import LaneController
 from engine.speculative.loops import parallel
+from engine.speculative.parallel_controller import ParallelController
 
 
 class ScriptedLane:
@@ -56,7 +56,7 @@ class ScriptedLane:
             yield parallel(decoding, following, self._controller)
 
 
-class _Noting(LaneController):
+class _Noting(ParallelController):
     """Steers as it would, and notes what the draft's steps took."""
 
     steps: list[tuple[int, float]] | None = None

@@ -15,9 +15,9 @@ from engine.events import AnswerStats, Event, Finished
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest
 from engine.session.answering import Answer
-from engine.speculative.controller import Controller
-from engine.speculative.lane_controller import LaneController
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
+from engine.speculative.parallel_controller import ParallelController
+from engine.speculative.serial_controller import SerialController
 
 
 def own_states(pair: LoadedPair) -> StatePool:
@@ -51,10 +51,12 @@ def _afresh(loop: Loop, candidate: ModeCandidate) -> Loop:
     if plan.draft_device is None:
         return Plain()
     if isinstance(loop, Serial):
-        return replace(loop, controller=Controller(plan.expected, forced=forced))
+        return replace(loop, controller=SerialController(plan.expected, forced=forced))
     if isinstance(loop, Parallel):
         ahead = candidate.checked.command.mode is Mode.DUO
-        return replace(loop, controller=LaneController(plan.expected, forced=forced, ahead=ahead))
+        return replace(
+            loop, controller=ParallelController(plan.expected, forced=forced, ahead=ahead)
+        )
     return loop
 
 

@@ -17,7 +17,7 @@ from engine.hardware.kept_speeds import identity, replace_file, speeds_folder
 from engine.hardware.typed_json import decoded, encoded
 from engine.machine.facts import Machine
 from engine.plan.plan import Plan
-from engine.speculative.learnt import Learnt
+from engine.speculative.costs import Learnt
 
 VERSION = 1
 """Version of the files; those of another version count as absent."""

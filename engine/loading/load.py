@@ -22,15 +22,15 @@ from engine.machine.facts import CPU
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.plan import Plan
-from engine.speculative.controller import Controller
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.lane.draft_lane import DraftLane
-from engine.speculative.lane_controller import LaneController
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
+from engine.speculative.parallel_controller import ParallelController
+from engine.speculative.serial_controller import SerialController
 
 
 @dataclass(slots=True)
@@ -174,14 +174,14 @@ def _loaded(
         if plan.mode is Mode.DUO:
             lane = DraftLane(described.name, model, keeping[-1].pool, drafters)
             ahead = checked.command.mode is Mode.DUO
-            controller = LaneController(plan.expected, forced=checked.forced, ahead=ahead)
+            controller = ParallelController(plan.expected, forced=checked.forced, ahead=ahead)
             loop = Parallel(lane, controller, reads_beside=_reads_beside(checked, devices))
             drafters = []
         else:
             kind = StandaloneDrafter if head is None else HeadDrafter
             drafters.append(kind(described.name, model, keeping[-1].pool))
     if drafters:
-        serially = Controller(plan.expected, forced=checked.forced)
+        serially = SerialController(plan.expected, forced=checked.forced)
         loop = Serial(CombinedDrafter(drafters), serially)
     progress(tr("Warming up"), 1.0)
     for kept in keeping:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 _FORGET = 0.97
 _OUTLIER = 1.4
@@ -15,6 +15,9 @@ _REFRESH = 8
 """So many measurements change little of what they say about other sizes."""
 
 _FORGET_SLOWDOWN = 0.7
+
+_LATELY = 8
+"""Steps of a width whose times `StepSeconds` averages, the latest counting most."""
 
 _REMEMBERED = 12.0
 """What was learnt before a start counts as so many measurements at most: much may have changed."""
@@ -31,6 +34,21 @@ class KnownMean:
     value: float
     weight: float
     size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What a controller has learnt of a pair on a machine, in a form that can be kept.
+
+    Attributes:
+        verify: seconds of target forwards by their rows.
+        levels: seconds of a drafted level, or a step of the draft lane, by its width.
+        means: whatever else the controller goes by, by name.
+    """
+
+    verify: tuple[KnownMean, ...] = ()
+    levels: tuple[KnownMean, ...] = ()
+    means: Mapping[str, KnownMean] = field(default_factory=dict)
 
 
 class Mean:
@@ -196,6 +214,29 @@ class VerifyCosts(Costs):
                 self.add(rows, seconds / self.slowdown)
             self._slowdown.add(seconds / believed)
         self._last = rows
+
+
+class StepSeconds:
+    """How long a step of so many nodes takes, from those of late."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, float]] = {}  # nodes -> steps, mean
+
+    def observe(self, nodes: int, seconds: float) -> None:
+        """A step has ended."""
+        steps, mean = self._known.get(nodes, (0, 0.0))
+        steps = min(steps + 1, _LATELY)
+        self._known[nodes] = steps, mean + (seconds - mean) / steps
+
+    def left(self, nodes: int, elapsed: float) -> float | None:
+        """Seconds until a step ends that has taken so long; None before any has been seen.
+
+        Of one that is late nothing is known but that it may well take as long again.
+        """
+        if not self._known:
+            return None
+        nearest = min(self._known, key=lambda known: abs(known - nodes))
+        return abs(self._known[nearest][1] - elapsed)
 
 
 def capped(seconds: float, believed: float) -> float:

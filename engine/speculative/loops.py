@@ -17,12 +17,12 @@ from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.plan.expectation import BUCKETS
-from engine.speculative.controller import Controller
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.draft_lane import DraftLane
 from engine.speculative.lane.following import Following
-from engine.speculative.lane_controller import LaneController
+from engine.speculative.parallel_controller import ParallelController
+from engine.speculative.serial_controller import SerialController
 
 MOST_NODES = BUCKETS[-1] - 1
 """Most drafted nodes of one verification."""
@@ -35,7 +35,7 @@ class Loop(Protocol):
     """Decodes answers, one after the other."""
 
     @property
-    def controller(self) -> Controller | LaneController | None:
+    def controller(self) -> SerialController | ParallelController | None:
         """What it has learnt; None where nothing drafts."""
         ...
 
@@ -60,7 +60,7 @@ class Serial:
     """Draft, then verify."""
 
     drafter: Drafter
-    controller: Controller
+    controller: SerialController
 
     @contextmanager
     def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
@@ -77,7 +77,7 @@ class Parallel:
     """
 
     lane: DraftLane
-    controller: LaneController
+    controller: ParallelController
     reads_beside: bool = False
 
     @contextmanager
@@ -96,7 +96,7 @@ def plain(decoding: Decoding) -> Iterator[Round]:
         yield decoding.verify(TokenTree.root(decoding.tokens[-1]))
 
 
-def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iterator[Round]:
+def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -> Iterator[Round]:
     """Draft, then verify."""
     controller.begin()
     if decoding.remaining and not decoding.cancelled():
@@ -132,7 +132,9 @@ def serial(decoding: Decoding, drafter: Drafter, controller: Controller) -> Iter
         yield done
 
 
-def parallel(decoding: Decoding, lane: Following, controller: LaneController) -> Iterator[Round]:
+def parallel(
+    decoding: Decoding, lane: Following, controller: ParallelController
+) -> Iterator[Round]:
     """Draft and verify at the same time.
 
     The target verifies the best part of what is drafted behind the committed tokens, and tells the
@@ -163,7 +165,7 @@ def parallel(decoding: Decoding, lane: Following, controller: LaneController) ->
         yield replace(done, drafting=lately.drafting, useful=lately.useful, wasted=lately.wasted)
 
 
-def _wait(decoding: Decoding, lane: Following, controller: LaneController) -> None:
+def _wait(decoding: Decoding, lane: Following, controller: ParallelController) -> None:
     """Let the target be idle as long as what the draft is at is worth more than that."""
     while not decoding.cancelled():
         outlook = lane.outlook()

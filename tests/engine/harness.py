@@ -12,11 +12,11 @@ from engine.backend.round import Budget, Round
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
-from engine.speculative.controller import Controller
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.loops import plain, serial
 from engine.speculative.sampler import Sampler
+from engine.speculative.serial_controller import SerialController
 
 SAMPLINGS = {
     "greedy": SamplingParams(),
@@ -35,7 +35,7 @@ SAMPLINGS = {
 }
 
 
-class RandomController(Controller):
+class RandomController(SerialController):
     """Budgets that change at random every round, so that no lucky constant hides a mistake."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -56,7 +56,7 @@ class RandomController(Controller):
         return tree.best(int(self._rng.integers(0, len(tree) + 1)))
 
 
-class FixedBudget(Controller):
+class FixedBudget(SerialController):
     """The same budget every round, and all of the tree is verified."""
 
     def __init__(self, budget: Budget) -> None:
@@ -128,7 +128,7 @@ def decode(
     sampling: SamplingParams,
     *,
     drafter: Drafter | None = None,
-    controller: Controller | None = None,
+    controller: SerialController | None = None,
     state: SequenceState | None = None,
     max_tokens: int | None = 48,
     stop_ids: Sequence[int] = (),
@@ -148,7 +148,7 @@ def decode(
     if drafter is None:
         rounds = list(plain(decoding))
     else:
-        rounds = list(serial(decoding, drafter, controller or Controller(forced=True)))
+        rounds = list(serial(decoding, drafter, controller or SerialController(forced=True)))
     written = decoding.tokens[len(prompt) :]
     assert written == [token for done in rounds for token in done.tokens]
     assert list(decoding.state.tokens) == decoding.tokens[:-1]

@@ -20,15 +20,15 @@ from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.draft_lane import DraftLane, Following, Outlook
 from engine.speculative.lane.speculation import LanePace
-from engine.speculative.lane_controller import LaneController
 from engine.speculative.loops import parallel
+from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler
 
 LIMIT_S = 240.0
 """Seconds after which a test fails instead of waiting on."""
 
 
-class RandomPace(LaneController):
+class RandomPace(ParallelController):
     """Every decision is drawn with dice, so that no lucky constant hides a mistake.
 
     Args:
@@ -84,7 +84,7 @@ def run(
     prompt: Sequence[int],
     sampling: SamplingParams,
     *,
-    controller: LaneController | None = None,
+    controller: ParallelController | None = None,
     state: SequenceState | None = None,
     max_tokens: int | None = 48,
     stop_ids: Sequence[int] = (),
@@ -117,7 +117,7 @@ def run(
             until_ready(following)
         prepared()
         rounds = []
-        for done in parallel(decoding, following, controller or LaneController(ahead=True)):
+        for done in parallel(decoding, following, controller or ParallelController(ahead=True)):
             rounds.append(done)
             if written is not None:
                 written += done.tokens

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 from engine.backend.decoder import Decoder
 from engine.backend.state_pool import StatePool
+from engine.speculative.costs import StepSeconds
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.following import AT_ONCE, Following, Lately, Outlook
 from engine.speculative.lane.lane_model import LaneModel
 from engine.speculative.lane.speculation import LanePace
-from engine.speculative.lane.step_seconds import StepSeconds
 
 __all__ = ["DraftLane", "Following", "Lately", "Outlook"]
 

@@ -19,10 +19,10 @@ from engine.backend.native.cancel import CancelFlag
 from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
 from engine.events import Interval
+from engine.speculative.costs import StepSeconds
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.lane.lane_model import CATCH_UP_CHUNK, LaneModel, Settlement
 from engine.speculative.lane.speculation import DraftStep, LanePace, Node, Speculation
-from engine.speculative.lane.step_seconds import StepSeconds
 
 _PATIENCE_S = 60.0
 """Longest that the end of an answer waits for the thread: a forward is in its way at most."""

@@ -13,8 +13,7 @@ from engine.commands import Mode
 from engine.hardware.kept_learnt import MOST_KEPT, KeptLearnt, learnt_folder, pair_identity
 from engine.machine.facts import CPU, Host, Machine
 from engine.plan.plan import Plan
-from engine.speculative.costs import KnownMean
-from engine.speculative.learnt import Learnt
+from engine.speculative.costs import KnownMean, Learnt
 
 LEARNT = Learnt(
     verify=(KnownMean(0.004, 8.0, 1), KnownMean(0.005, 3.5, 4)),

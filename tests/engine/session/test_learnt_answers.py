@@ -10,7 +10,7 @@ from engine_session import Session
 
 from engine.commands import Mode
 from engine.hardware.kept_learnt import KeptLearnt, learnt_folder
-from engine.speculative.learnt import Learnt
+from engine.speculative.costs import Learnt
 
 
 def kept() -> dict[str, Learnt]:
@@ -41,12 +41,12 @@ def test_the_next_start_goes_on_from_it(
 
 def watch_recalls(monkeypatch: pytest.MonkeyPatch, tell: Callable[[Learnt], None]) -> None:
     """Hear of what a controller is told."""
-    from engine.speculative.controller import Controller
+    from engine.speculative.serial_controller import SerialController
 
-    recall = Controller.recall
+    recall = SerialController.recall
 
-    def watched(self: Controller, learnt: Learnt) -> None:
+    def watched(self: SerialController, learnt: Learnt) -> None:
         tell(learnt)
         recall(self, learnt)
 
-    monkeypatch.setattr(Controller, "recall", watched)
+    monkeypatch.setattr(SerialController, "recall", watched)

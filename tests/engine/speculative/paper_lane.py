@@ -21,7 +21,7 @@ from engine.events import Interval
 from engine.speculative import loops
 from engine.speculative.lane.draft_lane import Lately, Outlook
 from engine.speculative.lane.speculation import LanePace, Node, Speculation
-from engine.speculative.lane_controller import LaneController
+from engine.speculative.parallel_controller import ParallelController
 
 VOCAB = 1000
 
@@ -234,7 +234,7 @@ class Written:
 def write(
     monkeypatch: pytest.MonkeyPatch,
     pair: PaperPair,
-    controller: LaneController,
+    controller: ParallelController,
     tokens: int = 400,
     **wishes: Any,
 ) -> Written:

@@ -10,7 +10,7 @@ from simulated_pairs import round_of
 from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
-from engine.speculative.controller import Controller
+from engine.speculative.serial_controller import SerialController
 
 
 class Machine:
@@ -21,7 +21,7 @@ class Machine:
         self.rng = np.random.default_rng(1)
         self.clock = 0.0
 
-    def play(self, controller: Controller, budget: Budget | None) -> Round:
+    def play(self, controller: SerialController, budget: Budget | None) -> Round:
         tree, proposing = TokenTree.root(1), 0.0
         start = self.clock
         if budget is not None:
@@ -43,7 +43,7 @@ class Machine:
         return done
 
 
-def play(machine: Machine, controller: Controller, rounds: int = 300) -> list[Round]:
+def play(machine: Machine, controller: SerialController, rounds: int = 300) -> list[Round]:
     controller.begin()
     machine.play(controller, None)  # the first token, which never waits for a draft
     return [machine.play(controller, controller.next_budget(20)) for _ in range(rounds)]
@@ -58,14 +58,14 @@ def speed(rounds: list[Round]) -> float:
 
 
 def test_a_cheap_good_draft_goes_deep_and_a_dear_poor_one_does_not() -> None:
-    cheap = play(Machine(level=0.02, verify=1.0, chance=0.9), Controller(forced=True))
-    dear = play(Machine(level=0.3, verify=1.0, chance=0.5), Controller(forced=True))
+    cheap = play(Machine(level=0.02, verify=1.0, chance=0.9), SerialController(forced=True))
+    dear = play(Machine(level=0.3, verify=1.0, chance=0.5), SerialController(forced=True))
     assert mean_drafted(cheap) > 5
     assert mean_drafted(dear) < 2.5
 
 
 def test_drafting_that_pays_is_kept() -> None:
-    controller = Controller()
+    controller = SerialController()
     rounds = play(Machine(level=0.1, verify=1.0, chance=0.8), controller)
     plain = [done for done in rounds if done.draft is None]
     assert len(plain) <= 0.06 * len(rounds), "only what keeps the comparison fresh"
@@ -74,7 +74,7 @@ def test_drafting_that_pays_is_kept() -> None:
 
 
 def test_drafting_that_does_not_pay_is_given_up_in_words_and_tried_again() -> None:
-    controller = Controller()
+    controller = SerialController()
     rounds = play(Machine(level=0.6, verify=1.0, chance=0.2), controller, rounds=600)
     drafting = [index for index, done in enumerate(rounds) if done.draft is not None]
     assert len(drafting) < 0.05 * len(rounds)
@@ -86,7 +86,7 @@ def test_drafting_that_does_not_pay_is_given_up_in_words_and_tried_again() -> No
 
 
 def test_what_has_not_paid_for_long_is_tried_seldom_and_found_when_it_pays() -> None:
-    controller, machine = Controller(), Machine(level=0.6, verify=1.0, chance=0.2)
+    controller, machine = SerialController(), Machine(level=0.6, verify=1.0, chance=0.2)
     answers = [play(machine, controller, rounds=100) for _ in range(8)]
     drafting = [sum(done.draft is not None for done in rounds) for rounds in answers]
     assert 4 <= drafting[0] <= 8
@@ -100,12 +100,12 @@ def test_what_has_not_paid_for_long_is_tried_seldom_and_found_when_it_pays() -> 
 
 
 def test_forced_drafting_always_drafts() -> None:
-    rounds = play(Machine(level=0.9, verify=1.0, chance=0.05), Controller(forced=True), 100)
+    rounds = play(Machine(level=0.9, verify=1.0, chance=0.05), SerialController(forced=True), 100)
     assert all(done.drafted for done in rounds)
 
 
 def test_it_follows_a_change() -> None:
-    controller, machine = Controller(forced=True), Machine(level=0.05, verify=1.0, chance=0.3)
+    controller, machine = SerialController(forced=True), Machine(level=0.05, verify=1.0, chance=0.3)
     low = play(machine, controller, 200)
     machine.chance = 0.95
     high = play(machine, controller, 400)
@@ -113,17 +113,19 @@ def test_it_follows_a_change() -> None:
 
 
 def test_rows_that_cost_are_drafted_sparingly() -> None:
-    free = play(Machine(level=0.02, verify=1.0, chance=0.8), Controller(forced=True))
-    dear = play(Machine(level=0.02, verify=1.0, chance=0.8, per_row=0.5), Controller(forced=True))
+    free = play(Machine(level=0.02, verify=1.0, chance=0.8), SerialController(forced=True))
+    dear = play(
+        Machine(level=0.02, verify=1.0, chance=0.8, per_row=0.5), SerialController(forced=True)
+    )
     assert mean_drafted(dear) < mean_drafted(free) - 1
 
 
 def test_the_last_token_needs_no_draft() -> None:
-    assert Controller(forced=True).next_budget(0) is None
+    assert SerialController(forced=True).next_budget(0) is None
 
 
 def test_a_long_catch_up_waits_until_the_answer_has_earned_it() -> None:
-    controller = Controller()
+    controller = SerialController()
     controller.begin()
     machine = Machine(level=0.1, verify=1.0, chance=0.8)
     assert controller.worth_beginning(0.0)
@@ -131,4 +133,4 @@ def test_a_long_catch_up_waits_until_the_answer_has_earned_it() -> None:
     for _ in range(3):
         machine.play(controller, None)
     assert controller.worth_beginning(2.5)
-    assert Controller(forced=True).worth_beginning(1e9)
+    assert SerialController(forced=True).worth_beginning(1e9)

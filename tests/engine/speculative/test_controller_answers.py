@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from virtual_time import Text, Timed, at_fixed_depths, busy, calm, plainly, texts, write
 
-from engine.speculative.controller import Controller
+from engine.speculative.serial_controller import SerialController
 
 ANSWERS = 10
 LENGTHS = (64, 128, 256)
@@ -42,12 +42,12 @@ def pair_of(
     return Timed(seconds, level / 1e3, begin / 1e3, acceptance, spread)
 
 
-def first_ever(pair: Timed) -> Controller:
+def first_ever(pair: Timed) -> SerialController:
     """Nothing is known but what the plan expects, wrongly."""
-    return Controller(pair.expectation(SLOWER, WORSE))
+    return SerialController(pair.expectation(SLOWER, WORSE))
 
 
-def known(pair: Timed, noise: Noise) -> Controller:
+def known(pair: Timed, noise: Noise) -> SerialController:
     """The same after three answers and a new start."""
     before = first_ever(pair)
     for seed in range(900, 903):
@@ -57,7 +57,7 @@ def known(pair: Timed, noise: Noise) -> Controller:
     return again
 
 
-def seconds(pair: Timed, tokens: int, controller: Controller, noise: Noise) -> list[float]:
+def seconds(pair: Timed, tokens: int, controller: SerialController, noise: Noise) -> list[float]:
     """Of answers in a row, in which the controller goes on learning."""
     return [
         write(pair, text, tokens, controller, noise(number))

@@ -28,10 +28,10 @@ from engine.backend.native.library import Format
 from engine.backend.round import Budget
 from engine.backend.state_pool import StatePool
 from engine.events import Interval
+from engine.speculative.costs import StepSeconds
 from engine.speculative.drafters.standalone import StandaloneDrafter
 from engine.speculative.lane.draft_lane import Following
 from engine.speculative.lane.speculation import LanePace
-from engine.speculative.lane.step_seconds import StepSeconds
 
 if TYPE_CHECKING:
     from engine.backend.tree import TokenTree

@@ -30,7 +30,7 @@ from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.lane import following
 from engine.speculative.lane.following import Following, Outlook
-from engine.speculative.lane_controller import LaneController
+from engine.speculative.parallel_controller import ParallelController
 
 VOCAB = 320
 Pair = tuple[Decoder, Decoder]
@@ -136,7 +136,11 @@ def test_limit_and_context_end_and_a_draft_whose_context_ends_before(
 def test_its_own_controller(pair: Pair) -> None:
     target, draft = pair
     rng, lane = np.random.default_rng(2), lane_of(draft)
-    controllers = [LaneController(ahead=True), LaneController(forced=True), LaneController()]
+    controllers = [
+        ParallelController(ahead=True),
+        ParallelController(forced=True),
+        ParallelController(),
+    ]
     for controller in controllers * 2:
         prompt = random_prompt(rng)
         plain = decode(target, prompt, SAMPLINGS["sampled"], max_tokens=120)
@@ -263,7 +267,7 @@ def test_a_draft_that_does_not_answer_holds_nobody_up(
             lane,
             prompt,
             sampling,
-            controller=LaneController(ahead=True),
+            controller=ParallelController(ahead=True),
             patient=False,
             written=written,
             prepared=lambda: draft.stuck.wait(LIMIT_S),

@@ -21,7 +21,7 @@ from engine.backend.round import Budget
 from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
 from engine.plan.expectation import BUCKETS, Expectation
-from engine.speculative.controller import Controller
+from engine.speculative.serial_controller import SerialController
 
 AHEAD = 16
 """Tokens of a text beyond those that an answer needs."""
@@ -103,7 +103,7 @@ def busy(seed: int) -> Iterator[float]:
 
 
 def write(
-    pair: Timed, text: Text, tokens: int, controller: Controller, noise: Iterator[float]
+    pair: Timed, text: Text, tokens: int, controller: SerialController, noise: Iterator[float]
 ) -> float:
     """Seconds from the first token of an answer to its last, were there no noise."""
     controller.begin()
@@ -121,7 +121,7 @@ def _play(
     pair: Timed,
     text: Text,
     position: int,
-    controller: Controller,
+    controller: SerialController,
     budget: Budget | None,
     noise: Iterator[float],
     slower: float = 1.0,

@@ -25,10 +25,9 @@ from engine.plan.expectation import (
     Expectation,
 )
 from engine.speculative import pacing
-from engine.speculative.costs import Costs, Mean
+from engine.speculative.costs import Costs, Learnt, Mean
 from engine.speculative.lane.draft_lane import Outlook
 from engine.speculative.lane.speculation import LanePace
-from engine.speculative.learnt import Learnt
 from engine.speculative.manners import Manner, Manners
 
 _LEAST_PROMISE = 0.05
@@ -36,7 +35,7 @@ _LEAST_PROMISE = 0.05
 _MOST_TRUST = 3.0
 
 
-class LaneController:
+class ParallelController:
     """Steers the draft lane of one loaded pair; what it has learnt outlives the answer.
 
     Args:

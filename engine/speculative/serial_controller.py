@@ -20,8 +20,7 @@ from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree
 from engine.language import tr
 from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
-from engine.speculative.costs import Costs, Mean, VerifyCosts, capped
-from engine.speculative.learnt import Learnt
+from engine.speculative.costs import Costs, Learnt, Mean, VerifyCosts, capped
 from engine.speculative.widths import Widths
 
 MAX_DEPTH = 10
@@ -44,7 +43,7 @@ user what drafting brings."""
 _FORGET_RATE, _FORGET_CHANCE = 0.98, 0.985
 
 
-class Controller:
+class SerialController:
     """Chooses budgets for one loaded pair; what it has learnt outlives the answer.
 
     Args:
