@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+Seconds = Callable[[int], float]
+"""Seconds by rows or nodes."""
 
 _FORGET = 0.97
 _OUTLIER = 1.4

@@ -18,9 +18,8 @@ from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.plan.expectation import BUCKETS
 from engine.speculative.decoding import Decoding
+from engine.speculative.draft_worker import DraftLane, DraftWorker
 from engine.speculative.drafters.drafter import DraftContext, Drafter
-from engine.speculative.lane.draft_lane import DraftLane
-from engine.speculative.lane.following import Following
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.serial_controller import SerialController
 
@@ -133,7 +132,7 @@ def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -
 
 
 def parallel(
-    decoding: Decoding, lane: Following, controller: ParallelController
+    decoding: Decoding, lane: DraftWorker, controller: ParallelController
 ) -> Iterator[Round]:
     """Draft and verify at the same time.
 
@@ -165,7 +164,7 @@ def parallel(
         yield replace(done, drafting=lately.drafting, useful=lately.useful, wasted=lately.wasted)
 
 
-def _wait(decoding: Decoding, lane: Following, controller: ParallelController) -> None:
+def _wait(decoding: Decoding, lane: DraftWorker, controller: ParallelController) -> None:
     """Let the target be idle as long as what the draft is at is worth more than that."""
     while not decoding.cancelled():
         outlook = lane.outlook()

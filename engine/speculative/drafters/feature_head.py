@@ -17,8 +17,8 @@ from engine.backend.decoder import Decoder
 from engine.backend.round import Budget
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
-from engine.speculative.drafters.decoder_drafter import DecoderDrafter
 from engine.speculative.drafters.drafter import DraftContext
+from engine.speculative.drafters.model import DecoderDrafter
 
 
 class HeadDrafter(DecoderDrafter):

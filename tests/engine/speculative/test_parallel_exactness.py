@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine.speculative import draft_worker
 from harness import SAMPLINGS, decode
 from native_models import native_decoder
 from parallel_runs import (
@@ -27,9 +28,8 @@ from engine.backend.tree import TokenTree
 from engine.errors import Cancelled, OutOfMemory
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
+from engine.speculative.draft_worker import DraftWorker, Outlook
 from engine.speculative.drafters.lookup import LookupDrafter
-from engine.speculative.lane import following
-from engine.speculative.lane.following import Following, Outlook
 from engine.speculative.parallel_controller import ParallelController
 
 VOCAB = 320
@@ -260,7 +260,7 @@ def test_a_draft_that_does_not_answer_holds_nobody_up(
     sampling = SAMPLINGS["sampled"]
     plain = decode(target, prompt, sampling).tokens
     written: list[int] = []
-    monkeypatch.setattr(following, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(draft_worker, "_PATIENCE_S", 0.1)
     with pytest.raises(RuntimeError, match="does not come to an end"):
         run(
             target,
@@ -312,7 +312,7 @@ def test_whatever_the_lane_says_the_target_has_the_last_word(
     prompt = random_prompt(rng)
     plain = decode(target, prompt, SAMPLINGS["sampled hot"]).tokens
 
-    class Liar(Following):
+    class Liar(DraftWorker):
         def tree(self, most: int) -> TokenTree:
             root = self._tokens[-1]
             nodes = [
@@ -329,7 +329,7 @@ def test_whatever_the_lane_says_the_target_has_the_last_word(
             super().outlook()
             return Outlook(1.0, float(rng.choice([0.0, 1e-4])))
 
-    monkeypatch.setattr("engine.speculative.lane.draft_lane.Following", Liar)
+    monkeypatch.setattr("engine.speculative.draft_worker.DraftWorker", Liar)
     controller, sampling = RandomPace(rng), SAMPLINGS["sampled hot"]
     done = run(target, lane_of(draft), prompt, sampling, controller=controller, patient=False)
     assert done.tokens == plain

@@ -16,8 +16,8 @@ from engine.backend.native.cancel import CancelFlag
 from engine.backend.round import Candidates
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.state_pool import StatePool
-from engine.speculative.drafters.growing import likeliest
-from engine.speculative.lane.speculation import Node
+from engine.speculative.draft_tree import Node
+from engine.speculative.drafters.model import likeliest
 from engine.speculative.sampler import Sampler
 
 CATCH_UP_CHUNK = 64
@@ -53,7 +53,7 @@ class Computed:
     candidates: list[Candidates]
 
 
-class LaneModel:
+class DraftCache:
     """A draft model that follows a speculation.
 
     Args:

@@ -15,14 +15,16 @@ from math import exp, inf
 from threading import Condition, Lock, Thread
 from time import perf_counter
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.round import Budget
+from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.speculative.costs import StepSeconds
+from engine.speculative.draft_cache import CATCH_UP_CHUNK, DraftCache, Settlement
+from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
-from engine.speculative.lane.lane_model import CATCH_UP_CHUNK, LaneModel, Settlement
-from engine.speculative.lane.speculation import DraftStep, LanePace, Node, Speculation
 
 _PATIENCE_S = 60.0
 """Longest that the end of an answer waits for the thread: a forward is in its way at most."""
@@ -30,7 +32,7 @@ _PATIENCE_S = 60.0
 _LOOK_UP_S = 1.0
 """A thread at rest looks about it this often, whoever may have forgotten to call it."""
 
-AT_ONCE = LanePace()
+AT_ONCE = DraftPace()
 """To begin with the prompt beside the target."""
 
 
@@ -48,7 +50,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Lately:
+class DraftActivity:
     """What the lane has done since the last commit.
 
     Attributes:
@@ -65,7 +67,7 @@ class Lately:
     hit: bool = False
 
 
-class Following:
+class DraftWorker:
     """The lane beside one answer. All of it is for the engine thread.
 
     Whatever goes wrong in the lane is raised by the next call, whichever that is.
@@ -73,11 +75,11 @@ class Following:
 
     def __init__(
         self,
-        model: LaneModel,
+        model: DraftCache,
         others: Sequence[Drafter],
         step_seconds: StepSeconds,
         context: DraftContext,
-        pace: LanePace | None = AT_ONCE,
+        pace: DraftPace | None = AT_ONCE,
     ) -> None:
         self._model = model
         self._step_seconds = step_seconds
@@ -86,12 +88,12 @@ class Following:
         self._tokens = list(context.tokens)
         self._length = len(self._tokens)
         self._context = replace(context, tokens=self._tokens)
-        self._most = LanePace().ahead  # nodes that the target verified at once, last
+        self._most = DraftPace().ahead  # nodes that the target verified at once, last
         self._observed = 0  # tokens that the others have seen; 0: they have not begun
 
         # Shared; under the lock.
         self._changed = Condition(Lock())
-        self._speculation = Speculation(self._tokens[-1])
+        self._speculation = DraftTree(self._tokens[-1])
         self._pace = pace
         self._busy = self._closing = self._ready = False
         self._cramped = self._settled = self._full = False  # no room for a step
@@ -111,7 +113,7 @@ class Following:
 
     # -- the engine thread's -------------------------------------------------------------------
 
-    def set_pace(self, pace: LanePace | None) -> None:
+    def set_pace(self, pace: DraftPace | None) -> None:
         """How to go on; None: rest, for the target does better alone."""
         with self._changed:
             self._check()
@@ -177,7 +179,7 @@ class Following:
             if not busy:
                 self._changed.notify_all()
 
-    def commit(self, tokens: Sequence[int]) -> Lately:
+    def commit(self, tokens: Sequence[int]) -> DraftActivity:
         """These tokens follow now. A step of which nothing can come true any more is cancelled."""
         self._tokens += tokens
         proposals = self._propose()
@@ -193,7 +195,7 @@ class Following:
             self._full = self._cramped = self._settled = False
             merit = speculation.take_merit()
             self._changed.notify_all()
-            return Lately(self._take_spans(), merit.useful, merit.wasted, hit)
+            return DraftActivity(self._take_spans(), merit.useful, merit.wasted, hit)
 
     def step_times(self) -> list[tuple[int, float, float]]:
         """Steps that have ended since last asked and were not cancelled.
@@ -381,3 +383,52 @@ class Following:
             self._span = now
         taken, self._spans = tuple(self._spans), []
         return taken
+
+
+class DraftLane:
+    """Drafts for one loaded target, answer by answer.
+
+    Args:
+        name: name of the draft model for people.
+        draft: the draft model.
+        pool: keeps its states.
+        others: drafters that cost next to nothing, whose proposals are added.
+    """
+
+    def __init__(
+        self, name: str, draft: Decoder, pool: StatePool, others: Sequence[Drafter] = ()
+    ) -> None:
+        self.name = " + ".join([*(other.name for other in others), name])
+        self._draft, self._pool = draft, pool
+        self._others = tuple(others)
+        self._step_seconds = StepSeconds()
+        self._last: DraftWorker | None = None
+
+    @contextmanager
+    def following(
+        self, context: DraftContext, pace: DraftPace | None = AT_ONCE
+    ) -> Iterator[DraftWorker]:
+        """Draft for one answer, beginning with its prompt; until the block ends.
+
+        Whatever it has computed of what was committed is kept for the next answer.
+
+        Args:
+            context: the answer.
+            pace: to begin with; None: nothing is done before there is one.
+
+        Raises:
+            RuntimeError: the lane follows an answer already.
+        """
+        if self._last is not None and self._last.alive:
+            raise RuntimeError("the draft lane is following another answer")
+        following = self._last = DraftWorker(
+            DraftCache(self._draft, self._pool), self._others, self._step_seconds, context, pace
+        )
+        following.start()
+        try:
+            yield following
+        except BaseException:
+            following.stop()
+            raise
+        following.stop()
+        following.check()

@@ -21,7 +21,7 @@ from engine.backend.tree import ROOT_PARENT, TokenTree
 
 
 @dataclass(frozen=True, slots=True)
-class LanePace:
+class DraftPace:
     """How the draft lane goes on; the controller says so.
 
     Attributes:
@@ -118,7 +118,7 @@ def _is_stale(entry: _Entry) -> bool:
 
 
 @dataclass(slots=True)
-class Speculation:
+class DraftTree:
     """The tree behind the committed tokens.
 
     Args:
@@ -146,7 +146,7 @@ class Speculation:
 
     # -- drafting ------------------------------------------------------------------------------
 
-    def begin_step(self, pace: LanePace) -> DraftStep | None:
+    def begin_step(self, pace: DraftPace) -> DraftStep | None:
         """Take the likeliest nodes for a step; None where none is worth it, or enough wait.
 
         Raises:
@@ -222,7 +222,7 @@ class Speculation:
             weights.append(node.weight)
         return TokenTree(tuple(tokens), tuple(parents), tuple(scores), tuple(weights))
 
-    def coming(self, pace: LanePace) -> list[Node]:
+    def coming(self, pace: DraftPace) -> list[Node]:
         """The nodes of the step that is being computed.
 
         Where none is, or nothing can come of it any more, those of the next one.
@@ -230,7 +230,7 @@ class Speculation:
         step = self.step
         return self._choose(pace) if step is None or step.hopeless else step.nodes
 
-    def promise(self, pace: LanePace) -> float:
+    def promise(self, pace: DraftPace) -> float:
         """The chance that the candidates of what is coming matter: that a node comes true."""
         nodes = {node for node in self.coming(pace) if node.alive}
         base = self.root.score
@@ -269,7 +269,7 @@ class Speculation:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _choose(self, pace: LanePace) -> list[Node]:
+    def _choose(self, pace: DraftPace) -> list[Node]:
         """The nodes of a next step, still open."""
         opened = self._open
         while opened and _is_stale(opened[0]):
