@@ -1,4 +1,4 @@
-"""What the controllers of both loops share: beliefs about a loaded pair, and the worth of a node.
+"""The common base of both controllers: beliefs about a loaded pair, and the worth of a node.
 
 A controller fits the cost of a target forward by its rows, the cost of a drafting step by its width
 and the acceptance of drafted tokens, all online and with forgetting. It begins with what was learnt
@@ -21,7 +21,7 @@ _FORGET = 0.985
 
 
 class Acceptance:
-    """How much of what a draft proposes is accepted.
+    """The share of a draft's proposals that is accepted.
 
     Args:
         expected: acceptance of a drafted token that the plan expects.
@@ -62,7 +62,7 @@ class Acceptance:
 
     @property
     def means(self) -> dict[str, Mean]:
-        """Everything it goes by, by name."""
+        """All of its means by name."""
         return {"goes_on": self.goes_on, "promised": self._promised, "fulfilled": self._fulfilled}
 
 
@@ -83,7 +83,7 @@ class Controller:
 
     @property
     def learnt(self) -> Learnt:
-        """What a later start should know."""
+        """The beliefs as a later start should know them."""
         return Learnt(
             verify=self._verify.known,
             levels=self._draft.known,

@@ -1,7 +1,8 @@
-"""The draft lane beside one answer: its thread, and what the engine thread asks of it.
+"""The draft worker of the parallel loop: a thread that drafts while the target verifies.
 
-The two share the speculation under one lock, held for microseconds: nobody ever waits for a
-forward but who asks to.
+It always computes the likeliest nodes of the `DraftTree`; the engine thread takes what there is,
+has it verified and commits (DuoDecoding, arXiv 2503.00784). The two share the tree under one lock,
+which is held for microseconds: nobody waits for a forward unless by `wait`.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 
 _PATIENCE_S = 60.0
-"""Longest that the end of an answer waits for the thread: a forward is in its way at most."""
+"""Longest wait for the thread at the end of an answer: at most one forward is running."""
 
 _LOOK_UP_S = 1.0
-"""A thread at rest looks about it this often, whoever may have forgotten to call it."""
+"""A resting thread wakes up this often, in case a notification was missed."""
 
 AT_ONCE = DraftPace()
 """To begin with the prompt beside the target."""
@@ -38,7 +39,7 @@ AT_ONCE = DraftPace()
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What waiting would bring.
+    """The prospects of waiting for the draft.
 
     Attributes:
         promise: the chance that the candidates of the running or the next step matter.
@@ -51,7 +52,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class DraftActivity:
-    """What the lane has done since the last commit.
+    """Work of the draft since the last commit.
 
     Attributes:
         drafting: when it drafted, in order; a span that goes on is cut at the commit. Catching up
@@ -68,9 +69,9 @@ class DraftActivity:
 
 
 class DraftWorker:
-    """The lane beside one answer. All of it is for the engine thread.
+    """Drafts for one answer on its own thread; the public methods are for the engine thread.
 
-    Whatever goes wrong in the lane is raised by the next call, whichever that is.
+    An error of the thread is raised by the next call, whichever that is.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class DraftWorker:
     # -- the engine thread's -------------------------------------------------------------------
 
     def set_pace(self, pace: DraftPace | None) -> None:
-        """How to go on; None: rest, for the target does better alone."""
+        """Set how to go on; None: rest, since the target is faster alone."""
         with self._changed:
             self._check()
             if pace != self._pace:
@@ -125,13 +126,13 @@ class DraftWorker:
 
     @property
     def ready(self) -> bool:
-        """Whether the draft has caught up with the committed tokens."""
+        """True where the draft has caught up with the committed tokens."""
         with self._changed:
             self._check()
             return self._ready and not self._over
 
     def outlook(self) -> Outlook:
-        """What there would be to wait for."""
+        """Return what there is to wait for."""
         with self._changed:
             self._check()
             self._seen = self._version
@@ -149,7 +150,7 @@ class DraftWorker:
             return Outlook(speculation.promise(pace), left)
 
     def wait(self, seconds: float) -> None:
-        """Until a step ends, or anything else changes that `outlook` has not told; not longer."""
+        """Wait until a step ends or anything else changes since `outlook`, at most `seconds`."""
         with self._changed:
             self._check()
             if self._version == self._seen and seconds > 0:
@@ -158,7 +159,7 @@ class DraftWorker:
             self._check()
 
     def tree(self, most: int) -> TokenTree:
-        """The likeliest nodes that are drafted, `most` at most."""
+        """Return the likeliest drafted nodes, at most `most`."""
         with self._changed:
             self._check()
             self._most = most
@@ -166,7 +167,7 @@ class DraftWorker:
 
     @contextmanager
     def verifying(self) -> Iterator[None]:
-        """The target is busy in this block: without overlap no step begins meanwhile."""
+        """Context in which the target is busy: without overlap no step begins meanwhile."""
         self._set_busy(busy=True)
         try:
             yield
@@ -180,7 +181,7 @@ class DraftWorker:
                 self._changed.notify_all()
 
     def commit(self, tokens: Sequence[int]) -> DraftActivity:
-        """These tokens follow now. A step of which nothing can come true any more is cancelled."""
+        """Append committed tokens, and cancel a step that has become hopeless."""
         self._tokens += tokens
         proposals = self._propose()
         with self._changed:
@@ -198,9 +199,9 @@ class DraftWorker:
             return DraftActivity(self._take_spans(), merit.useful, merit.wasted, hit)
 
     def step_times(self) -> list[tuple[int, float, float]]:
-        """Steps that have ended since last asked and were not cancelled.
+        """Return the steps that have ended since the last call and were not cancelled.
 
-        Rows computed, the seconds that took, and the chance of the first node's first candidate.
+        Each is (rows computed, seconds, probability of the first node's first candidate).
         """
         with self._changed:
             self._check()
@@ -208,7 +209,7 @@ class DraftWorker:
             return times
 
     def _propose(self) -> list[TokenTree]:
-        """What the others propose behind the committed tokens, once they know the prompt."""
+        """Return what the other drafters propose, once they know the prompt."""
         if not self._observed:
             return []
         news, self._observed = self._tokens[self._observed :], len(self._tokens)
@@ -221,7 +222,7 @@ class DraftWorker:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """True while the thread runs."""
         return self._thread.is_alive()
 
     def start(self) -> None:
@@ -229,7 +230,7 @@ class DraftWorker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Call off what is being computed, end the thread and keep what it has computed.
+        """Cancel the running step, end the thread and keep the keys of committed tokens.
 
         Raises:
             RuntimeError: the draft's device does not answer any more.
@@ -248,7 +249,7 @@ class DraftWorker:
             self._model.end([*self._speculation.path, self._speculation.root])
 
     def check(self) -> None:
-        """Raise what went wrong in the thread, if nobody has been told yet."""
+        """Raise the thread's error, unless it was raised before."""
         if not self._told:
             self._check()
 
@@ -271,7 +272,7 @@ class DraftWorker:
                 self._tell()
 
     def _is_wanted(self) -> bool:
-        """Wait for the first pace; whether one came before the end of the answer."""
+        """Wait for the first pace; return whether one came before the end of the answer."""
         with self._changed:
             while self._pace is None and not self._closing:
                 self._changed.wait(_LOOK_UP_S)
@@ -287,7 +288,7 @@ class DraftWorker:
             self._missing = self._model.begin(prompt[:-1])
 
     def _next(self) -> Callable[[], None] | None:
-        """What to do next, as soon as there is something; None at the end of the answer."""
+        """Wait for something to do and return it; None at the end of the answer."""
         with self._changed:
             while not self._closing:
                 if (work := self._work()) is not None:
@@ -321,7 +322,7 @@ class DraftWorker:
         return partial(self._compute, step)
 
     def _catching_up(self) -> Callable[[], None] | None:
-        """The next piece of what the target has committed long ago."""
+        """Return the processing of the next piece of tokens that were committed long ago."""
         path = self._speculation.path
         if self._missing:
             return self._catch_up
@@ -386,7 +387,7 @@ class DraftWorker:
 
 
 class DraftLane:
-    """Drafts for one loaded target, answer by answer.
+    """Draft model of a loaded target, which gives each answer a worker of its own.
 
     Args:
         name: name of the draft model for people.
@@ -408,19 +409,19 @@ class DraftLane:
     def following(
         self, context: DraftContext, pace: DraftPace | None = AT_ONCE
     ) -> Iterator[DraftWorker]:
-        """Draft for one answer, beginning with its prompt; until the block ends.
+        """Draft for one answer, beginning with its prompt, until the block ends.
 
-        Whatever it has computed of what was committed is kept for the next answer.
+        The keys of committed tokens are kept for the next answer.
 
         Args:
             context: the answer.
             pace: to begin with; None: nothing is done before there is one.
 
         Raises:
-            RuntimeError: the lane follows an answer already.
+            RuntimeError: the draft works for another answer already.
         """
         if self._last is not None and self._last.alive:
-            raise RuntimeError("the draft lane is following another answer")
+            raise RuntimeError("the draft is working for another answer")
         following = self._last = DraftWorker(
             DraftCache(self._draft, self._pool), self._others, self._step_seconds, context, pace
         )

@@ -35,11 +35,11 @@ class Loop(Protocol):
 
     @property
     def controller(self) -> SerialController | ParallelController | None:
-        """What it has learnt; None where nothing drafts."""
+        """The controller with its beliefs; None where nothing drafts."""
         ...
 
     def rounds(self, decoding: Decoding) -> AbstractContextManager[Iterator[Round]]:
-        """The rounds of one answer; whatever works for it ends with the block."""
+        """Yield the rounds of one answer; its draft worker ends with the block."""
         ...
 
 
@@ -81,7 +81,7 @@ class Parallel:
 
     @contextmanager
     def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
-        """See `Loop`. The lane drafts from here on, beginning with the prompt."""
+        """See `Loop`. The worker drafts from here on, beginning with the prompt."""
         context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
         begins = self.reads_beside and not decoding.cancelled()
         pace = self.controller.pace(ready=False) if begins else None
@@ -165,7 +165,7 @@ def parallel(
 
 
 def _wait(decoding: Decoding, lane: DraftWorker, controller: ParallelController) -> None:
-    """Let the target be idle as long as what the draft is at is worth more than that."""
+    """Keep the target idle as long as the draft's coming step is worth more than the wait."""
     while not decoding.cancelled():
         outlook = lane.outlook()
         if outlook.left is None or not controller.worth_waiting(outlook):

@@ -20,14 +20,14 @@ from engine.speculative.draft_tree import DraftPace
 _WIDE = WIDTHS[2]
 """Most nodes of a step: beyond that drafts that are not heads are not measured."""
 _FLOOR = 0.01
-"""Of a hundred such nodes one comes true: they would heat the room."""
+"""Acceptance below 1 %: not worth the energy."""
 _MOST_AHEAD = 128
 """Nodes whose keys wait in the draft's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneCosts:
-    """What both lanes cost and bring, as far as it is known.
+    """Costs and gains of both lanes, as far as they are known.
 
     Attributes:
         verify: seconds of a target forward by its rows.
@@ -45,7 +45,7 @@ class LaneCosts:
 
 
 def pace(lanes: LaneCosts, *, overlap: bool = True) -> DraftPace:
-    """How the draft lane should go on.
+    """Return how the draft worker should go on.
 
     A further node of a step costs b steps, so it has to be b times as likely as the best one. And
     b c verifications: where c is large even a little more is a whole step that comes too late for
@@ -67,7 +67,7 @@ def pace(lanes: LaneCosts, *, overlap: bool = True) -> DraftPace:
 
 
 def worth_waiting(lanes: LaneCosts, promise: float, left: float, *, overlap: bool = True) -> bool:
-    """Whether an idle target should wait for a step of the draft instead of verifying at once.
+    """Tell whether an idle target should wait for a drafting step instead of verifying at once.
 
     What the step adds is accepted where one of its nodes comes true and the path goes on behind it.
     In turns that would be lost otherwise. With both lanes at work it is not: the step ends while

@@ -55,7 +55,7 @@ class ParallelController(Controller):
 
     @property
     def lanes(self) -> pacing.LaneCosts:
-        """What is known now."""
+        """Costs and gains as believed now."""
         return pacing.LaneCosts(
             verify=self._verify.of,
             step=self._draft.of,
@@ -76,11 +76,11 @@ class ParallelController(Controller):
         return None if self.best is not Strategy.PLAIN or gain is None else fallback_words(gain)
 
     def begin(self) -> None:
-        """A new answer."""
+        """Start a new answer."""
         self._opening = True
 
     def pace(self, *, ready: bool) -> DraftPace | None:
-        """How the draft worker should go on; None to rest.
+        """Return how the draft worker should go on; None to rest.
 
         Args:
             ready: whether it knows the committed tokens: as long as it does not, the target does
@@ -92,7 +92,7 @@ class ParallelController(Controller):
         return pacing.pace(self.lanes, overlap=strategy is Strategy.PARALLEL or not ready)
 
     def worth_waiting(self, outlook: Outlook) -> bool:
-        """Whether an idle target should wait for the draft's running or next step."""
+        """Tell whether an idle target should wait for the draft's running or next step."""
         if outlook.left is None:
             return False
         lanes, overlap = self.lanes, self._bandit.now is Strategy.PARALLEL

@@ -73,7 +73,7 @@ class Sampler:
         self._native: NativeDraws | None = None
 
     def native(self, vocab: int) -> NativeDraws | None:
-        """The native draws over a vocabulary of that size, where they are used.
+        """Return the native draws over a vocabulary of that size; None where numpy draws.
 
         A list of tokens given to them may grow from call to call, and changes in no other way.
         """
@@ -88,7 +88,7 @@ class Sampler:
         return self._native
 
     def draw(self, logits: Floats, tokens: Sequence[int], path: Sequence[int] = ()) -> int:
-        """The token that follows tokens + path.
+        """Draw the token that follows tokens + path.
 
         Args:
             logits: fp32 [vocab], the target's at that place.
@@ -115,7 +115,7 @@ class Sampler:
         return int(ids[(scores + self._noise(len(tokens) + len(path), len(row), ids)).argmax()])
 
     def rank(self, logits: Floats, position: int) -> Floats:
-        """How a draft's candidates rank at `position`: fp32 log weights, one distribution per row.
+        """Return a draft's ranking at `position`: fp32 logprobs [rows, vocab].
 
         Args:
             logits: fp32 [rows, vocab], the draft's.
@@ -144,7 +144,7 @@ class Sampler:
         return gumbel(self.params.seed, position, wanted)
 
     def _penalise(self, logits: Floats, tokens: Sequence[int], path: Sequence[int]) -> Floats:
-        """The logits after the penalties, computed in fp64 and rounded to fp32."""
+        """Return the logits after the penalties, computed in fp64 and rounded to fp32."""
         params = self.params
         history = np.array([*tokens, *path], dtype=np.int64)
         scores = logits.astype(np.float64)
@@ -159,7 +159,7 @@ class Sampler:
 
 
 def weights(below: Floats) -> NDArray[np.int64]:
-    """exp(below) in units of 2^-30: whole numbers, so all orders of summing them agree.
+    """Return exp(below) in units of 2^-30: integers, so that any order of summing agrees.
 
     Args:
         below: fp32, logits less the best one.
@@ -175,7 +175,7 @@ def weights(below: Floats) -> NDArray[np.int64]:
 
 
 def kept(row: Floats, params: SamplingParams) -> NDArray[np.int64] | None:
-    """Ids that the filters keep, ascending; None when all are.
+    """Return the ids that the filters keep, ascending; None when all are.
 
     All three keep a beginning of the order (higher logit first, then lower id).
 

@@ -78,11 +78,11 @@ class SerialController(Controller):
         self._weigh()
 
     def begin(self) -> None:
-        """A new answer."""
+        """Start a new answer."""
         self._plain_seconds, self._opening, self._following = 0.0, True, False
 
     def worth_beginning(self, seconds: float) -> bool:
-        """Whether a drafter that needs `seconds` to catch up should do so now.
+        """Tell whether a drafter that needs `seconds` to catch up should do so now.
 
         A short answer would never earn them back. So, as one rents skis until the rent paid
         equals their price, the target decodes alone until it has spent as long.
@@ -94,7 +94,7 @@ class SerialController(Controller):
         return self._credit >= self._loss + seconds
 
     def next_budget(self, most_depth: int) -> Budget | None:
-        """The budget of the next round, or None to decode plainly.
+        """Return the budget of the next round, or None to decode plainly.
 
         Args:
             most_depth: longest path that could still be committed.
@@ -118,7 +118,7 @@ class SerialController(Controller):
         return Budget(nodes, min(depth, most_depth), width, floor)
 
     def _usual_depth(self, goes_on: float, width: int) -> int:
-        """Depth of the chains that bring most tokens a second, if paths go on as of late."""
+        """Return the depth of the fastest chains, given the recent acceptance."""
         begin, level = self._begin.value or 0.0, self._draft.of(width)
 
         def rate(depth: int, tokens: float) -> float:
@@ -127,7 +127,7 @@ class SerialController(Controller):
         return max(_chains(goes_on), key=lambda chain: rate(*chain))[0]
 
     def _is_plain(self) -> bool:
-        """Whether the next round is the target's alone, because that is faster or to compare."""
+        """Tell whether the next round is plain, because that is faster or to compare."""
         if not self._verify.measured:
             return True
         if self._trial:
@@ -146,7 +146,7 @@ class SerialController(Controller):
         return self._gain >= 1
 
     def _level_worth(self, width: int) -> float:
-        """Tokens that the time of a level is worth: to draft it, and to verify one more node.
+        """Return the tokens that a level's time is worth: to draft it and verify one more node.
 
         The cost of a row is the mean of the next three: T(n) often goes up in steps.
         """
@@ -155,7 +155,7 @@ class SerialController(Controller):
         return self._rate * (self._draft.of(width) + row)
 
     def _weigh(self) -> None:
-        """Weigh drafting against the target alone, by all that is known."""
+        """Compare drafting with plain decoding, by all that is known."""
         plain = self._verify.of(1)
         tokens, seconds = self._tokens.value or 1.0, self._seconds.value or plain
         self._gain = tokens / seconds * plain
@@ -209,7 +209,7 @@ class SerialController(Controller):
         self._widths.choose(self._draft, levels, self._tokens.value, self._seconds.value)
 
     def _learn_drafting(self, levels: int, seconds: float) -> None:
-        """Learn what a level takes, and what a round's drafting takes besides."""
+        """Learn the seconds of a level, and of a round's drafting besides its levels."""
         begin, believed = self._begin.value or 0.0, self._drafting(levels)
         if self._begin.weight > _FEW:
             seconds = capped(seconds, believed)
@@ -218,11 +218,11 @@ class SerialController(Controller):
         self._draft.add(self._widths.now, max(seconds - begin, 0.0) / levels)
 
     def _drafting(self, levels: int) -> float:
-        """Seconds of a round's drafting, as believed."""
+        """Return the believed seconds of a round's drafting."""
         return (self._begin.value or 0.0) + levels * self._draft.of(self._widths.now)
 
     def _account(self, seconds: float, *, lost: float) -> None:
-        """Rounds earn what trials may lose, and trials pay for what they have lost."""
+        """Keep the account of trials: rounds earn what trials may lose."""
         share = _COMPARISONS_SHARE if self._pays else _TRIALS_SHARE
         self._credit += -lost if self._on_credit else share * seconds
         self._on_credit = False
@@ -248,17 +248,17 @@ class SerialController(Controller):
 
 
 def _bucket(rows: float) -> int:
-    """The smallest bucket that holds so many rows."""
+    """Return the smallest bucket that holds so many rows."""
     return next((size for size in BUCKETS if size >= rows), BUCKETS[-1])
 
 
 def _chains(acceptance: float) -> list[tuple[int, float]]:
-    """Depth of every possible chain, and the tokens that a round with it brings."""
+    """Return (depth, tokens of a round) of every possible chain."""
     return list(enumerate(accumulate(acceptance**level for level in range(MAX_DEPTH + 1))))[1:]
 
 
 def _best_round(expected: Expectation) -> tuple[float, float]:
-    """Tokens and seconds of the rounds that would bring most tokens a second, with chains."""
+    """Return tokens and seconds of the fastest round with a chain."""
     verify = Costs(BUCKETS, expected.verify, seconds=True)
     rounds = [(1.0, expected.verify[0])]
     rounds += [

@@ -1,4 +1,4 @@
-"""What all drafters have in common that draft with a decoder of their own.
+"""Drafters with a decoder of their own: their common base, and stand-alone draft models.
 
 Its state follows the committed tokens, reuses what it has of a prompt and catches up with the rest
 in pieces; behind it grows the tree of a round, in one call where the decoder can.
@@ -48,12 +48,12 @@ class DecoderDrafter:
         return self._name
 
     def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
-        """What the draft takes beside its tokens start..stop-1."""
+        """Return the features that go with its tokens start..stop-1, if it takes any."""
         del context, start, stop
         return None
 
     def begin_seconds(self, context: DraftContext) -> float:
-        """The tokens that no kept state has, at the pace of the last time."""
+        """Return the seconds for the tokens that no kept state has, at the last pace."""
         tokens = context.tokens[self._skipped :]
         return (len(tokens) - self._pool.common_prefix(tokens)) * self._pace
 
@@ -71,7 +71,7 @@ class DecoderDrafter:
             self._pace = (perf_counter() - start) / missing
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
-        """A tree of the draft's likeliest paths; just the root once its own context is full."""
+        """Return the draft's likeliest paths; the root alone once its own context is full."""
         root, state = context.tokens[-1], self._state
         length = len(context.tokens) - self._skipped
         depth = min(budget.depth, self._pool.context - length + 1)
@@ -107,7 +107,11 @@ class DecoderDrafter:
 
 
 class StandaloneDrafter(DecoderDrafter):
-    """Drafts with a decoder of its own; its state holds committed tokens only."""
+    """Drafts with a small decoder of the target's vocabulary; its state holds committed tokens.
+
+    The tree grows level by level, as EAGLE-2's does (arXiv 2406.16858): the most promising nodes of
+    a level go through the draft in one forward and offer their likeliest children.
+    """
 
     def observe(self, committed: Sequence[int]) -> None:
         """Keep the keys of drafted nodes that were accepted, forget the rest."""
@@ -170,7 +174,7 @@ def grow(
 def likeliest(
     weights: NDArray[np.float32], above: Sequence[float], width: int
 ) -> list[tuple[int, int, float]]:
-    """Per row, the `width` likeliest tokens: (row, token, score of the path), best first.
+    """Return the `width` likeliest tokens per row as (row, token, path score), best first.
 
     Args:
         weights: log probabilities, fp32 [rows, vocab]; what is no number is no candidate.
