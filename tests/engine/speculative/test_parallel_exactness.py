@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine.speculative import draft_worker
 from harness import SAMPLINGS, decode
 from native_models import native_decoder
 from parallel_runs import (
@@ -27,6 +26,7 @@ from engine.backend.native.library import Format
 from engine.backend.tree import TokenTree
 from engine.errors import Cancelled, OutOfMemory
 from engine.request import SamplingParams
+from engine.speculative import draft_worker
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import DraftWorker, Outlook
 from engine.speculative.drafters.lookup import LookupDrafter
