@@ -35,6 +35,9 @@ from engine.speculative.parallel_controller import ParallelController
 VOCAB = 320
 Pair = tuple[Decoder, Decoder]
 
+MOST_TURNS = 200
+"""Answers within which a draft on a busy machine gets a word in."""
+
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pair]:
@@ -96,18 +99,19 @@ def test_turns_of_one_conversation_on_reused_states(sampling: SamplingParams, pa
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_the_end_token_inside_what_is_drafted(sampling: SamplingParams, pair: Pair) -> None:
     target, draft = pair
-    lane, rng, inside = lane_of(draft), np.random.default_rng(5), 0
-    for turn in range(8):
+    lane, rng, inside, turn = lane_of(draft), np.random.default_rng(5), 0, 0
+    while turn < 8 or not inside:  # the draft's thread may be late, and then drafts no end token
+        assert turn < MOST_TURNS, "no end token was drafted"
         prompt = random_prompt(rng, 30)
         free = decode(target, prompt, sampling, max_tokens=30)
-        end = free.tokens[10 + turn]
+        end = free.tokens[10 + turn % 8]
         wishes: dict[str, Any] = {"max_tokens": 30, "stop_ids": [end]}
         plain = decode(target, prompt, sampling, **wishes)
         done = run(target, lane, prompt, sampling, controller=RandomPace(rng, 1.0), **wishes)
         assert done.tokens == plain.tokens
         assert done.tokens.index(end) == len(done.tokens) - 1
         inside += done.rounds[-1].accepted == len(done.rounds[-1].tokens)
-    assert inside, "no end token was drafted"
+        turn += 1
 
 
 @pytest.mark.parametrize("max_tokens", [1, 2, 3, 7, None])
