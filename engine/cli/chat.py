@@ -11,8 +11,7 @@ from io import TextIOWrapper
 from queue import SimpleQueue
 from time import perf_counter
 
-from engine.cli.exit_code import ExitCode
-from engine.cli.interrupting import on_interrupt
+from engine.cli.exit_code import ExitCode, on_interrupt
 from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
 from engine.commands import Generate, Stop
 from engine.errors import Absent, OutOfMemory, UserFixable
@@ -57,15 +56,25 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser("chat", help=tr("answer a prompt, or chat on the terminal"))
     add_model_options(parser)
     add_sampling_options(parser)
-    parser.add_argument("--prompt", metavar="TEXT", help=tr("default: standard input"))
-    parser.add_argument("--system", metavar="TEXT", help=tr("system prompt"))
     parser.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help=tr("stop string")
+        "--prompt", metavar="TEXT", help=tr("the prompt to answer (default: standard input)")
+    )
+    parser.add_argument(
+        "--system",
+        metavar="TEXT",
+        help=tr("the system prompt, which goes before every conversation"),
+    )
+    parser.add_argument(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help=tr("end an answer before this text; may be given several times"),
     )
     parser.add_argument(
         "--think",
         action=argparse.BooleanOptionalAction,
-        help=tr("think first, or not, where the model leaves the choice"),
+        help=tr("let the model think before it answers, or not, where it leaves the choice"),
     )
     parser.set_defaults(run=run)
 

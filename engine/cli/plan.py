@@ -12,12 +12,20 @@ from pathlib import Path
 from engine.bench.drafts import NAMES, random_draft
 from engine.bench.random_model import RandomModel
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
-from engine.cli.estimate_report import estimate_lines, estimate_report
 from engine.cli.exit_code import ExitCode
-from engine.cli.known_machine import add_hardware_option, known_machine
-from engine.cli.options import add_gpu_options, load_command, one_or_more, probability
-from engine.cli.plan_report import memory_report, plan_report
-from engine.columns import left, right
+from engine.cli.options import (
+    add_context_option,
+    add_gpu_options,
+    add_hardware_option,
+    add_json_option,
+    add_mode_option,
+    add_model_option,
+    known_machine,
+    load_command,
+    probability,
+)
+from engine.cli.plan_report import estimate_lines, estimate_report, memory_report, plan_report
+from engine.columns import table_row
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import OutOfMemory
 from engine.events import WayOut
@@ -37,22 +45,24 @@ from engine.units import gibibytes, memory
 CURVE_POINTS = 9
 _Sample = tuple[int, CurvePoint | None]
 """A ceiling in bytes, and what it gives."""
-_NAME, _CELL = 26, 12
+_MEMORY_WIDTHS, _CURVE_WIDTHS = (26, 14), (12, 12)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = commands.add_parser("plan", help=tr("what would run where, how fast, and why"))
+    parser = commands.add_parser("plan", help=tr("plan where a model would run, how fast, and why"))
     subject = parser.add_mutually_exclusive_group()
+    add_model_option(subject)
     subject.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
+        "--shape",
+        metavar="S",
+        help=tr("plan for a published shape, such as qwen2.5-1.5b, instead of a model"),
     )
-    subject.add_argument("--shape", metavar="S", help=tr("a published shape instead of a model"))
     parser.add_argument(
         "--draft",
-        default="auto",
+        default=DraftChoice.AUTO,
         metavar="auto|NAME|PATH|lookup|none",
-        help=tr("what drafts; with --shape one of {names}, where S is a published shape").format(
+        help=tr("the draft; with --shape one of {names}, where S is a published shape").format(
             names=NAMES
         ),
     )
@@ -60,29 +70,29 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--acceptance",
         type=probability,
         metavar="A",
-        help=tr("of each drafted token, with --shape"),
+        help=tr("with --shape: probability that a drafted token is accepted"),
     )
-    parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
+    add_mode_option(parser)
     parser.add_argument(
         "--format",
         choices=sorted({*map(str, WeightFormat), *FORMATS}),
         metavar="F",
-        help=tr("how the target's weights are held"),
+        help=tr("weight format of the target"),
     )
     parser.add_argument(
         "--draft-format",
         default=SHAPE_FORMAT,
         choices=FORMATS,
         metavar="F",
-        help=tr("how the draft's weights are held, with --shape"),
+        help=tr("with --shape: weight format of the draft"),
     )
-    parser.add_argument(
-        "--context", type=one_or_more, metavar="N", help=tr("planned context in tokens")
-    )
+    add_context_option(parser)
     add_gpu_options(parser)
     add_hardware_option(parser)
-    parser.add_argument("--curve", action="store_true", help=tr("the speed for several budgets"))
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--curve", action="store_true", help=tr("also show the speed under several VRAM budgets")
+    )
+    add_json_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -233,12 +243,12 @@ def _table(plan: Plan, machine: Machine, speeds: Speeds, points: list[_Sample]) 
     yield ""
     heads = tr("weights"), tr("draft"), tr("keys, values"), tr("features"), tr("work")
     more = tr("runtime"), tr("all"), tr("of")
-    yield left("", _NAME) + "".join(right(head, _CELL + 2) for head in (*heads, *more))
+    yield table_row("", (*heads, *more), _MEMORY_WIDTHS)
     for each in plan.memory:
         yield _memory(names.get(each.device, each.device), each)
     if points:
         yield ""
-        yield left(tr("budget"), _CELL) + right(tr("tokens/s"), _CELL) + right(tr("layers"), _CELL)
+        yield table_row(tr("budget"), (tr("tokens/s"), tr("layers")), _CURVE_WIDTHS)
         yield from map(_point, points)
     yield ""
     yield from plan.reasons
@@ -264,12 +274,14 @@ def _speed(plan: Plan, speeds: Speeds) -> str:
 def _memory(name: str, each: DeviceMemory) -> str:
     models, work = (each.target, each.draft, each.kv, each.features), each.workspace
     every = (*models, work, each.runtime, each.total, each.budget)
-    cells = [memory(nbytes) if nbytes else "" for nbytes in every]
-    return left(name, _NAME) + "".join(right(cell, _CELL + 2) for cell in cells)
+    return table_row(name, (memory(nbytes) if nbytes else "" for nbytes in every), _MEMORY_WIDTHS)
 
 
 def _point(sample: _Sample) -> str:
     ceiling, point = sample
-    speed = "" if point is None else number(point.tokens_per_s, ".1f")
-    layers = "" if point is None else right(number(point.layers_on_gpu, "d"), _CELL)
-    return left(gibibytes(ceiling / 2**30), _CELL) + right(speed, _CELL) + layers
+    cells = (
+        ()
+        if point is None
+        else (number(point.tokens_per_s, ".1f"), number(point.layers_on_gpu, "d"))
+    )
+    return table_row(gibibytes(ceiling / 2**30), cells, _CURVE_WIDTHS)
