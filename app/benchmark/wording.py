@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.benchmark.benchmark import Benchmark, Stage
+from app.benchmark.benchmark import Benchmark, BenchmarkStage
 from app.performance.table import Table
 from app.tuning.words import mode_name
 from engine.commands import Compare, Mode
@@ -104,15 +104,15 @@ def stage_words(benchmark: Benchmark) -> str:
     """What is being done right now; empty while nothing is."""
     progress = benchmark.progress
     match benchmark.stage:
-        case Stage.WAITING if benchmark.status.busy:
+        case BenchmarkStage.WAITING if benchmark.status.busy:
             return tr("Begins when the answer is written.")
-        case Stage.WAITING:
+        case BenchmarkStage.WAITING:
             return tr("Begins in a moment.")
-        case Stage.STOPPING:
+        case BenchmarkStage.STOPPING:
             return tr("Stopping; the model will run as before.")
-        case Stage.RUNNING if progress is None:
+        case BenchmarkStage.RUNNING if progress is None:
             return tr("Looking for the modes that fit")
-        case Stage.RUNNING if progress is not None:
+        case BenchmarkStage.RUNNING if progress is not None:
             name = mode_name(progress.mode)
             if progress.loading:
                 return tr("{mode}: loading").format(mode=name)
@@ -123,7 +123,7 @@ def stage_words(benchmark: Benchmark) -> str:
 def outcome_words(benchmark: Benchmark) -> str:
     """What the last benchmark means for this model."""
     last, outcome = benchmark.report, benchmark.outcome
-    if benchmark.stage is not Stage.IDLE:
+    if benchmark.stage is not BenchmarkStage.IDLE:
         return ""
     if outcome is not None and not outcome.complete:
         return tr("It was not finished, so nothing was changed; the model runs as before.")

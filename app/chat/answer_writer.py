@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.bridge import EngineBridge
 from app.chat.rounds_keeper import RoundsKeeper
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
-from app.history.rounds import Recording
+from app.history.rounds import RoundRecording
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
 from engine.events import (
@@ -61,9 +61,9 @@ class LiveAnswer:
         self.heard = heard
 
     @property
-    def recording(self) -> Recording:
+    def recording(self) -> RoundRecording:
         """How it was written."""
-        return Recording(tuple(self.rounds), tuple(self.spans), tuple(self.told))
+        return RoundRecording(tuple(self.rounds), tuple(self.spans), tuple(self.told))
 
     @property
     def message(self) -> StoredMessage:

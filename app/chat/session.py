@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from app.bridge import EngineBridge
 from app.chat.answer_writer import AnswerWriter, LiveAnswer
 from app.chat.branch import Branch
-from app.chat.composer.drafts import Drafts
+from app.chat.composer.drafts import MessageDrafts
 from app.chat.open_conversation import OpenConversation
 from app.chat.request import chat_request, unfinished
 from app.chat.titles import title_of
@@ -86,7 +86,7 @@ class ChatSession(QObject):
         self.conversations = ConversationList(store, self)
         self._settings = settings
         self._open = OpenConversation(store, settings, self.conversations, self._is_starter, self)
-        self.drafts = Drafts(store.path.parent / "drafts", self)
+        self.drafts = MessageDrafts(store.path.parent / "drafts", self)
         self.branch = Branch(store, self)
         self.writer = AnswerWriter(store, bridge, self)
         self._connect()

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QPoint, Qt, QTimer
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu
 
-from app.conversations.archive import Format
+from app.conversations.archive import ExportFormat
 from app.conversations.library import ConversationList
 from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
@@ -38,10 +38,13 @@ class ListActions(QObject):
             tr("Export as Markdown\u2026"),
             "export",
             "Ctrl+E",
-            lambda: self._export(Format.MARKDOWN),
+            lambda: self._export(ExportFormat.MARKDOWN),
         )
         self.export_json = self._make(
-            tr("Export as JSON\u2026"), "export", "Ctrl+Shift+E", lambda: self._export(Format.JSON)
+            tr("Export as JSON\u2026"),
+            "export",
+            "Ctrl+Shift+E",
+            lambda: self._export(ExportFormat.JSON),
         )
         self.delete = self._make(tr("Delete"), "trash", "Del", self._delete)
         self.new_folder = self._make(
@@ -54,13 +57,13 @@ class ListActions(QObject):
             tr("Export all as Markdown\u2026"),
             "export",
             "",
-            lambda: transfer.choose_export(conversations.newest_first(), Format.MARKDOWN),
+            lambda: transfer.choose_export(conversations.newest_first(), ExportFormat.MARKDOWN),
         )
         self.export_all_json = self._make(
             tr("Export all as JSON\u2026"),
             "export",
             "",
-            lambda: transfer.choose_export(conversations.newest_first(), Format.JSON),
+            lambda: transfer.choose_export(conversations.newest_first(), ExportFormat.JSON),
         )
         self.general = (
             self.new_folder,
@@ -193,7 +196,7 @@ class ListActions(QObject):
         elif folder is not None:
             self._list.delete_folder(folder.id)
 
-    def _export(self, form: Format) -> None:
+    def _export(self, form: ExportFormat) -> None:
         chosen = self._view.chosen()
         if chosen:
             self._transfer.choose_export(chosen, form)

@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversations.library import shown_title
-from app.conversations.painting import Row
+from app.conversations.painting import RowState
 from app.conversations.snippet import Snippet, laid_out, line_height
 from app.history import Conversation, Hit
 from app.theme.theme import current
@@ -187,7 +187,7 @@ class HitsDelegate(QStyledItemDelegate):
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw a row."""
         tokens = current()
-        row, found = Row.of(option, self._view), self._found.rows[index.row()]
+        row, found = RowState.of(option, self._view), self._found.rows[index.row()]
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         row.draw_background(painter)

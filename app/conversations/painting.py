@@ -17,7 +17,7 @@ MORE = 26
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowState:
     """Where a row is drawn, and what mouse and keyboard are doing with it."""
 
     area: QRect

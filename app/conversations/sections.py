@@ -47,7 +47,7 @@ class SectionKey:
 
 
 @dataclass(slots=True, eq=False)
-class Section:
+class ConversationSection:
     """A heading or a folder, and the conversations under it, newest first."""
 
     key: SectionKey
@@ -126,19 +126,21 @@ def folder_key(folder: Folder) -> SectionKey:
     return SectionKey(SectionKind.FOLDER, folder.name.casefold(), folder.id)
 
 
-def new_section(key: SectionKey, folders: Mapping[int, Folder], calendar: Calendar) -> Section:
+def new_section(
+    key: SectionKey, folders: Mapping[int, Folder], calendar: Calendar
+) -> ConversationSection:
     """An empty section for `key`."""
     if key.kind is SectionKind.PINNED:
-        return Section(key, tr("Pinned"))
+        return ConversationSection(key, tr("Pinned"))
     if key.kind is SectionKind.FOLDER:
         folder = folders[key.number]
-        return Section(key, folder.name, folder)
-    return Section(key, calendar.title(key))
+        return ConversationSection(key, folder.name, folder)
+    return ConversationSection(key, calendar.title(key))
 
 
 def arranged(
     newest_first: Iterable[Conversation], folders: Mapping[int, Folder], calendar: Calendar
-) -> list[Section]:
+) -> list[ConversationSection]:
     """All sections in order; folders are there even when they are empty."""
     found = {key: new_section(key, folders, calendar) for key in map(folder_key, folders.values())}
     for conversation in newest_first:

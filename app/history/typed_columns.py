@@ -53,7 +53,7 @@ def steps(values: Iterable[int]) -> list[int]:
     return found
 
 
-class Columns:
+class ColumnReader:
     """Reads columns one after another; `Damaged` where there is none."""
 
     def __init__(self, data: bytes, most: int) -> None:

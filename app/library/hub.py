@@ -77,7 +77,7 @@ class Queue(Protocol):
         """The program ends; what is not done goes on at another time."""
 
 
-class Shelf(Protocol):
+class ModelShelf(Protocol):
     """The models on this computer."""
 
     def kept(self) -> Sequence[KeptModel]:
@@ -136,7 +136,7 @@ class Advice(Protocol):
         """Every candidate for one that is not; those on the hub from what is known of families."""
 
 
-class Tokens(Protocol):
+class AccessTokens(Protocol):
     """The user's token, in the keyring of the system."""
 
     def read(self) -> str | None:
@@ -152,9 +152,9 @@ class Hub:
 
     questions: Questions
     queue: Queue
-    shelf: Shelf
+    shelf: ModelShelf
     advice: Advice
-    tokens: Tokens
+    tokens: AccessTokens
 
 
 HubMaker = Callable[[Listener], Hub]

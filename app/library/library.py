@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from app.library.desks import Desks
     from app.library.hub import HubMaker
     from app.library.models_page import ModelsPage
-    from app.library.notices import Fetched
+    from app.library.notices import DownloadNotices
     from engine.hub.remote.listing import Access
 
 
@@ -40,17 +40,17 @@ class Library:
         self.made: Callable[[Desks], None] = lambda _desks: None
         """Told of the desks once there are any."""
         self._desks: Desks | None = None
-        self._fetched: Fetched | None = None
+        self._fetched: DownloadNotices | None = None
 
     @property
     def desks(self) -> Desks:
         """Search, downloads, what is on this computer."""
         if self._desks is None:
             from app.library.desks import Desks
-            from app.library.notices import Fetched
+            from app.library.notices import DownloadNotices
 
             self._desks = Desks(self._make, self._models, self._access, self._models)
-            self._fetched = Fetched(
+            self._fetched = DownloadNotices(
                 self._desks.hub, self._desks.ordering, self._models, self._banners()
             )
             self.made(self._desks)

@@ -18,7 +18,7 @@ from engine.language import tr
 _NO_MORE = (JobState.DONE, JobState.FAILED)
 
 
-class Fetched(QObject):
+class DownloadNotices(QObject):
     """A model is told of when its draft is there too, or will not come."""
 
     def __init__(

@@ -14,7 +14,7 @@ from app.library.desks import Desks
 from app.library.detail.kept_detail import KeptDetail
 from app.library.part import ListPart
 from app.library.parts import Heading, Offered, on_disk
-from app.library.rows.row import Row
+from app.library.rows.row import LibraryRow
 from app.library.rows.view import RowsView
 from app.library.words import kept_row
 from engine.hub.pairing.candidate import DraftCandidate
@@ -114,9 +114,9 @@ class OnDiskPart(ListPart):
             return False
         return model.path in (last.model, last.draft)
 
-    def _row(self, entry: _Entry) -> Row:
+    def _row(self, entry: _Entry) -> LibraryRow:
         if isinstance(entry, Heading):
-            return Row(entry.title, entry.about, heading=True)
+            return LibraryRow(entry.title, entry.about, heading=True)
         if isinstance(entry, Offered):
             return kept_row(entry.model, in_use=False)
         return kept_row(entry, in_use=self._in_use(entry))

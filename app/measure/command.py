@@ -17,7 +17,7 @@ from engine.errors import Absent, UserFixable
 from engine.language import tr
 
 if TYPE_CHECKING:
-    from app.measure.window import Wishes
+    from app.measure.window import MeasureOptions
 
 PARTS = ("streaming", "opening", "search", "cost")
 _LARGE_MB = 100
@@ -78,18 +78,18 @@ def _run(options: argparse.Namespace) -> int:
     return code
 
 
-def _wishes(options: argparse.Namespace) -> Wishes:
+def _wishes(options: argparse.Namespace) -> MeasureOptions:
     from app.warm_up import numpy_whole
 
     numpy_whole()  # the engine is being imported in another thread
     from app.measure.random_model import shape_path
-    from app.measure.window import Wishes
+    from app.measure.window import MeasureOptions
     from app.pages.names import PageName
     from engine.hub.local import default_target
 
     parts = options.only or PARTS
     paces: tuple[float | None, ...] = (float(options.pace), None)
-    return Wishes(
+    return MeasureOptions(
         model=shape_path(options.shape) if options.shape else options.model or default_target(),
         threads=options.threads,
         theme=options.theme,

@@ -12,7 +12,7 @@ from engine.language import number, tr, tr_count
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class MeasureSetup:
     """On what it was measured."""
 
     model: str
@@ -118,7 +118,7 @@ class Cost:
 class UiReport:
     """Everything; None where it was not asked for."""
 
-    setting: Setting
+    setting: MeasureSetup
     start: Start
     streaming: tuple[Streaming, ...] = ()
     opening: Opening | None = None

@@ -16,7 +16,7 @@ from app.application import Assembly
 from app.measure.archive import fill, queries, write_conversation
 from app.measure.engine import QUESTION, Tap
 from app.measure.probe import Clocks, Probe, Spent, Waits, process_age
-from app.measure.report import Cost, Opening, Searching, Setting, Start, Streaming, UiReport
+from app.measure.report import Cost, MeasureSetup, Opening, Searching, Start, Streaming, UiReport
 from app.pages.names import PageName
 from app.status import Phase
 from engine.commands import DraftChoice, Load, Mode
@@ -31,7 +31,7 @@ _QUIET_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class MeasureOptions:
     """What to measure."""
 
     model: Path
@@ -65,7 +65,7 @@ class Measurement:
         self._patience = QTimer(singleShot=True, interval=int(1000 * _PATIENCE_S))
         self._patience.timeout.connect(lambda: self._answering.exit(1))
 
-    def take(self, wishes: Wishes) -> UiReport:
+    def take(self, wishes: MeasureOptions) -> UiReport:
         """Everything that is wished for.
 
         Raises:
@@ -88,9 +88,9 @@ class Measurement:
     def _text_comes(self, *, comes: bool) -> None:
         self._probe.counts_frames = comes
 
-    def _setting(self, wishes: Wishes) -> Setting:
+    def _setting(self, wishes: MeasureOptions) -> MeasureSetup:
         window = self._assembly.window
-        return Setting(
+        return MeasureSetup(
             self._assembly.bridge.status.model_name,
             wishes.threads,
             _cores(),

@@ -32,7 +32,7 @@ from app.memory_strip.tables import (
     typical_errors,
 )
 from app.performance.table import Table, as_text
-from app.performance.table_dialog import Index, RowsModel
+from app.performance.table_dialog import Index, TableModel
 from app.settings.rows import plain_label
 from app.theme.fonts import scaled
 from engine.language import tr
@@ -122,7 +122,7 @@ class MemoryDialog(QDialog):
         QGuiApplication.clipboard().setText(said)
 
 
-class _Rows(RowsModel):
+class _Rows(TableModel):
     """Names stand to the left, numbers to the right."""
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:

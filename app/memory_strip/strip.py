@@ -26,10 +26,10 @@ from PySide6.QtWidgets import QAbstractButton, QMenu, QSizePolicy, QToolTip, QWi
 from app.memory_strip import words
 from app.memory_strip.devices import Shown, shown
 from app.memory_strip.tables import of_held
-from app.memory_strip.words import Room
+from app.memory_strip.words import Verbosity
 from app.theme.fonts import keep_font, keep_sized, scaled, sized
 from app.theme.theme import current
-from app.tuning.budget.parts import Part
+from app.tuning.budget.parts import MemoryPart
 from app.tuning.budget.stack_bar import paint_stack
 from engine.events import DeviceSample, MachineFound, MemoryHeld
 from engine.language import tr
@@ -38,7 +38,7 @@ from engine.machine.facts import Machine
 HEIGHT = 24
 _BAR = 9
 _SIDE, _GAP, _BETWEEN = 12, 8, 28
-_LEAST_BAR = {Room.AMPLE: 220, Room.USUAL: 110, Room.SCARCE: 0}
+_LEAST_BAR = {Verbosity.AMPLE: 220, Verbosity.USUAL: 110, Verbosity.SCARCE: 0}
 _SMALL = 0.86
 
 
@@ -52,7 +52,7 @@ class Field:
     bar_right: int
     free: str
     right: int
-    edges: tuple[tuple[Part, int, int], ...]
+    edges: tuple[tuple[MemoryPart, int, int], ...]
 
 
 class MemoryStrip(QAbstractButton):
@@ -128,7 +128,7 @@ class MemoryStrip(QAbstractButton):
             return ()
         metrics = QFontMetricsF(self.font())
         width = (self.width() - 2 * _SIDE - (len(every) - 1) * _BETWEEN) // len(every)
-        for room in Room:
+        for room in Verbosity:
             fields = tuple(
                 self._field(each, room, metrics, _SIDE + place * (width + _BETWEEN), width)
                 for place, each in enumerate(every)
@@ -138,7 +138,7 @@ class MemoryStrip(QAbstractButton):
         return fields
 
     def _field(
-        self, each: Shown, room: Room, metrics: QFontMetricsF, left: int, width: int
+        self, each: Shown, room: Verbosity, metrics: QFontMetricsF, left: int, width: int
     ) -> Field:
         amount, free = words.amount(each, room), words.free(each, room)
         # Where two numbers take turns, the bar should not move.

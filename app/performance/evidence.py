@@ -23,7 +23,7 @@ _NEWEST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunFacts:
     """What is known beside an answer's rounds.
 
     Attributes:
@@ -63,7 +63,7 @@ class Evidence:
 
 
 def evidence(
-    model: PerformanceModel, timeline: Timeline, tally: AnswerTally | None, setting: Setting
+    model: PerformanceModel, timeline: Timeline, tally: AnswerTally | None, setting: RunFacts
 ) -> Evidence:
     """What is known about the answer on show; of one from before only what its rounds say."""
     own = timeline is model.timeline

@@ -20,7 +20,7 @@ _MOST = 3
 """Findings that are told: the fourth would not be read."""
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What was found."""
 
     DRAFT_COSTS = "draft costs"
@@ -53,7 +53,7 @@ class Finding:
         remedy: what to do about it; empty where there is nothing to do.
     """
 
-    kind: Kind
+    kind: FindingKind
     weight: float
     sentence: str
     remedy: str = ""
@@ -101,7 +101,7 @@ def _draft_costs(seen: Evidence) -> Iterable[Finding]:
         return
     if now < _COSTS * without:
         yield Finding(
-            Kind.DRAFT_COSTS,
+            FindingKind.DRAFT_COSTS,
             1 - now / without,
             tr(
                 "The draft costs more than it brings: {now} tokens/s with it, {without} without."
@@ -117,7 +117,7 @@ def _draft_slow(seen: Evidence) -> Iterable[Finding]:
         return
     if draft > verify:
         yield Finding(
-            Kind.DRAFT_SLOW,
+            FindingKind.DRAFT_SLOW,
             shares.draft - shares.both,
             tr("Guessing takes longer than checking: {draft} a round, against {verify}.").format(
                 draft=wording.duration(draft), verify=wording.duration(verify)
@@ -133,7 +133,7 @@ def _hardly_accepted(seen: Evidence) -> Iterable[Finding]:
     share = tally.accepted_share
     if share is not None and share < _LITTLE:
         yield Finding(
-            Kind.HARDLY_ACCEPTED,
+            FindingKind.HARDLY_ACCEPTED,
             max(shares.draft * (1 - share), 0.1),
             tr("The draft is hardly accepted: {accepted} of {drafted} guessed tokens.").format(
                 accepted=number(tally.accepted), drafted=number(tally.drafted)
@@ -149,7 +149,7 @@ def _paused(seen: Evidence) -> Iterable[Finding]:
         return
     if tally.plain_rounds >= _PAUSED * tally.rounds:
         yield Finding(
-            Kind.PAUSED,
+            FindingKind.PAUSED,
             0.1,
             tr("{n} of {all} rounds went without a draft: guessing did not pay there.").format(
                 n=number(tally.plain_rounds), all=number(tally.rounds)
@@ -165,7 +165,7 @@ def _target_waits(seen: Evidence) -> Iterable[Finding]:
     if waits >= _WAITS:
         both = seen.plan is not None and seen.plan.mode is Mode.DUO
         yield Finding(
-            Kind.TARGET_WAITS,
+            FindingKind.TARGET_WAITS,
             waits,
             tr("The target waits for the draft for {share} of the time.").format(
                 share=wording.percent(waits)
@@ -188,7 +188,7 @@ def _copying(seen: Evidence) -> Iterable[Finding]:
     shares = seen.shares
     if shares is not None and shares.copying >= _MUCH_COPYING:
         yield Finding(
-            Kind.COPYING,
+            FindingKind.COPYING,
             shares.copying,
             tr("Copying between the processor and the card takes {share} of the time.").format(
                 share=wording.percent(shares.copying)
@@ -201,7 +201,7 @@ def _python(seen: Evidence) -> Iterable[Finding]:
     shares = seen.shares
     if shares is not None and shares.neither - shares.copying >= _MUCH_PYTHON:
         yield Finding(
-            Kind.PYTHON,
+            FindingKind.PYTHON,
             shares.neither - shares.copying,
             tr("Sampling and Python take {share} of the time: the model itself is quick.").format(
                 share=wording.percent(shares.neither - shares.copying)
@@ -213,7 +213,7 @@ def _others_on_cpu(seen: Evidence) -> Iterable[Finding]:
     others = seen.others_cpu
     if others is not None and others >= _OTHERS_PERCENT:
         yield Finding(
-            Kind.OTHERS_CPU,
+            FindingKind.OTHERS_CPU,
             others / 100,
             tr("Other programs use {share} of the processor.").format(
                 share=wording.percent(others / 100)
@@ -232,7 +232,7 @@ def _others_on_card(seen: Evidence) -> Iterable[Finding]:
     others = card.memory_used - card.memory_ours
     if plan.layers_on_gpu and outside > 0 and others >= _OTHERS_BYTES:
         yield Finding(
-            Kind.OTHERS_GPU,
+            FindingKind.OTHERS_GPU,
             0.5 * outside / plan.layers,
             tr(
                 "Other programs hold {memory} of {card}; {n} of {all} layers found no room on it."
@@ -250,7 +250,7 @@ def _threads(seen: Evidence) -> Iterable[Finding]:
     threads, cores = seen.threads, seen.cores
     if threads is not None and cores and threads > cores:
         yield Finding(
-            Kind.THREADS,
+            FindingKind.THREADS,
             1 - cores / threads,
             tr("{threads} threads share {cores} cores: they wait for each other.").format(
                 threads=number(threads), cores=number(cores)
@@ -273,7 +273,7 @@ def _context(seen: Evidence) -> Iterable[Finding]:
     share = used / plan.context
     if share >= _FULL:
         yield Finding(
-            Kind.CONTEXT_FULL,
+            FindingKind.CONTEXT_FULL,
             0.2,
             tr("The context is nearly full: {used} of {all} tokens.").format(
                 used=number(used), all=number(plan.context)
@@ -283,7 +283,7 @@ def _context(seen: Evidence) -> Iterable[Finding]:
     keys = plan.kv_bytes * min(share, 1.0)
     if plan.target_bytes and keys >= _LONG * plan.target_bytes:
         yield Finding(
-            Kind.LONG_CONTEXT,
+            FindingKind.LONG_CONTEXT,
             keys / (keys + plan.target_bytes),
             tr(
                 "The conversation is long: {keys} of it are read for every token, beside {weights} "
@@ -300,7 +300,7 @@ def _prompt(seen: Evidence) -> Iterable[Finding]:
     if first is None or shares is None or first < _SLOW_PROMPT_S or first < shares.seconds:
         return
     yield Finding(
-        Kind.PROMPT,
+        FindingKind.PROMPT,
         first / (first + shares.seconds),
         tr("Reading the prompt took {first}, writing since then {rest}.").format(
             first=wording.duration(first), rest=wording.duration(shares.seconds)
@@ -360,7 +360,7 @@ def _limit(seen: Evidence) -> list[Finding]:
     )  # fmt: skip
     return [
         Finding(
-            Kind.LIMIT,
+            FindingKind.LIMIT,
             0.0,
             said.format(
                 verify=wording.duration(verify),
@@ -379,7 +379,7 @@ def _nothing(seen: Evidence) -> list[Finding]:
         return []
     said = tr("Nothing holds it up: checking takes {share} of the time, {verify} a round.")
     words = said.format(share=wording.percent(shares.verify), verify=wording.duration(verify))
-    return [Finding(Kind.NOTHING, 0.0, words)]
+    return [Finding(FindingKind.NOTHING, 0.0, words)]
 
 
 def _simulated(seen: Evidence) -> list[Finding]:
@@ -391,4 +391,4 @@ def _simulated(seen: Evidence) -> list[Finding]:
     if card is None or not card.simulated or not takes_part:
         return []
     said = tr("The graphics card is simulated: a real one has other speeds.")
-    return [Finding(Kind.SIMULATED, 0.0, said)]
+    return [Finding(FindingKind.SIMULATED, 0.0, said)]

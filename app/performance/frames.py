@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.performance.feed import Feed
-from app.performance.model import Part
+from app.performance.model import ModelChange
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight
 from engine.machine.cores.available import available_cores
@@ -24,7 +24,7 @@ _SLICE_S = 0.006
 _WORDS_EVERY_S = 1.0
 
 
-class Frames(QObject):
+class FramePainter(QObject):
     """Paints the views of one widget, two or four times a second, while it can be seen.
 
     Painting takes processor time from the engine: nothing is painted while hidden, minimised or
@@ -54,7 +54,7 @@ class Frames(QObject):
         super().__init__(host)
         self._feed, self._host = feed, host
         self._quick, self._answers, self._graphs = list(quick), list(answers), list(graphs)
-        self._stale = Part.NOTHING
+        self._stale = ModelChange.NOTHING
         self._count = 0
         self._described_at = -math.inf
         self._described = _account(feed.sight)
@@ -101,14 +101,14 @@ class Frames(QObject):
         if sight.frozen:
             return
         sight.follow()
-        if Part.ANSWER in self._stale:
+        if ModelChange.ANSWER in self._stale:
             self._refresh(self._quick)
         if self._count % _GRAPHS_EVERY == 0:
             self.graphs_due.emit()
             if self._stale:
-                self._refresh(self._answers if Part.ANSWER in self._stale else ())
+                self._refresh(self._answers if ModelChange.ANSWER in self._stale else ())
                 self._refresh(self._graphs)
-            self._stale = Part.NOTHING
+            self._stale = ModelChange.NOTHING
         elif self._stale:
             self._timer.start(self._interval)
         due = not self._described_at <= model.now < self._described_at + _WORDS_EVERY_S
@@ -136,13 +136,13 @@ class Frames(QObject):
                 view.refresh()
 
     def _cleared(self) -> None:
-        self._stale = Part.ANSWER | Part.TIME
+        self._stale = ModelChange.ANSWER | ModelChange.TIME
         self._described_at = -math.inf
         self.schedule()
 
     def _shown(self) -> None:
         """Catch up with what happened while hidden."""
-        self._stale = Part.ANSWER | Part.TIME
+        self._stale = ModelChange.ANSWER | ModelChange.TIME
         self._described_at = -math.inf
         self._count = _GRAPHS_EVERY - 1
         self.next()

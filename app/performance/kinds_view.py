@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
 from app.performance.kind_tally import Counts, KindCount
-from app.performance.kinds_of_text import Kind
+from app.performance.kinds_of_text import TextKind
 from app.performance.painted_view import PaintedView, hatch
 from app.performance.sight import Sight
 from app.performance.table import Table
@@ -63,9 +63,9 @@ class KindsView(PaintedView):
         return kinds.counts if kinds.answers > ended else {}
 
     @property
-    def _kinds(self) -> list[Kind]:
+    def _kinds(self) -> list[TextKind]:
         here = self._here
-        return [kind for kind in Kind if kind in here and here[kind].drafted]
+        return [kind for kind in TextKind if kind in here and here[kind].drafted]
 
     def describe(self) -> str:
         """The accepted share and length of each kind."""
@@ -95,7 +95,7 @@ class KindsView(PaintedView):
                 wording.percent(before.get(kind, _NONE).accepted_share),
                 wording.rate(before.get(kind, _NONE).acceptance_length),
             )
-            for kind in Kind
+            for kind in TextKind
             if kind in here or kind in before
         )
         columns = (

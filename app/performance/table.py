@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar, overload
 
 from app.performance import wording
-from app.performance.model import LaneModel
+from app.performance.model import GraphModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline, begin_of, overlap
 from engine.events import RoundFinished
@@ -117,7 +117,7 @@ def of_rounds(title: str, timeline: Timeline) -> Table:
     return Table(title, columns, _Formatted(tuple(timeline.rounds), row))
 
 
-def of_lane(lane: LaneModel, start: float, end: float) -> Table:
+def of_lane(lane: GraphModel, start: float, end: float) -> Table:
     """The measurements of one graph, the newest last; times in seconds before `end`."""
     columns = [tr("Seconds ago")]
     points: dict[float, list[str]] = {}

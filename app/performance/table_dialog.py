@@ -31,7 +31,7 @@ _MEASURED = 200
 """Rows whose width decides on the columns'."""
 
 
-class RowsModel(QAbstractTableModel):
+class TableModel(QAbstractTableModel):
     """Shows a `Table` to Qt's views."""
 
     def __init__(self, table: Table, parent: QWidget | None = None) -> None:
@@ -75,7 +75,7 @@ class TableDialog(QDialog):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(table.title)
-        self.model = RowsModel(table, self)
+        self.model = TableModel(table, self)
         self.view = QTableView(self)
         self.view.setModel(self.model)
         self.view.setAccessibleName(table.title)

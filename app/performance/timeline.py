@@ -49,7 +49,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TimelineBlock:
     """A piece of work in pixels from the left edge; `plain` is a verification without a draft.
 
     Pieces of drafting that lie closer together than can be seen are one, of the first one's round.
@@ -213,13 +213,15 @@ class Timeline:
         return self.rounds[min(max(index, 0), len(self.rounds) - 1)]
 
 
-def blocks(rounds: list[RoundFinished], view: Stretch) -> list[Block]:
+def blocks(rounds: list[RoundFinished], view: Stretch) -> list[TimelineBlock]:
     """The rounds' work in view as blocks, cut off at both edges, from left to right."""
-    found: list[Block] = []
+    found: list[TimelineBlock] = []
 
     def add(lane: Lane, start: float, end: float, done: RoundFinished) -> None:
         left, right = max(view.x(start), 0.0), min(view.x(end), view.width)
-        found.append(Block(lane, left, right, done, lane is Lane.VERIFY and not done.drafted))
+        found.append(
+            TimelineBlock(lane, left, right, done, lane is Lane.VERIFY and not done.drafted)
+        )
 
     drafting = ((done, work) for done in rounds for work in done.drafting)
     for first, work in joined(drafting, _VISIBLE * (view.end - view.start) / view.width):
@@ -254,7 +256,7 @@ def joined(
         yield first, Interval(start, end)
 
 
-def overlaps(shown: list[Block]) -> list[tuple[float, float]]:
+def overlaps(shown: list[TimelineBlock]) -> list[tuple[float, float]]:
     """Stretches, in pixels, in which both lanes work."""
     drafts = [block for block in shown if block.lane is Lane.DRAFT]
     verifies = [block for block in shown if block.lane is Lane.VERIFY]

@@ -21,7 +21,7 @@ from app.performance.idle import Gap, gaps
 from app.performance.painted_view import SIDE, PaintedView, blend, hatch
 from app.performance.sight import Sight
 from app.performance.table import Table, of_rounds
-from app.performance.timeline import Block, Lane, Stretch, blocks, overlaps
+from app.performance.timeline import Lane, Stretch, TimelineBlock, blocks, overlaps
 from app.theme.icons import IconButton
 from app.theme.theme import current
 from app.theme.tokens import Tokens
@@ -204,7 +204,9 @@ class TimelineView(PaintedView):
         area = QRectF(lane.left() + left, lane.top(), right - left, lane.height())
         painter.drawText(area, Qt.AlignmentFlag.AlignCenter, words)
 
-    def _paint_block(self, painter: QPainter, tokens: Tokens, block: Block, lane: QRectF) -> None:
+    def _paint_block(
+        self, painter: QPainter, tokens: Tokens, block: TimelineBlock, lane: QRectF
+    ) -> None:
         left = lane.left() + block.left
         # A hair of space tells neighbours apart; the shortest work is still seen.
         width = max(block.right - block.left - 1, 1.0)
@@ -243,7 +245,7 @@ class TimelineView(PaintedView):
         painter.fillRect(rect.adjusted(0, split, 0, 0), blend(tokens.draft, tokens.sunken, 0.8))
 
     def _paint_outcomes(
-        self, painter: QPainter, tokens: Tokens, blocks: list[Block], lowest: QRectF
+        self, painter: QPainter, tokens: Tokens, blocks: list[TimelineBlock], lowest: QRectF
     ) -> None:
         top, verify = lowest.bottom() + 6, self._lane_rect(Lane.VERIFY)
         free_from = -1.0

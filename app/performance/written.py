@@ -10,7 +10,7 @@ from engine.events import RoundFinished, TextDelta
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenAnswer:
     """The text of one answer, as far as it was heard."""
 
     tokens: AnswerTokens = field(default_factory=AnswerTokens)

@@ -29,7 +29,7 @@ class DraftOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Drafts:
+class ModelDrafts:
     """The kind of setting that holds them, the last used first."""
 
     def read(self, value: object) -> tuple[DraftOf, ...]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 
-class Kind(Protocol):
+class SettingKind(Protocol):
     """Turns a TOML value into a setting and back. The page picks its control by the kind."""
 
     def read(self, value: object) -> Any:  # noqa: ANN401 - each kind has its own type

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from app.history.records import ChatSetup
-from app.settings.kinds import Kind, Number, Switch, Whole, Word
+from app.settings.kinds import Number, SettingKind, Switch, Whole, Word
 from app.settings.starter_prompt import STARTER_PROMPT
 from engine.language import later, tr
 
@@ -17,7 +17,7 @@ from engine.language import later, tr
 class PresetField:
     """A part of a setup: what it can hold, and texts for `tr`."""
 
-    kind: Kind
+    kind: SettingKind
     label: str
     about: str
     unset: str = ""

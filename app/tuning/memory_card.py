@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QWidget
 
 from app.pages.card import Card, divider
 from app.performance.painted import SIDE
-from app.settings.rows import Row, plain_label
+from app.settings.rows import LabelledRow, plain_label
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import without_card
@@ -47,7 +47,7 @@ class MemoryCard(Card):
             row.addWidget(button)
         self.add_beside_title(self._choices)
         self.context = ContextBox(self)
-        self.context_row = Row(
+        self.context_row = LabelledRow(
             tr("Room for the conversation"),
             tr("How much the model can keep in mind at once. More room takes more memory."),
             self.context,

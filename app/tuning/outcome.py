@@ -19,7 +19,7 @@ _SAME_SPEED = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LoadOutcome:
     """What a load would come to, as far as a change is told by it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Outcome:
     tokens_per_s: float | None = None
 
     @classmethod
-    def of_plan(cls, plan: PlanSummary, tokens_per_s: float | None = None) -> Outcome:
+    def of_plan(cls, plan: PlanSummary, tokens_per_s: float | None = None) -> LoadOutcome:
         """What a plan says; `tokens_per_s` in the place of its own prediction."""
         return cls(
             plan.mode,
@@ -48,7 +48,7 @@ class Outcome:
         )
 
     @classmethod
-    def of_step(cls, curve: Curve, point: CurvePoint) -> Outcome:
+    def of_step(cls, curve: Curve, point: CurvePoint) -> LoadOutcome:
         """What a ceiling is used for."""
         return cls(
             point.mode,
@@ -76,7 +76,7 @@ def predicted_now(told: Previewed | None, running: RunWish, plan: PlanSummary) -
     return plan.tokens_per_s
 
 
-def changes(now: Outcome, then: Outcome, machine: Machine | None) -> str:
+def changes(now: LoadOutcome, then: LoadOutcome, machine: Machine | None) -> str:
     """From what to what; empty where nothing differs."""
     parts = []
     arrow = tr("{before} → {after}")
@@ -105,7 +105,7 @@ def changes(now: Outcome, then: Outcome, machine: Machine | None) -> str:
     return listed(parts)
 
 
-def _faster(now: Outcome, then: Outcome) -> bool:
+def _faster(now: LoadOutcome, then: LoadOutcome) -> bool:
     if not now.tokens_per_s or not then.tokens_per_s:
         return False
     return abs(then.tokens_per_s / now.tokens_per_s - 1) > _SAME_SPEED

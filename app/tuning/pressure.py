@@ -58,7 +58,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class GpuMemory:
     """A card at one moment, in bytes; `ours`: what the plan in force holds there."""
 
     at: float
@@ -69,7 +69,7 @@ class Room:
     holders: tuple[Holder, ...] = ()
 
     @classmethod
-    def of(cls, at: float, sample: AcceleratorSample, ours: int, reserve: int) -> Room | None:
+    def of(cls, at: float, sample: AcceleratorSample, ours: int, reserve: int) -> GpuMemory | None:
         """None where the driver does not tell enough.
 
         `memory_used` counts all programs, `memory_ours` is of that.
@@ -129,7 +129,7 @@ class Pressure(QObject):
         """Since when it is as it would have to be for the next step."""
         self._question: Load | None = None
         self._asked_at = 0.0
-        self._room: Room | None = None
+        self._room: GpuMemory | None = None
         self._before: tuple[Load, int] | None = None
         """How it ran before it was given less, and what that took."""
         self._less: Load | None = None
@@ -226,19 +226,19 @@ class Pressure(QObject):
             self._question, self._asked_at = load, now
             self._bridge.submit(Preview(load))
 
-    def _smaller(self, room: Room) -> Load | None:
+    def _smaller(self, room: GpuMemory) -> Load | None:
         """The same with what is left of the card as its ceiling."""
         if self._load is None:
             return None
         return replace(self._load, vram=room.most // _STEP * _STEP, layers_on_gpu=None)
 
-    def _is_squeezed(self, room: Room) -> bool:
+    def _is_squeezed(self, room: GpuMemory) -> bool:
         return room.too_full and room.grown(self._others or 0)
 
-    def _fits_back(self, room: Room) -> bool:
+    def _fits_back(self, room: GpuMemory) -> bool:
         return self._before is not None and self._before[1] <= room.most
 
-    def _lasts(self, room: Room, seconds: float, holds: bool) -> bool:
+    def _lasts(self, room: GpuMemory, seconds: float, holds: bool) -> bool:
         """Whether something has held for so long."""
         if not holds:
             self._since = None
@@ -253,7 +253,7 @@ class Pressure(QObject):
         found = machine.accelerators if machine is not None else ()
         return next((each for each in found if each.device == self._device), None)
 
-    def _room_now(self, event: DeviceSample) -> Room | None:
+    def _room_now(self, event: DeviceSample) -> GpuMemory | None:
         from engine.plan.budgets import device_reserve  # the engine has imported it long ago
 
         card = self._card
@@ -262,4 +262,4 @@ class Pressure(QObject):
         found = next((each for each in event.accelerators if each.device == card.device), None)
         if found is None:
             return None
-        return Room.of(event.at, found, self._planned, device_reserve(card))
+        return GpuMemory.of(event.at, found, self._planned, device_reserve(card))

@@ -23,7 +23,7 @@ from app.tuning.measured import Measured, MeasuredSpeeds
 from app.tuning.measured_points import points_for
 from app.tuning.memory_card import MemoryCard
 from app.tuning.mode_card import ModeCard
-from app.tuning.outcome import Outcome, changes, newest_of, now_words, predicted_now, step_of
+from app.tuning.outcome import LoadOutcome, changes, newest_of, now_words, predicted_now, step_of
 from app.tuning.previewing import Previews
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.running import Running, RunWish
@@ -271,7 +271,7 @@ class TuningPage(PageFrame):
         running, bar, machine = self._running, self.bar, self._machine
         in_force = running.in_force or running.wish
         predicted = predicted_now(self.previews.last, in_force, plan)
-        now = Outcome.of_plan(plan, predicted)
+        now = LoadOutcome.of_plan(plan, predicted)
         words = now_words(plan, machine, predicted, newest_of(plan, self._points))
         then, differs = self._outcome(), self.choosing.differs
         change = "" if then is None else changes(now, then, machine)
@@ -295,14 +295,14 @@ class TuningPage(PageFrame):
             bar.show_change("", words)
             bar.offer()
 
-    def _outcome(self) -> Outcome | None:
+    def _outcome(self) -> LoadOutcome | None:
         """What the choice would come to; None while that is being found out, or impossible."""
         told, wish = self.previews.last, self.choosing.wish
         fresh = self.previews.current
         if fresh is not None and fresh.plan is not None:
-            return Outcome.of_plan(fresh.plan)
+            return LoadOutcome.of_plan(fresh.plan)
         asked = None if told is None else RunWish.of(told.load)
         if asked is None or (asked.draft, asked.context) != (wish.draft, wish.context):
             return None
         step = step_of(told, wish)
-        return None if step is None else Outcome.of_step(*step)
+        return None if step is None else LoadOutcome.of_step(*step)

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 
 from app.bridge import EngineBridge
 from app.chat.composer.context_card import ContextCard, LargerContext
-from app.chat.composer.counting import TokenCounter
+from app.chat.composer.counting import ComposerTokenCounter
 from app.chat.request import counted_request, seen
 from app.chat.session import ChatSession
 from app.history import ChatSetup, StoredMessage
@@ -42,7 +42,11 @@ class ContextChoices(QObject):
     """Opens the card and carries out what is chosen; `go_on` sends or continues afterwards."""
 
     def __init__(
-        self, card: ContextCard, session: ChatSession, bridge: EngineBridge, counter: TokenCounter
+        self,
+        card: ContextCard,
+        session: ChatSession,
+        bridge: EngineBridge,
+        counter: ComposerTokenCounter,
     ) -> None:
         super().__init__(card)
         self._card = card

@@ -25,7 +25,7 @@ class _Question:
     id: str
 
 
-class TokenCounter(QObject):
+class ComposerTokenCounter(QObject):
     """Counts off the window's thread. Of questions under one name only the newest is answered.
 
     Without a model nothing is counted; when another model is loaded, `then` of what was not yet

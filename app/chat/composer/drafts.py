@@ -32,7 +32,7 @@ class Draft:
 NOTHING = Draft()
 
 
-class Drafts(QObject):
+class MessageDrafts(QObject):
     """One small file per conversation with something unsent; written beside the window's thread.
 
     The key is the conversation's id, None for the chat that has not begun.

@@ -22,8 +22,8 @@ from app.chat.composer.attachments import (
 from app.chat.composer.composer import Composer
 from app.chat.composer.context_full import ContextChoices
 from app.chat.composer.context_meter import Fill
-from app.chat.composer.counting import TokenCounter
-from app.chat.composer.drafts import NOTHING, Draft, Drafts
+from app.chat.composer.counting import ComposerTokenCounter
+from app.chat.composer.drafts import NOTHING, Draft, MessageDrafts
 from app.chat.request import counted_request
 from app.chat.session import ChatSession
 from app.history import StoredMessage
@@ -52,8 +52,8 @@ class Outgoing(QObject):
         composer: Composer,
         session: ChatSession,
         bridge: EngineBridge,
-        counter: TokenCounter,
-        drafts: Drafts,
+        counter: ComposerTokenCounter,
+        drafts: MessageDrafts,
         choices: ContextChoices,
     ) -> None:
         super().__init__(composer)

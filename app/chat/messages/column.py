@@ -2,9 +2,9 @@
 
 What the reader looks at stays where it is, whatever happens around it: the column holds on to the
 row at the top of the view and to the distance from there (`Anchor`), or to the very end. Where that
-row's text is laid out, the column holds on to its first line in sight (`Mark`): however often the
-row is laid out anew, and however long that takes, the line stays. Heights of rows that were never
-seen are estimates; they settle out of sight.
+row's text is laid out, the column holds on to its first line in sight (`ScrollAnchor`): however
+often the row is laid out anew, and however long that takes, the line stays. Heights of rows that
+were never seen are estimates; they settle out of sight.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from app.chat.messages.row import Mark, Row
+from app.chat.messages.row import ListRow, ScrollAnchor
 from app.chat.messages.row_heights import Anchor, RowHeights
 from app.theme.theme import current
 from app.theme.tokens import COLUMN, RADIUS
@@ -56,12 +56,12 @@ class Column(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setBackgroundRole(QPalette.ColorRole.Window)
         self._heights = RowHeights()
-        self._rows: OrderedDict[int, Row] = OrderedDict()
+        self._rows: OrderedDict[int, ListRow] = OrderedDict()
         self._unready: set[int] = set()
         """Rows whose widget is not laid out, or not all of it, or for another width."""
         self._following = True
         self._anchor = Anchor(0, -TOP)
-        self._mark: Mark | None = None
+        self._mark: ScrollAnchor | None = None
         self._laid_width = 0
         self._y = 0
         self._forward = True
@@ -82,7 +82,7 @@ class Column(QAbstractScrollArea):
 
     # -- what subclasses say -------------------------------------------------------------------
 
-    def make_row(self, index: int) -> Row:
+    def make_row(self, index: int) -> ListRow:
         """The widget for a row."""
         raise NotImplementedError
 
@@ -112,11 +112,11 @@ class Column(QAbstractScrollArea):
         return len(self._heights)
 
     @property
-    def live_rows(self) -> list[tuple[int, Row]]:
+    def live_rows(self) -> list[tuple[int, ListRow]]:
         """The rows that are widgets, from top to bottom."""
         return sorted(self._rows.items())
 
-    def row(self, index: int) -> Row:
+    def row(self, index: int) -> ListRow:
         """The widget of a row, made now if there is none."""
         if index not in self._rows:
             self._create(index)
@@ -303,7 +303,7 @@ class Column(QAbstractScrollArea):
     def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: N802
         """Whoever moves the bar places the rows."""
 
-    def _make_way(self, row: Row, more: int) -> None:
+    def _make_way(self, row: ListRow, more: int) -> None:
         """Move what is on the screen before the last row grows: only what is new is painted."""
         last = self.row_count - 1
         if row is not self._rows.get(last) or not self.is_ready(last) or self._arranging:
@@ -433,7 +433,7 @@ class Column(QAbstractScrollArea):
         if whole:
             self.row_ready(index)
 
-    def _grew(self, row: Row) -> None:
+    def _grew(self, row: ListRow) -> None:
         """A row that was laid out needs another height."""
         index = next((each for each, other in self._rows.items() if other is row), None)
         if index is None or self._arranging or not self.isVisible():
@@ -449,7 +449,7 @@ class Column(QAbstractScrollArea):
         if self._keep_mark(index) or changed:
             self._fill(_SLICE_S)
 
-    def _arrange(self, row: Row) -> int:
+    def _arrange(self, row: ListRow) -> int:
         self._arranging = True
         height = row.arrange(self._width())
         self._arranging = False

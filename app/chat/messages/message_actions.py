@@ -60,7 +60,7 @@ _WITH_ICONS = frozenset({Act.COPY, Act.EDIT, Act.AGAIN, Act.CONTINUE, Act.DELETE
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MenuTarget:
     """What the menu is opened on: the text that is selected, and the link, or ""."""
 
     selection: str = ""
@@ -69,7 +69,7 @@ class Place:
 
 def message_menu(
     groups: Sequence[Sequence[Act]],
-    place: Place,
+    place: MenuTarget,
     chosen: Callable[[Act], object],
     parent: QWidget,
 ) -> QMenu:

@@ -15,9 +15,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from app.chat.messages.divider import Divider
-from app.chat.messages.message_actions import Act, Place, message_menu
+from app.chat.messages.message_actions import Act, MenuTarget, message_menu
 from app.chat.messages.message_footer import Footer
-from app.chat.messages.row import Mark, Row
+from app.chat.messages.row import ListRow, ScrollAnchor
 from app.chat.text.surface import selected_text
 from app.chat.text.text_view import TextView
 from app.chat.text.thinking import parts
@@ -29,7 +29,7 @@ GAP = 14
 """Space below a message and its footer."""
 
 
-class MessageRow(Row):
+class MessageRow(ListRow):
     """A message in the column. Signals carry the message's id."""
 
     regenerate_asked = Signal(int)
@@ -108,16 +108,16 @@ class MessageRow(Row):
         """Whether all of the text is laid out."""
         return self.text.laid_out
 
-    def mark_at(self, y: int) -> Mark | None:
+    def mark_at(self, y: int) -> ScrollAnchor | None:
         """The line of text at the height `y`, or the first one below."""
         inside = y - self.text_top
         if inside >= self.text.height() or self.text.isHidden():
             return None
         cursor = self.text.cursorForPosition(QPoint(0, inside))
-        mark = Mark(cursor.position(), 0)
-        return Mark(mark.position, y - self.mark_y(mark))
+        mark = ScrollAnchor(cursor.position(), 0)
+        return ScrollAnchor(mark.position, y - self.mark_y(mark))
 
-    def mark_y(self, mark: Mark) -> int:
+    def mark_y(self, mark: ScrollAnchor) -> int:
         """Where the line with the marked character is now."""
         document = self.text.document()
         cursor = QTextCursor(document)
@@ -198,7 +198,9 @@ class MessageRow(Row):
                 if act in self.versions():
                     self.version_asked.emit(message.id, -1 if act is Act.EARLIER else 1)
             case Act.MORE:
-                self.open_menu(self.footer.mapToGlobal(QPoint(self.footer.width(), 0)), Place())
+                self.open_menu(
+                    self.footer.mapToGlobal(QPoint(self.footer.width(), 0)), MenuTarget()
+                )
             case _:
                 pass
 
@@ -218,7 +220,7 @@ class MessageRow(Row):
         cursor.select(QTextCursor.SelectionType.Document)
         return selected_text(cursor)
 
-    def open_menu(self, corner: QPoint, place: Place) -> None:
+    def open_menu(self, corner: QPoint, place: MenuTarget) -> None:
         """Show the menu at a point of the screen."""
         menu = message_menu(self.groups(), place, self.act, self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -226,12 +228,14 @@ class MessageRow(Row):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
         """The menu beside the text is the same."""
-        self.open_menu(event.globalPos(), Place())
+        self.open_menu(event.globalPos(), MenuTarget())
 
     def _open_text_menu(self, point: QPoint) -> None:
         cursor = self.text.textCursor()
         selection = selected_text(cursor) if cursor.hasSelection() else ""
-        self.open_menu(self.text.mapToGlobal(point), Place(selection, self.text.anchorAt(point)))
+        self.open_menu(
+            self.text.mapToGlobal(point), MenuTarget(selection, self.text.anchorAt(point))
+        )
 
     def handle_key(self, event: QKeyEvent) -> bool:
         """Keys that do something with the message the focus is in; whether this was one."""

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ScrollAnchor:
     """A place in a row's text that survives another width or font: `below` pixels under the top of
     the line with the character `position`."""
 
@@ -17,7 +17,7 @@ class Mark:
     below: int
 
 
-class Row(QWidget):
+class ListRow(QWidget):
     """One row. It arranges its parts by hand: layouts are slow where many rows pass."""
 
     growing = Signal(int)
@@ -43,10 +43,10 @@ class Row(QWidget):
         """Place the parts in a row of `width`; the height it needs."""
         return 0
 
-    def mark_at(self, y: int) -> Mark | None:  # noqa: ARG002
+    def mark_at(self, y: int) -> ScrollAnchor | None:  # noqa: ARG002
         """The line of text at the height `y` of the row, or the first one below; None: no more."""
         return None
 
-    def mark_y(self, mark: Mark) -> int:
+    def mark_y(self, mark: ScrollAnchor) -> int:
         """Where the line of a mark is now."""
         raise NotImplementedError

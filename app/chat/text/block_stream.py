@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from app.chat.text.dialect import MAX_NESTING, blocks_only
 from app.chat.text.markdown import (
     FENCE,
-    Block,
     BlockKind,
     Chain,
+    MarkdownBlock,
     clean,
     closes,
     only_adds_words,
@@ -55,7 +55,7 @@ class _Piece:
         return not self.too_deep and self.token in _KINDS
 
 
-def split(text: str) -> list[Block]:
+def split(text: str) -> list[MarkdownBlock]:
     """The blocks of a whole text."""
     stream = BlockStream()
     stream.feed(text)
@@ -70,8 +70,8 @@ class BlockStream:
     """
 
     def __init__(self) -> None:
-        self.committed: list[Block] = []
-        self.tail: tuple[Block, ...] = ()
+        self.committed: list[MarkdownBlock] = []
+        self.tail: tuple[MarkdownBlock, ...] = ()
         self._fed = 0
         self._begin("", 0)
 
@@ -111,7 +111,7 @@ class BlockStream:
         self.tail = ()
         self._begin("", self._fed)
 
-    def divide(self, block: Block) -> None:
+    def divide(self, block: MarkdownBlock) -> None:
         """Commit what is left, then `block`; text may come after it."""
         self.finish()
         self.committed.append(block)
@@ -186,13 +186,15 @@ class BlockStream:
                 return True
         return False
 
-    def _blocks(self, source: str, pieces: Sequence[_Piece], *, ended: bool = True) -> list[Block]:
+    def _blocks(
+        self, source: str, pieces: Sequence[_Piece], *, ended: bool = True
+    ) -> list[MarkdownBlock]:
         """`pieces` cut out of `source`; `ended` when no more text belongs to the last one."""
         lines = source.split("\n")
         starts = [0]
         for line in lines:
             starts.append(starts[-1] + len(line) + 1)
-        blocks: list[Block] = []
+        blocks: list[MarkdownBlock] = []
         for index, piece in enumerate(pieces):
             last = index == len(pieces) - 1
             stop = len(lines) if last else pieces[index + 1].start
@@ -215,7 +217,7 @@ class BlockStream:
             self._begin(rest, start)
             self.tail = ()
             return
-        *whole, last = plain(self._source, self._start) or [Block(BlockKind.PLAIN, "")]
+        *whole, last = plain(self._source, self._start) or [MarkdownBlock(BlockKind.PLAIN, "")]
         if whole:
             self._commit_plain("".join(block.source for block in whole))
         self.tail = (replace(last, continues=self._in_line, in_line=self._in_line),)
@@ -242,7 +244,7 @@ def _parse(source: str) -> list[_Piece]:
     return pieces
 
 
-def _last(chain: Chain, *, is_open: bool) -> Block:
+def _last(chain: Chain, *, is_open: bool) -> MarkdownBlock:
     """The last block of a chain, without blank space at its end unless it is open code."""
     block = chain.block(closed=not is_open)
     return block if is_open else replace(block, source=chain.text.rstrip())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Placed:
+class SourcePlaces:
     """Stretches of a content (from `starts[i]` on) that stand at `sources[i]` of the source."""
 
     starts: list[int] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Placed:
             start, index = stop, index + 1
 
 
-class Lines:
+class SourceLines:
     """The lines of a block's source."""
 
     def __init__(self, source: str) -> None:
@@ -42,9 +42,9 @@ class Lines:
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
-    def paragraph(self, content: str, first: int) -> Placed:
+    def paragraph(self, content: str, first: int) -> SourcePlaces:
         """The place of a content whose lines are source lines from number `first` on."""
-        placed = Placed()
+        placed = SourcePlaces()
         start = 0
         for number, line in enumerate(content.split("\n"), first):
             if number < len(self._lines) and line:
@@ -59,13 +59,13 @@ class Lines:
         number = min(max(last, first + 1), len(self._lines))
         return self._starts[min(first, len(self._lines) - 1)], self._starts[number] - 1
 
-    def cells(self, contents: Sequence[str], number: int) -> list[Placed]:
+    def cells(self, contents: Sequence[str], number: int) -> list[SourcePlaces]:
         """The places of the cells of a table's row, which is source line `number`."""
         line = self._lines[number] if number < len(self._lines) else ""
         start, after = self._starts[min(number, len(self._lines))], 0
         found = []
         for content in contents:
-            placed = Placed()
+            placed = SourcePlaces()
             found.append(placed)
             pieces = content.split("|")  # a bar in a cell was typed as \|
             column = line.find("\\|".join(pieces), after) if content else -1

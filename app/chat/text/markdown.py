@@ -50,7 +50,7 @@ class BlockKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MarkdownBlock:
     """A stretch of markdown that is rendered on its own."""
 
     kind: BlockKind
@@ -105,7 +105,7 @@ def clean(text: str) -> str:
     return text.translate(_UNSAFE)
 
 
-def plain(text: str, start: int = 0) -> list[Block]:
+def plain(text: str, start: int = 0) -> list[MarkdownBlock]:
     """`text` as it is, without any markdown, in pieces that lay out quickly."""
     blocks = []
     at = 0
@@ -114,7 +114,9 @@ def plain(text: str, start: int = 0) -> list[Block]:
         end = end if end > at else at + PLAIN_CHUNK
         goes_on = at > 0
         chunk = text[at:end]
-        blocks.append(Block(BlockKind.PLAIN, chunk, start + at, continues=goes_on, in_line=goes_on))
+        blocks.append(
+            MarkdownBlock(BlockKind.PLAIN, chunk, start + at, continues=goes_on, in_line=goes_on)
+        )
         at = end
     return blocks
 
@@ -130,19 +132,19 @@ class Chain:
     continues: bool = False
     in_line: bool = False
 
-    def block(self, *, closed: bool = True) -> Block:
+    def block(self, *, closed: bool = True) -> MarkdownBlock:
         """All that is left, as a block."""
-        return Block(
+        return MarkdownBlock(
             self.kind, self.text, self.start, self.head, closed, self.continues, self.in_line
         )
 
-    def split(self) -> Iterator[Block]:
+    def split(self) -> Iterator[MarkdownBlock]:
         """Blocks from the beginning, as long as the text is longer than one should be."""
         while cut := self._cut():
             at, in_line = cut
             head = self.head
             text = self.text[:at]
-            yield Block(
+            yield MarkdownBlock(
                 self.kind,
                 text if in_line else text.removesuffix("\n"),
                 self.start,

@@ -36,7 +36,7 @@ def prose_size() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TextFonts:
     """The fonts in force, at one size. Thoughts have a smaller one than answers."""
 
     size: float
@@ -45,7 +45,7 @@ class Look:
     mono: QFont
 
     @classmethod
-    def now(cls, scale: float = 1.0) -> Look:
+    def now(cls, scale: float = 1.0) -> TextFonts:
         """What the theme says at the moment, `scale` times as large."""
         prose, mono = ui_font(), mono_font()
         size = prose_size() * scale

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from app.chat.text.backdrop import paint_region, region_box
 from app.chat.text.highlight import CodeColours, load_lexer
 from app.chat.text.line_boxes import BlockLines
-from app.chat.text.markdown import Block, BlockKind
+from app.chat.text.markdown import BlockKind, MarkdownBlock
 from app.chat.text.message_source import MessageSource
 from app.chat.text.overlay import OverlayPainter
 from app.chat.text.regions import Region, RegionKind
@@ -334,7 +334,7 @@ class TextView(TextSurface):
         hidden = self._length - _LONGEST
         if hidden > 0:
             words = tr("\u2026 {n} more characters are not shown. Copying the message gives all.")
-            note = Block(BlockKind.PLAIN, words.format(n=number(hidden)), start=-1)
+            note = MarkdownBlock(BlockKind.PLAIN, words.format(n=number(hidden)), start=-1)
             self._source.committed.append(note)
 
     def _sync_thoughts(self) -> None:
@@ -516,7 +516,7 @@ class TextView(TextSurface):
             self.hovered.emit(place)
 
 
-def _cost(block: Block) -> int:
+def _cost(block: MarkdownBlock) -> int:
     """How long a block takes to write, in characters of running text."""
     cells = block.source.count("|") if block.kind is BlockKind.TABLE else 0
     return max(len(block.source), 60) + 20 * cells

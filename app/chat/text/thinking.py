@@ -20,7 +20,7 @@ _LINE = 200
 """So much of a line tells whether it begins or ends code."""
 
 
-class Part(Enum):
+class AnswerPart(Enum):
     """What a piece of an answer is."""
 
     SAID = auto()
@@ -35,15 +35,15 @@ class Part(Enum):
 class Piece:
     """A piece of an answer, as it stands in the source."""
 
-    part: Part
+    part: AnswerPart
     text: str
 
 
 def parts(text: str) -> tuple[str, str]:
     """What an answer thinks and what it says; an answer still thinking says nothing yet."""
     pieces = pieces_of(text)
-    thought = "".join(piece.text for piece in pieces if piece.part is Part.THOUGHT)
-    said = "".join(piece.text for piece in pieces if piece.part is Part.SAID)
+    thought = "".join(piece.text for piece in pieces if piece.part is AnswerPart.THOUGHT)
+    said = "".join(piece.text for piece in pieces if piece.part is AnswerPart.SAID)
     return thought.strip(), said.strip()
 
 
@@ -52,7 +52,7 @@ def pieces_of(text: str) -> list[Piece]:
     for inside in (False, True):
         splitter = ThoughtSplitter(inside=inside)
         pieces = [*splitter.feed(text), *splitter.finish()]
-        if not any(piece.part is Part.CLOSING_ALL for piece in pieces):
+        if not any(piece.part is AnswerPart.CLOSING_ALL for piece in pieces):
             break
     return pieces
 
@@ -108,15 +108,15 @@ class ThoughtSplitter:
         return not self._line.strip()
 
     def _tag(self, match: re.Match[str]) -> Piece:
-        closing = Part.CLOSING if self._inside else Part.CLOSING_ALL
-        part = closing if match[1] else Part.OPENING
-        self._inside, self._opened = part is Part.OPENING, True
+        closing = AnswerPart.CLOSING if self._inside else AnswerPart.CLOSING_ALL
+        part = closing if match[1] else AnswerPart.OPENING
+        self._inside, self._opened = part is AnswerPart.OPENING, True
         self._line, self._ticks = "", 0
         return Piece(part, match[0])
 
     def _text(self, text: str) -> Iterator[Piece]:
         if text:
-            yield Piece(Part.THOUGHT if self._inside else Part.SAID, text)
+            yield Piece(AnswerPart.THOUGHT if self._inside else AnswerPart.SAID, text)
 
     def _read(self, text: str) -> None:
         """Keep track of code: tags in it do not count."""

@@ -7,7 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.library.rows.delegate import badge_size, draw_badge
-from app.library.rows.row import Mark
+from app.library.rows.row import RowBadge
 
 
 class BadgeLabel(QWidget):
@@ -15,10 +15,10 @@ class BadgeLabel(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.mark: Mark | None = None
+        self.mark: RowBadge | None = None
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
-    def show_mark(self, mark: Mark | None) -> None:
+    def show_mark(self, mark: RowBadge | None) -> None:
         """Another one."""
         self.mark = mark
         self.setVisible(mark is not None)

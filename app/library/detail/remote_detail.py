@@ -14,7 +14,7 @@ from app.library.detail.frame import DetailFrame, Facts, breakable, say
 from app.library.detail.licence import HUB, LicencePart, open_link
 from app.library.ordering import Wanted
 from app.library.picking import target_variant
-from app.library.rows.row import Row
+from app.library.rows.row import LibraryRow
 from app.library.rows.view import RowsView
 from app.library.words import (
     PACKAGINGS,
@@ -185,7 +185,7 @@ class RemoteDetail(DetailFrame):
         fit = self._fits.get(self.variant.name) if self.variant is not None else None
         say(self.fit_words, fit_mark(fit).tip if fit is not None else "")
 
-    def _words(self, variant: Variant) -> Row:
+    def _words(self, variant: Variant) -> LibraryRow:
         return variant_row(variant, self._fits.get(variant.name))
 
     def _fit_height(self) -> None:

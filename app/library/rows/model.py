@@ -13,24 +13,24 @@ from PySide6.QtCore import (
     Qt,
 )
 
-from app.library.rows.row import Row
+from app.library.rows.row import LibraryRow
 
 Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
 
 
-class RowsModel(QAbstractListModel):
+class LibraryListModel(QAbstractListModel):
     """Entries of any kind.
 
     Args:
         words: makes the row of an entry.
     """
 
-    def __init__(self, words: Callable[[Any], Row], parent: QObject | None = None) -> None:
+    def __init__(self, words: Callable[[Any], LibraryRow], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._words = words
         self.entries: Sequence[object] = ()
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, LibraryRow] = {}
 
     def show(self, entries: Sequence[object]) -> None:
         """Other entries."""
@@ -48,7 +48,7 @@ class RowsModel(QAbstractListModel):
         """What is in a row."""
         return self.entries[index.row()] if 0 <= index.row() < len(self.entries) else None
 
-    def row(self, index: Index) -> Row | None:
+    def row(self, index: Index) -> LibraryRow | None:
         """What a row says."""
         number = index.row()
         if not 0 <= number < len(self.entries):

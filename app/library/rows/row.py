@@ -16,7 +16,7 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RowBadge:
     """A badge: never a colour alone.
 
     Attributes:
@@ -30,7 +30,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LibraryRow:
     """Two lines, and perhaps a badge; a heading has one line and cannot be chosen.
 
     Attributes:
@@ -39,7 +39,7 @@ class Row:
 
     title: str
     about: str = ""
-    mark: Mark | None = None
+    mark: RowBadge | None = None
     tip: str = ""
     heading: bool = False
     share: float | None = None

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from app.conversations.uniform import UniformList
 from app.library.rows.delegate import RowDelegate
-from app.library.rows.model import RowsModel
-from app.library.rows.row import Row
+from app.library.rows.model import LibraryListModel
+from app.library.rows.row import LibraryRow
 
 Index = QModelIndex | QPersistentModelIndex
 _CHOOSE = QItemSelectionModel.SelectionFlag.ClearAndSelect
@@ -35,7 +35,7 @@ class RowsView(UniformList):
     def __init__(
         self,
         name: str,
-        words: Callable[[Any], Row],
+        words: Callable[[Any], LibraryRow],
         key: Callable[[Any], Hashable],
         parent: QWidget | None = None,
     ) -> None:
@@ -43,7 +43,7 @@ class RowsView(UniformList):
         self._key = key
         self._last: Hashable = None
         self._changing = False
-        self.rows = RowsModel(words, self)
+        self.rows = LibraryListModel(words, self)
         self.setModel(self.rows)
         self.setItemDelegate(RowDelegate(self.rows, self))
         self.setAccessibleName(name)

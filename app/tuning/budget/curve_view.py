@@ -19,7 +19,7 @@ from app.performance.painted import SIDE, TOP, Painted, ground, hatch
 from app.performance.table import Table
 from app.theme.theme import current
 from app.tuning.budget.axis import Axis, round_step
-from app.tuning.budget.legend import Entry, Placed, height_of, paint_legend, placed
+from app.tuning.budget.legend import Entry, PlacedEntry, height_of, paint_legend, placed
 from app.tuning.budget.model import BudgetModel, MeasuredPoint
 from app.tuning.budget.tables import of_curve
 from app.tuning.budget.wording import curve_words, measured_words, sentence, speed
@@ -109,7 +109,7 @@ class CurveView(Painted):
         """Height of what is above the plot."""
         return self.header_height + height_of(self._legend(room), self.small_metrics)
 
-    def _legend(self, room: float) -> list[Placed]:
+    def _legend(self, room: float) -> list[PlacedEntry]:
         """The names of the lines, where these do not fit into the forbidden zone."""
         model = self._model
         if model is None or self._names_fit(model):

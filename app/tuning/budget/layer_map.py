@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from app.performance.painted import SIDE, TOP, Painted
 from app.performance.table import Table
 from app.theme.theme import current
-from app.tuning.budget.layers import LayerPlaces, Place
-from app.tuning.budget.legend import Entry, Legend, Placed, height_of, paint_legend
+from app.tuning.budget.layers import LayerPlace, LayerPlaces
+from app.tuning.budget.legend import Entry, Legend, PlacedEntry, height_of, paint_legend
 from engine.language import tr
 
 _GAP = 2
@@ -94,7 +94,7 @@ class LayerMap(Painted):
         """Every layer."""
         return Table(self.accessibleName(), (tr("Part"), tr("Place")), tuple(self.places.each()))
 
-    def _legend(self, room: float) -> list[Placed]:
+    def _legend(self, room: float) -> list[PlacedEntry]:
         return self._entries.within(room, self.small)
 
     def paint(self, painter: QPainter) -> None:
@@ -102,7 +102,7 @@ class LayerMap(Painted):
         self.paint_title(painter, self.accessibleName(), "", 0)
         layers, top = self.places.layers, self.header_height
         grid = Grid.of(len(layers), self.room)
-        for place in Place:
+        for place in LayerPlace:
             cells = [
                 grid.cell(index).translated(0, top)
                 for index, there in enumerate(layers)
@@ -136,20 +136,20 @@ def _entries(places: LayerPlaces) -> Iterator[Entry]:
         yield Entry(words, partial(_look, place))
 
 
-def _look(place: Place, painter: QPainter, area: QRectF) -> None:
+def _look(place: LayerPlace, painter: QPainter, area: QRectF) -> None:
     _fill(place, painter, [area])
 
 
-def _fill(place: Place, painter: QPainter, cells: list[QRectF]) -> None:
+def _fill(place: LayerPlace, painter: QPainter, cells: list[QRectF]) -> None:
     """Never by colour alone: solid, hollow, and two patterns for what moves."""
     if not cells:
         return
     tokens = current()
     frame, brush = {
-        Place.GPU: (tokens.verify, Qt.BrushStyle.SolidPattern),
-        Place.TO_GPU: (tokens.verify, Qt.BrushStyle.BDiagPattern),
-        Place.TO_CPU: (tokens.warning, Qt.BrushStyle.DiagCrossPattern),
-        Place.CPU: (tokens.border_strong, Qt.BrushStyle.NoBrush),
+        LayerPlace.GPU: (tokens.verify, Qt.BrushStyle.SolidPattern),
+        LayerPlace.TO_GPU: (tokens.verify, Qt.BrushStyle.BDiagPattern),
+        LayerPlace.TO_CPU: (tokens.warning, Qt.BrushStyle.DiagCrossPattern),
+        LayerPlace.CPU: (tokens.border_strong, Qt.BrushStyle.NoBrush),
     }[place]
     framed = [cell.adjusted(0.5, 0.5, -0.5, -0.5) for cell in cells]
     painter.setPen(QPen(QColor(frame), 1))

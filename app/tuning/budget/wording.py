@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
-from app.tuning.budget.parts import Part, Stack
+from app.tuning.budget.parts import MemoryPart, Stack
 from app.tuning.words import mode_name
 from engine.events.curve import CurvePoint
 from engine.language import listed, number, sentences, tr
@@ -158,10 +158,10 @@ def over_words(then: Stack) -> str:
     return tr("{size} too much.").format(size=memory(then.over)) if then.over else ""
 
 
-def rows(now: Stack | None, then: Stack) -> list[tuple[Part, str]]:
+def rows(now: Stack | None, then: Stack) -> list[tuple[MemoryPart, str]]:
     """The parts that are there, now or then, with their sizes."""
     found = []
-    for part in Part:
+    for part in MemoryPart:
         before, after = None if now is None else now.of(part), then.of(part)
         if before or after:
             found.append((part, change_words(before, after)))
