@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from app.tuning.words import short_run_words
+from app.tuning.plan_texts import short_run_words
 from engine.commands import Command, Generate, Load, Stop, Unload
 from engine.events import (
     Calibrated,

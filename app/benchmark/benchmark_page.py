@@ -26,7 +26,7 @@ from app.pages.frame import PageFrame
 from app.performance.export import write
 from app.performance.table_dialog import TableDialog
 from app.settings.rows import plain_label
-from app.tuning.words import is_simulated, mode_name
+from app.tuning.plan_texts import is_simulated, mode_name
 from engine.commands import Mode
 from engine.comparing.writing import facts, markdown
 from engine.errors import UserFixable

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from app.benchmark.benchmark import Benchmark, BenchmarkStage
 from app.performance.table import Table
-from app.tuning.words import mode_name
+from app.tuning.plan_texts import mode_name
 from engine.commands import Compare, Mode
 from engine.comparing.questions import QUESTIONS
 from engine.comparing.report import ModeRow

@@ -25,7 +25,7 @@ from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
-from app.tuning.words import run_words
+from app.tuning.plan_texts import run_words
 from engine.language import tr
 
 _AROUND_EXAMPLES = 58

@@ -27,7 +27,7 @@ from app.conversations.library import ConversationList
 from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
 from app.history import Conversation, Hit
-from app.history.words import words_of
+from app.history.search_text import words_of
 from app.keys import with_keys
 from app.pages.navigation import Navigation
 from app.theme.icons import IconButton, icon

@@ -15,8 +15,8 @@ from app.history.foreign import LONGEST_TEXT, Graph, Unreadable, graph_of, key_o
 from app.history.message import StoredMessage
 from app.history.records import AnswerState, Conversation, TokenMarks
 from app.history.rounds import unpack
+from app.history.search_text import spoken
 from app.history.trees import Tree, Trees
-from app.history.words import spoken
 from engine.errors import UserFixable
 from engine.language import sentences, tr, tr_count
 from engine.request import Role

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from app.history.database import transaction
-from app.history.words import fold, spoken
+from app.history.search_text import fold, spoken
 
 GROUP = 3
 _PAD = "  "  # so that also the last letters of a text begin a group

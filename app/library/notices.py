@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject
 from app.banner import BannerArea
 from app.library.choice import ModelChoice
 from app.library.hub_desk import HubDesk
+from app.library.model_texts import model_of
 from app.library.ordering import Ordering
-from app.library.words import model_of
 from engine.hub.download import starter_job
 from engine.hub.download.job import JobReport, JobState
 from engine.language import tr

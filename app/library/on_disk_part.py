@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from app.confirm import confirm
 from app.library.desks import Desks
 from app.library.detail.kept_detail import KeptDetail
+from app.library.model_texts import kept_row
 from app.library.part import ListPart
 from app.library.parts import Heading, Offered, on_disk
 from app.library.rows.row import LibraryRow
 from app.library.rows.view import RowsView
-from app.library.words import kept_row
 from engine.hub.pairing.candidate import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import number, sentences, tr

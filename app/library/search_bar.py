@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.composer.flow import FlowLayout
-from app.library.words import PACKAGINGS
+from app.library.model_texts import PACKAGINGS
 from app.settings.rows import plain_label
 from engine.hub.remote.listing import Order, Packaging
 from engine.language import later, tr

@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QWidget
 
 from app.library.desks import Desks
 from app.library.detail.suggestion_detail import SuggestionDetail
+from app.library.model_texts import suggestion_row
 from app.library.part import ListPart
 from app.library.parts import suitable
 from app.library.rows.view import RowsView
-from app.library.words import suggestion_row
 from engine.hub.recommendation import Recommendation
 from engine.language import tr
 

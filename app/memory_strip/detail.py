@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.background import in_background
-from app.memory_strip import words
+from app.memory_strip import memory_texts
 from app.memory_strip.strip import MemoryStrip
 from app.memory_strip.tables import (
     LOADED,
@@ -106,7 +106,7 @@ class MemoryDialog(QDialog):
         self._nothing.setVisible(not loaded)
         self.now.setVisible(loaded)
         if told is not None:
-            self.error.setText(words.error_in_words(told.typical_error))
+            self.error.setText(memory_texts.error_in_words(told.typical_error))
         self.now.show_table(of_held(self._strip.shown))
 
     def _show_kept(self, kept: tuple[ModelEstimates, ...]) -> None:

@@ -23,10 +23,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QMenu, QSizePolicy, QToolTip, QWidget
 
-from app.memory_strip import words
+from app.memory_strip import memory_texts
 from app.memory_strip.devices import Shown, shown
+from app.memory_strip.memory_texts import Verbosity
 from app.memory_strip.tables import of_held
-from app.memory_strip.words import Verbosity
 from app.theme.fonts import keep_font, keep_sized, scaled, sized
 from app.theme.theme import current
 from app.tuning.budget.parts import MemoryPart
@@ -115,7 +115,7 @@ class MemoryStrip(QAbstractButton):
         self._forget_picture()
 
     def _describe(self) -> None:
-        said = words.describe(self.shown)
+        said = memory_texts.describe(self.shown)
         if said != self.accessibleDescription():
             self.setAccessibleDescription(said)
 
@@ -140,9 +140,9 @@ class MemoryStrip(QAbstractButton):
     def _field(
         self, each: Shown, room: Verbosity, metrics: QFontMetricsF, left: int, width: int
     ) -> Field:
-        amount, free = words.amount(each, room), words.free(each, room)
+        amount, free = memory_texts.amount(each, room), memory_texts.free(each, room)
         # Where two numbers take turns, the bar should not move.
-        widest = words.amount_at_most(each, room)
+        widest = memory_texts.amount_at_most(each, room)
         begin = left + round(metrics.horizontalAdvance(widest)) + _GAP
         kept = scaled(84) + _GAP if free else 0
         end = max(left + width - kept, begin)
@@ -230,7 +230,7 @@ class MemoryStrip(QAbstractButton):
         """What the tooltip says."""
         lines = [_as_html(each) for each in self.shown]
         if self.held is not None and self.held.devices:
-            lines.append(f"<p>{escape(words.error_in_words(self.held.typical_error))}</p>")
+            lines.append(f"<p>{escape(memory_texts.error_in_words(self.held.typical_error))}</p>")
         hint = tr("Click to tune; click there again for the details.")
         lines.append(f"<p>{escape(hint)}</p>")
         return "".join(lines)
@@ -255,8 +255,8 @@ class MemoryStrip(QAbstractButton):
 
 def _as_html(each: Shown) -> str:
     """A memory: what it is full of, and what of that was predicted."""
-    parts = "<br>".join(map(escape, words.parts_in_words(each)))
-    heading = f"<p><b>{escape(words.name_of(each))}</b><br>{parts}</p>"
+    parts = "<br>".join(map(escape, memory_texts.parts_in_words(each)))
+    heading = f"<p><b>{escape(memory_texts.name_of(each))}</b><br>{parts}</p>"
     table = of_held((each,))
     if not table.rows:
         return heading

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from app.memory_strip.devices import Shown, part_of
-from app.memory_strip.words import name_of, part_name
+from app.memory_strip.memory_texts import name_of, part_name
 from app.performance.table import Row, Table
 from app.tuning.budget.parts import OURS, MemoryPart
-from app.tuning.words import mode_name
+from app.tuning.plan_texts import mode_name
 from engine.events import DeviceHeld
 from engine.language import later, listed, number, tr, tr_count
 from engine.machine.memory import DeviceMemory

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from app.settings.rows import plain_label
 from app.theme.fonts import scaled
-from app.tuning.words import unbroken
+from app.tuning.plan_texts import unbroken
 from engine.language import tr
 
 _ROOM_FOR_WORDS = 380

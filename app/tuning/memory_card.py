@@ -11,8 +11,8 @@ from app.settings.rows import LabelledRow, plain_label
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import without_card
+from app.tuning.plan_texts import accelerator_of
 from app.tuning.running import RunWish
-from app.tuning.words import accelerator_of
 from engine.commands import Mode
 from engine.events import PlanSummary
 from engine.language import number, tr

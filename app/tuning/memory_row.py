@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 from app.settings.model import SMALLEST_VRAM
 from app.settings.rows import plain_label
 from app.theme.fonts import keep_sized, scaled
-from app.tuning.words import accelerator_of, card_name
+from app.tuning.plan_texts import accelerator_of, card_name
 from engine.events import PlanSummary
 from engine.language import sentences, tr
 from engine.machine.facts import Machine

@@ -13,8 +13,8 @@ from app.settings.rows import plain_label
 from app.theme.fonts import scaled
 from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
+from app.tuning.plan_texts import about_speed, mode_name
 from app.tuning.running import Running, RunWish
-from app.tuning.words import about_speed, mode_name
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.language import tr

@@ -9,7 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QVBoxLayout, QWidget
 
 from app.tuning.choice_row import ChoiceRow
-from app.tuning.words import (
+from app.tuning.plan_texts import (
     MODE_NAMES,
     MODE_SENTENCES,
     NO_ACCELERATOR,

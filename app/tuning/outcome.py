@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.tuning.measured import Measured
+from app.tuning.plan_texts import about_speed, kind_of_card, mode_name, short_run_words, speed_words
 from app.tuning.running import RunWish
-from app.tuning.words import about_speed, kind_of_card, mode_name, short_run_words, speed_words
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.events.curve import Curve, CurvePoint

@@ -23,8 +23,8 @@ from app.theme.fonts import keep_sized, scaled
 from app.tuning.draft_list import DraftList
 from app.tuning.memory_row import MemoryRow
 from app.tuning.mode_list import ModeList
+from app.tuning.plan_texts import run_words
 from app.tuning.running import Running, RunWish
-from app.tuning.words import run_words
 from engine.commands import Mode
 from engine.language import tr
 

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.messages.words import answer_table, markdown_table
+from app.chat.messages.answer_texts import answer_table, markdown_table
 from app.history import StoredMessage
 from engine.language import tr
 

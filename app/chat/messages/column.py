@@ -2,7 +2,7 @@
 
 What the reader looks at stays where it is, whatever happens around it: the column holds on to the
 row at the top of the view and to the distance from there (`Anchor`), or to the very end. Where that
-row's text is laid out, the column holds on to its first line in sight (`ScrollAnchor`): however
+row's text is laid out, the column holds on to its first line in sight (`TextAnchor`): however
 often the row is laid out anew, and however long that takes, the line stays. Heights of rows that
 were never seen are estimates; they settle out of sight.
 """
@@ -18,7 +18,7 @@ from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from app.chat.messages.row import ListRow, ScrollAnchor
+from app.chat.messages.row import ListRow, TextAnchor
 from app.chat.messages.row_heights import Anchor, RowHeights
 from app.theme.theme import current
 from app.theme.tokens import COLUMN, RADIUS
@@ -61,7 +61,7 @@ class Column(QAbstractScrollArea):
         """Rows whose widget is not laid out, or not all of it, or for another width."""
         self._following = True
         self._anchor = Anchor(0, -TOP)
-        self._mark: ScrollAnchor | None = None
+        self._mark: TextAnchor | None = None
         self._laid_width = 0
         self._y = 0
         self._forward = True

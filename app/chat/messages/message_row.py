@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QWidget
 from app.chat.messages.divider import Divider
 from app.chat.messages.message_actions import Act, MenuTarget, message_menu
 from app.chat.messages.message_footer import Footer
-from app.chat.messages.row import ListRow, ScrollAnchor
+from app.chat.messages.row import ListRow, TextAnchor
 from app.chat.text.surface import selected_text
 from app.chat.text.text_view import TextView
 from app.chat.text.thinking import parts
@@ -108,16 +108,16 @@ class MessageRow(ListRow):
         """Whether all of the text is laid out."""
         return self.text.laid_out
 
-    def mark_at(self, y: int) -> ScrollAnchor | None:
+    def mark_at(self, y: int) -> TextAnchor | None:
         """The line of text at the height `y`, or the first one below."""
         inside = y - self.text_top
         if inside >= self.text.height() or self.text.isHidden():
             return None
         cursor = self.text.cursorForPosition(QPoint(0, inside))
-        mark = ScrollAnchor(cursor.position(), 0)
-        return ScrollAnchor(mark.position, y - self.mark_y(mark))
+        mark = TextAnchor(cursor.position(), 0)
+        return TextAnchor(mark.position, y - self.mark_y(mark))
 
-    def mark_y(self, mark: ScrollAnchor) -> int:
+    def mark_y(self, mark: TextAnchor) -> int:
         """Where the line with the marked character is now."""
         document = self.text.document()
         cursor = QTextCursor(document)

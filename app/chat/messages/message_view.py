@@ -11,11 +11,11 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.chat.messages.answer_details import AnswerDetails
+from app.chat.messages.answer_texts import answer_details, answer_note, answer_numbers
 from app.chat.messages.message_actions import Act
 from app.chat.messages.message_footer import FOOTER, FooterState
 from app.chat.messages.message_row import BELOW, GAP, MessageRow
 from app.chat.messages.user_message import UserMessage
-from app.chat.messages.words import answer_details, answer_note, answer_numbers
 from app.history import AnswerState, StoredMessage
 from engine.events import TokenSpan
 from engine.language import tr

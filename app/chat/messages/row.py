@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 
 @dataclass(frozen=True, slots=True)
-class ScrollAnchor:
+class TextAnchor:
     """A place in a row's text that survives another width or font: `below` pixels under the top of
     the line with the character `position`."""
 
@@ -43,10 +43,10 @@ class ListRow(QWidget):
         """Place the parts in a row of `width`; the height it needs."""
         return 0
 
-    def mark_at(self, y: int) -> ScrollAnchor | None:  # noqa: ARG002
+    def mark_at(self, y: int) -> TextAnchor | None:  # noqa: ARG002
         """The line of text at the height `y` of the row, or the first one below; None: no more."""
         return None
 
-    def mark_y(self, mark: ScrollAnchor) -> int:
+    def mark_y(self, mark: TextAnchor) -> int:
         """Where the line of a mark is now."""
         raise NotImplementedError

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from app.library.detail.badge import BadgeLabel
 from app.library.detail.frame import say
-from app.library.words import candidate_row
+from app.library.model_texts import candidate_row
 from app.settings.rows import plain_label
 from engine.hub.pairing.candidate import DraftCandidate, Verdict
 from engine.language import number, sentences, tr

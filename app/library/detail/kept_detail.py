@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayou
 
 from app.library.detail.drafts import DraftChoices
 from app.library.detail.frame import DetailFrame, Facts, breakable, say
-from app.library.words import ORIGINS, parameters_words, short_count
+from app.library.model_texts import ORIGINS, parameters_words, short_count
 from app.settings.rows import plain_label
 from engine.hub.pairing.candidate import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin

@@ -12,11 +12,7 @@ from app.library.advising import Fits
 from app.library.detail.drafts import DraftChoices
 from app.library.detail.frame import DetailFrame, Facts, breakable, say
 from app.library.detail.licence import HUB, LicencePart, open_link
-from app.library.ordering import Wanted
-from app.library.picking import target_variant
-from app.library.rows.row import LibraryRow
-from app.library.rows.view import RowsView
-from app.library.words import (
+from app.library.model_texts import (
     PACKAGINGS,
     date_words,
     fit_mark,
@@ -27,6 +23,10 @@ from app.library.words import (
     speed_words,
     variant_row,
 )
+from app.library.ordering import Wanted
+from app.library.picking import target_variant
+from app.library.rows.row import LibraryRow
+from app.library.rows.view import RowsView
 from app.settings.rows import plain_label
 from engine.errors import UserFixable
 from engine.hub.pairing.candidate import DraftCandidate

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.library.downloads.job_row import JobRow
-from app.library.downloads.words import summary
+from app.library.downloads.job_texts import summary
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
 from engine.hub.download.job import JobReport

@@ -23,7 +23,7 @@ from app.tuning.budget.wording import (
     sentence,
     without_card,
 )
-from app.tuning.words import unbroken
+from app.tuning.plan_texts import unbroken
 from engine.language import sentences
 
 _GAP = 6

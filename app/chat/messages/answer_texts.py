@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.history import AnswerState, StoredMessage
-from app.tuning.words import mode_name
+from app.tuning.plan_texts import mode_name
 from engine.events import AnswerStats
 from engine.language import later, listed, number, tr, tr_count
 from engine.request import SamplingParams

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.library.words import joined, model_of
+from app.library.model_texts import joined, model_of
 from engine.hub.download.job import JobReport, JobState
 from engine.language import number, tr, tr_count
 from engine.units import file_size, minutes, seconds
