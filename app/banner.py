@@ -332,6 +332,6 @@ class BannerArea(QScrollArea):
 
 
 def _in_use(banner: Banner) -> bool:
-    """Whether the pointer or the keyboard is in it."""
+    """Return whether the pointer or the keyboard is in it."""
     focus = QApplication.focusWidget()
     return banner.underMouse() or (focus is not None and banner.isAncestorOf(focus))

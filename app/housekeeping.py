@@ -37,7 +37,7 @@ class Housekeeping(QObject):
         self._banners = banners
         self.reports = ReportFolder(paths)
         self.restart: bool | None = None
-        """Whether to start once more when the window is closed; True: in safe mode."""
+        """True if to start once more when the window is closed; True: in safe mode."""
 
     def show_settings(self) -> None:
         """Open the settings."""

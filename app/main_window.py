@@ -217,7 +217,7 @@ class MainWindow(QMainWindow):
             page.choose(wish)
 
     def _replaces(self, area: QWidget) -> bool:
-        """Whether the page on show makes a side area needless."""
+        """Return whether the page on show makes a side area needless."""
         return area is self.performance and self.pages.shown in _WIDE
 
     def _show_performance(self) -> None:

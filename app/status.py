@@ -69,7 +69,7 @@ class EngineStatus:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is under way."""
+        """True if an answer is under way."""
         return self.phase in BUSY
 
     def told(self, command: Command) -> EngineStatus:
@@ -119,7 +119,7 @@ class EngineStatus:
         return self
 
     def _moves(self, request_id: str) -> bool:
-        """Whether progress of this answer is news; a stopping answer stays stopping."""
+        """Return whether progress of this answer is news; a stopping answer stays stopping."""
         return request_id == self.request_id and self.phase is not Phase.STOPPING
 
     def settled(self) -> EngineStatus:
@@ -130,7 +130,7 @@ class EngineStatus:
 
     @property
     def measuring(self) -> bool:
-        """Whether the engine is free, and uses the time to measure this PC."""
+        """True if the engine is free, and uses the time to measure this PC."""
         return self.phase is Phase.READY and self.measuring_done is not None
 
     @property

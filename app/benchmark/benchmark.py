@@ -96,7 +96,7 @@ class Benchmark(QObject):
 
     @property
     def possible(self) -> bool:
-        """Whether there is a model to measure, or will be in a moment."""
+        """True if there is a model to measure, or will be in a moment."""
         loading = self.status.phase in (Phase.LOADING, Phase.PREPARING)
         return self.stage is BenchmarkStage.IDLE and (self.status.plan is not None or loading)
 

@@ -77,7 +77,7 @@ class OpenConversation(QObject):
         return conversation
 
     def is_any_of(self, ids: tuple[int, ...]) -> bool:
-        """Whether one of these is open."""
+        """Return whether one of these is open."""
         return self.current is not None and self.current.id in ids
 
     def remember(self) -> None:

@@ -56,5 +56,5 @@ def request_messages(messages: Sequence[StoredMessage], setup: ChatSetup) -> tup
 
 
 def unfinished(message: StoredMessage) -> bool:
-    """Whether this is an answer that can go on."""
+    """Return whether this is an answer that can go on."""
     return message.role is Role.ASSISTANT and message.state in _UNFINISHED

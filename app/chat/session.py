@@ -82,7 +82,7 @@ class ChatSession(QObject):
         self._store = store
         self._bridge = bridge
         self.drafting = True
-        """Whether the next answers are drafted for."""
+        """True if the next answers are drafted for."""
         self.conversations = ConversationList(store, self)
         self._settings = settings
         self._open = OpenConversation(store, settings, self.conversations, self._is_starter, self)
@@ -124,7 +124,7 @@ class ChatSession(QObject):
 
     @property
     def shows_live(self) -> bool:
-        """Whether the answer being written ends the branch on show."""
+        """True if the answer being written ends the branch on show."""
         return self.branch.ends_with(self.live)
 
     @property
@@ -237,12 +237,12 @@ class ChatSession(QObject):
 
     @property
     def can_continue(self) -> bool:
-        """Whether the last answer shown is unfinished and can go on."""
+        """True if the last answer shown is unfinished and can go on."""
         return self.live is None and bool(self.messages) and unfinished(self.messages[-1])
 
     @property
     def is_full(self) -> bool:
-        """Whether the last answer shown ended because the context was full."""
+        """True if the last answer shown ended because the context was full."""
         return bool(self.messages) and self.messages[-1].state is AnswerState.FULL
 
     def continue_answer(self, *, made_room: bool = False) -> None:
@@ -346,7 +346,7 @@ class ChatSession(QObject):
             self.changed.emit()
 
     def _is_starter(self) -> bool:
-        """Whether the starter model answers, or will once the engine is there."""
+        """Return whether the starter model answers, or will once the engine is there."""
         load = self._bridge.last_load
         model = self._settings.value.model if load is None else load.model
         return not model or is_starter(Path(model))

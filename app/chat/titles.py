@@ -61,7 +61,7 @@ def _first_line(text: str) -> str:
 
 
 def _says_enough(words: str) -> bool:
-    """Whether this can stand without the greeting before it."""
+    """Return whether this can stand without the greeting before it."""
     letters = [character for character in words if character.isalnum()]
     return len(words.split()) >= 3 or sum(map(_width, letters)) >= 12
 

@@ -19,7 +19,7 @@ class Searcher(Protocol):
     """Finds words in titles and messages; called in other threads, one at a time."""
 
     def search(self, query: str) -> list[Hit]:
-        """Where the words are."""
+        """Return where the words are."""
 
     def cancel(self) -> None:
         """End the search that is going on, if any; from any thread."""
@@ -34,7 +34,7 @@ class FileSearcher:
         self._going: HistorySearch | None = None
 
     def search(self, query: str) -> list[Hit]:
-        """Where the words are. Raises `UserFixable`."""
+        """Return where the words are. Raises `UserFixable`."""
         with HistorySearch(self._path) as going:
             with self._lock:
                 self._going = going
@@ -78,7 +78,7 @@ class Finder(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether hits for these words are still to come."""
+        """True if hits for these words are still to come."""
         return self._pause.isActive() or self._asked is not None
 
     def look_for(self, query: str) -> None:

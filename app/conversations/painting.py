@@ -69,7 +69,7 @@ def shortened(text: str, font: QFont, width: float) -> str:
 
 
 def more_area(area: QRect) -> QRect:
-    """Where the three dots are in a row."""
+    """Return where the three dots are in a row."""
     top = area.top() + (area.height() - MORE) // 2
     return QRect(area.right() - MORE - 2, top, MORE, MORE)
 

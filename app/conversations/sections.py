@@ -62,7 +62,7 @@ class ConversationSection:
         return 1 + (len(self.conversations) if self.is_open else 0)
 
     def position(self, conversation: Conversation) -> int:
-        """Where this conversation is, or where it would be."""
+        """Return where this conversation is, or where it would be."""
         return bisect_left(self.conversations, _newest(conversation), key=_newest)
 
 

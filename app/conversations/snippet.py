@@ -105,6 +105,6 @@ def _units(text: str) -> int:
 
 
 def _word_start(text: str, start: int, hit: int) -> int:
-    """Where a word begins between `start` and the hit, or else `start`."""
+    """Return where a word begins between `start` and the hit, or else `start`."""
     blank = text.find(" ", start, hit)
     return blank + 1 if blank >= 0 else start

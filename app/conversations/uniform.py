@@ -63,7 +63,7 @@ class UniformList(QListView):
         QAbstractItemView.updateGeometries(self)
 
     def visualRect(self, index: Index) -> QRect:  # noqa: N802
-        """Where a row is in the viewport."""
+        """Return where a row is in the viewport."""
         if not index.isValid():
             return QRect()
         height = self.row_height

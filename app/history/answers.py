@@ -111,7 +111,7 @@ class Answers(Branches):
         return tuple(packed for (packed,) in rows if isinstance(packed, bytes))
 
     def has_rounds(self, message_id: int) -> bool:
-        """Whether `rounds` would find any."""
+        """Return whether `rounds` would find any."""
         with translated(self.path):
             found = self._rows(
                 "SELECT 1 FROM answer_rounds WHERE message_id = ? LIMIT 1", (message_id,)

@@ -20,7 +20,7 @@ _VERSION = slice(60, 64)  # user_version in the header of an SQLite file, big-en
 
 
 def lock_path(path: Path) -> Path:
-    """Where the lock of the history at `path` lives."""
+    """Return where the lock of the history at `path` lives."""
     return path.with_name(path.name + ".lock")
 
 
@@ -96,7 +96,7 @@ def is_small(path: Path) -> bool:
 
 
 def was_left_open(path: Path) -> bool:
-    """Whether the last process died with the file open: its journal is still there."""
+    """Return whether the last process died with the file open: its journal is still there."""
     return path.with_name(path.name + SIDE_FILES[0]).exists()
 
 

@@ -18,7 +18,7 @@ class HistoryFile:
     """One connection to a history, used from one thread."""
 
     read_only = False
-    """Whether this is only to look at: whatever changes something is refused."""
+    """True if this is only to look at: whatever changes something is refused."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, upkeep: Upkeep) -> None:
         self.path = path

@@ -46,7 +46,7 @@ def create(connection: sqlite3.Connection) -> bool:
 
 
 def usable(connection: sqlite3.Connection) -> bool:
-    """Whether a search can ask the index."""
+    """Return whether a search can ask the index."""
     try:
         connection.execute(
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.letters USING"
@@ -71,7 +71,7 @@ def drop(connection: sqlite3.Connection) -> None:
 
 
 def broken(error: sqlite3.DatabaseError) -> bool:
-    """Whether only the search index is damaged, not the history itself."""
+    """Return whether only the search index is damaged, not the history itself."""
     code = getattr(error, "sqlite_errorcode", None)
     return code == sqlite3.SQLITE_CORRUPT_VTAB or "vtable constructor failed" in str(error)
 

@@ -48,7 +48,7 @@ class RoundRecording:
 
     @property
     def keepable(self) -> bool:
-        """Whether there is anything to keep, and not too much."""
+        """True if there is anything to keep, and not too much."""
         return 0 < len(self.rounds) <= MOST_ROUNDS and len(self.spans) <= MOST_TOKENS
 
 

@@ -54,7 +54,7 @@ def snippet(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int]
 
 
 def ranges(text: str, words: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Where the words are, in order, what overlaps joined."""
+    """Return where the words are, in order, what overlaps joined."""
     folded = fold(text)
     found = sorted(
         (match.start(), match.end())

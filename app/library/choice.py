@@ -90,7 +90,7 @@ class ModelChoice(QObject):
 
     @property
     def usual_folder(self) -> str:
-        """Where to begin to look for another model: beside the last one."""
+        """Return where to begin to look for another model: beside the last one."""
         recent = self._settings.value.recent_models
         return str(Path(recent[0]).parent) if recent else ""
 

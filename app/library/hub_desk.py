@@ -61,7 +61,7 @@ class HubDesk(QObject):
 
     @property
     def searching(self) -> bool:
-        """Whether the answer to a search is awaited."""
+        """True if the answer to a search is awaited."""
         return self._search is not None
 
     def known(self, repo: str) -> Repository | None:

@@ -191,5 +191,5 @@ def candidate_row(candidate: DraftCandidate) -> LibraryRow:
 
 
 def folder_words(model: KeptModel) -> str:
-    """Where it lies, without its own name."""
+    """Return where it lies, without its own name."""
     return str(PurePath(model.path).parent)

@@ -40,7 +40,7 @@ class Ordering(QObject):
     """Orders wait here until the hub has said what they consist of."""
 
     changed = Signal()
-    """Whether an order waits."""
+    """True if an order waits."""
     problem = Signal(object)
     """A `UserFixable`."""
     said = Signal(str)
@@ -55,7 +55,7 @@ class Ordering(QObject):
         desk.refused.connect(self._refused)
 
     def waits_for(self, repo: str) -> bool:
-        """Whether the hub is being asked for the files of this repository."""
+        """Return whether the hub is being asked for the files of this repository."""
         return any(order.repo == repo for order in self._waiting)
 
     def order(self, order: Wanted) -> None:

@@ -44,7 +44,7 @@ class ShelfDesk(QObject):
         self.elsewhere: Sequence[KeptModel] = ()
         self.suggestions: Sequence[Recommendation] = ()
         self.looked = False
-        """Whether it is known what there is."""
+        """True if it is known what there is."""
         self.advised = False
         self.doing = ""
         """What is being done, in words; empty: nothing."""

@@ -244,7 +244,7 @@ def check_display(environment: os._Environ[str] | dict[str, str]) -> None:
 
 
 def _answers(display: str) -> bool:
-    """Whether an X server listens; one on another machine is taken at its word."""
+    """Return whether an X server listens; one on another machine is taken at its word."""
     local = re.fullmatch(r"(?:unix)?:(\d+)(\.\d+)?", display)
     if local is None:
         return bool(display)

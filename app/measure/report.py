@@ -26,7 +26,7 @@ class MeasureSetup:
     height: int
     scale: float
     panel: bool
-    """Whether the performance panel is open."""
+    """True if the performance panel is open."""
     page: str = ""
     """The page in the place of the chat, where there is one."""
 
@@ -171,7 +171,7 @@ class Line:
 
     @property
     def kept(self) -> bool:
-        """Whether the budget was kept."""
+        """True if the budget was kept."""
         return self.measured <= self.budget
 
 

@@ -36,7 +36,7 @@ class Shown:
 
     @property
     def is_host(self) -> bool:
-        """Whether it is the PC's own memory."""
+        """True if it is the PC's own memory."""
         return self.device == CPU
 
 

@@ -122,7 +122,7 @@ class MemoryStrip(QAbstractButton):
     # -- the picture -----------------------------------------------------------------------
 
     def _laid_out(self) -> tuple[Field, ...]:
-        """Where everything stands, with as many words as there is room for."""
+        """Return where everything stands, with as many words as there is room for."""
         every = self.shown
         if not every:
             return ()

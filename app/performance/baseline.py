@@ -71,13 +71,13 @@ class WithoutDraft(QObject):
 
     @property
     def has_draft(self) -> bool:
-        """Whether the present model has anything to draft with."""
+        """True if the present model has anything to draft with."""
         plan = self._bridge.status.plan
         return plan is not None and plan.draft is not None
 
     @property
     def drafting(self) -> bool:
-        """Whether the next answers are drafted for."""
+        """True if the next answers are drafted for."""
         return self._session.drafting
 
     def set_drafting(self, *, drafting: bool) -> None:
@@ -90,12 +90,12 @@ class WithoutDraft(QObject):
 
     @property
     def measuring(self) -> bool:
-        """Whether a measurement is under way."""
+        """True if a measurement is under way."""
         return self._asked is not None
 
     @property
     def possible(self) -> bool:
-        """Whether one could begin now."""
+        """True if one could begin now."""
         ready = self._bridge.status.phase is Phase.READY and self._session.live is None
         return ready and not self.measuring and self.has_draft and self._request("") is not None
 

@@ -82,7 +82,7 @@ class PlacedToken:
     start: float
     """Where lines begin, whatever the direction."""
     clipped: bool = False
-    """Whether it is too long for a line."""
+    """True if it is too long for a line."""
 
     @property
     def left(self) -> float:

@@ -74,7 +74,7 @@ class FramePainter(QObject):
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is to be painted."""
+        """True if nothing is to be painted."""
         return not self._timer.isActive() and not (
             self._host.isVisible() and self._feed.model.behind
         )

@@ -66,7 +66,7 @@ class KindsOfText:
 
     @property
     def began_inside_a_thought(self) -> bool:
-        """Whether a thought ended that the template had opened: all before it was thought."""
+        """True if a thought ended that the template had opened: all before it was thought."""
         return self._thought
 
     def _guess(self) -> TextKind:

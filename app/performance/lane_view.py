@@ -62,7 +62,7 @@ class LaneView(PaintedView):
 
     @property
     def present(self) -> bool:
-        """Whether this machine measures it."""
+        """True if this machine measures it."""
         return self._lane.present
 
     def set_axis(self, axis: bool) -> None:

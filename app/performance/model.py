@@ -59,7 +59,7 @@ class GraphModel:
     """What the lines are, where there is more than one."""
     value: str = ABSENT
     present: bool = True
-    """Whether this machine measures it at all."""
+    """True if this machine measures it at all."""
 
     def ceiling(self, start: float, end: float = math.inf) -> float:
         """The end of the vertical axis for a stretch of time."""
@@ -189,7 +189,7 @@ class PerformanceModel:
 
     @property
     def behind(self) -> bool:
-        """Whether there is more to take in."""
+        """True if there is more to take in."""
         return bool(self._waiting)
 
     def handle(self, event: Event) -> ModelChange:

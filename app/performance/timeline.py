@@ -40,7 +40,7 @@ class Stretch:
     width: float
 
     def x(self, time: float) -> float:
-        """Where a moment lies, in pixels from the left edge."""
+        """Return where a moment lies, in pixels from the left edge."""
         return (time - self.start) * (self.width / (self.end - self.start))
 
     def time(self, x: float) -> float:
@@ -110,7 +110,7 @@ class Timeline:
     _wasted: float = 0.0
     _copying: float = 0.0
     copies: bool = False
-    """Whether anything was copied from one device to another."""
+    """True if anything was copied from one device to another."""
 
     def add(self, done: RoundFinished) -> None:
         """Take a round in; round 0 is drawn, but it belongs to the prompt, not to the shares."""
@@ -154,7 +154,7 @@ class Timeline:
 
     @property
     def shares(self) -> Shares | None:
-        """Where the time since round 1 went; None before it."""
+        """Return where the time since round 1 went; None before it."""
         if self._start is None or not self.rounds:
             return None
         seconds = end_of(self.rounds[-1]) - self._start

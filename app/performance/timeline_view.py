@@ -100,7 +100,7 @@ class TimelineView(PaintedView):
         self.farther.move(right - 2 * _BUTTON, 3)
 
     def describe(self) -> str:
-        """Where the time goes, and the round pointed at or else the newest one."""
+        """Return where the time goes, and the round pointed at or else the newest one."""
         sight = self.sight
         sentence = wording.where_time_goes(sight.timeline, sight.tally)
         if not sight.timeline.rounds:

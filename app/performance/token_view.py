@@ -49,7 +49,7 @@ class TokenView(PaintedView):
         self.hovered: Place | None = None
         self._wanted: int | None = None
         self._follows = True
-        """Whether the end stays in view."""
+        """True if the end stays in view."""
         self._moving = False
         super().__init__(tr("Tokens"), sight, parent)
         self.chips = self._empty()
@@ -104,7 +104,7 @@ class TokenView(PaintedView):
 
     @property
     def area(self) -> QRectF:
-        """Where tokens stand, in the painter's coordinates."""
+        """Return where tokens stand, in the painter's coordinates."""
         width = self.room - _BAR - 4
         return QRectF(0, self.header_height, width, scaled(_HEIGHT))
 
@@ -201,7 +201,7 @@ class TokenView(PaintedView):
 
     @property
     def _tally_runs(self) -> bool:
-        """Whether the answer is still being written, so that its end is what to look at."""
+        """True if the answer is still being written, so that its end is what to look at."""
         tally = self.sight.tally
         return tally is not None and tally.stats is None
 

@@ -121,7 +121,7 @@ class _Heard:
     _units: Units | None = None
 
     def misses_what_is_before(self, delta: TextDelta) -> bool:
-        """Whether text between this and `delta` was lost."""
+        """Return whether text between this and `delta` was lost."""
         spans = self._spans
         return bool(spans and delta.spans) and delta.spans[0].start != spans[-1].end
 
@@ -188,7 +188,7 @@ class AnswerTokens:
             self.rounds[-1] = RoundTokens(last.done, last.text + text, last.spans + spans)
 
     def place(self, done: RoundFinished) -> int | None:
-        """Where a round is in the list."""
+        """Return where a round is in the list."""
         index = bisect_left(self.rounds, done.index, key=lambda each: each.done.index)
         there = index < len(self.rounds) and self.rounds[index].done is done
         return index if there else None

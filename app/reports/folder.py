@@ -53,7 +53,7 @@ class ReportFolder:
         self._told: set[str] = set()
 
     def knows(self, error: BaseException) -> bool:
-        """Whether this error has been reported since the start."""
+        """Return whether this error has been reported since the start."""
         return safe_traceback(error) in self._told
 
     def of_error(self, error: BaseException) -> Report | None:

@@ -26,7 +26,7 @@ class FitOf:
 
     @property
     def as_usual(self) -> bool:
-        """Whether there is nothing to keep."""
+        """True if there is nothing to keep."""
         return self.weights is WeightFormat.AUTO and self.context is None
 
 

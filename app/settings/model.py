@@ -46,7 +46,7 @@ class Spec:
     """Texts for `tr`."""
     about: str = ""
     restart: bool = False
-    """Whether a change is seen only after the next start."""
+    """True if a change is seen only after the next start."""
     key: str = ""
     """Its name in the file, where that is not the field's own."""
 

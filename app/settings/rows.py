@@ -48,7 +48,7 @@ class LabelledRow(QFrame):
         self._layout.addLayout(self.controls)
 
     def says(self, words: list[str]) -> bool:
-        """Whether all of these are in its texts."""
+        """Return whether all of these are in its texts."""
         return all(word in self._words for word in words)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

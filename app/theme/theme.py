@@ -153,7 +153,7 @@ def font_scale() -> float:
 
 
 def reduced_motion() -> bool:
-    """Whether nothing shall glide or fade."""
+    """Return whether nothing shall glide or fade."""
     return _InForce.reduced_motion
 
 

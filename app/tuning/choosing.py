@@ -24,7 +24,7 @@ class Choosing(QObject):
 
     @property
     def differs(self) -> bool:
-        """Whether something was chosen that is not applied."""
+        """True if something was chosen that is not applied."""
         return self.wish != self.running.wish
 
     @property

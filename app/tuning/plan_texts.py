@@ -54,7 +54,7 @@ def accelerator_of(machine: Machine | None) -> Accelerator | None:
 
 
 def is_simulated(machine: Machine | None) -> bool:
-    """Whether what is computed on an accelerator is computed on the CPU in truth."""
+    """Return whether what is computed on an accelerator is computed on the CPU in truth."""
     found = machine.accelerators if machine is not None else ()
     return any(each.simulated for each in found)
 

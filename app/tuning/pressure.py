@@ -87,11 +87,11 @@ class GpuMemory:
 
     @property
     def too_full(self) -> bool:
-        """Whether what is planned, and half of the reserve, no longer fit beside the others."""
+        """True if what is planned, and half of the reserve, no longer fit beside the others."""
         return self.others + self.ours + self.reserve // 2 > self.total
 
     def grown(self, others: int) -> bool:
-        """Whether the others hold clearly more than they did."""
+        """Return whether the others hold clearly more than they did."""
         return self.others - others >= max(_GROWTH, self.total * _GROWTH_SHARE)
 
 
@@ -239,7 +239,7 @@ class Pressure(QObject):
         return self._before is not None and self._before[1] <= room.most
 
     def _lasts(self, room: GpuMemory, seconds: float, holds: bool) -> bool:
-        """Whether something has held for so long."""
+        """Return whether something has held for so long."""
         if not holds:
             self._since = None
             return False

@@ -45,7 +45,7 @@ class Previews(QObject):
 
     @property
     def waiting(self) -> bool:
-        """Whether an answer is awaited."""
+        """True if an answer is awaited."""
         return self._active and self._stale and self._load is not None
 
     def ask(self, load: Load | None) -> None:

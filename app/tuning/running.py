@@ -88,7 +88,7 @@ class Running(QObject):
         self._in_force: Load | None = None
         self._failed = False
         self._fitted = False
-        """Whether what was asked for changes what is remembered for this model alone."""
+        """True if what was asked for changes what is remembered for this model alone."""
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Failed, self._note_failure)
         for measured in (Calibrated, Compared):
@@ -109,12 +109,12 @@ class Running(QObject):
 
     @property
     def possible(self) -> bool:
-        """Whether there is a model to run."""
+        """True if there is a model to run."""
         return self.bridge.last_load is not None
 
     @property
     def pending(self) -> bool:
-        """Whether a change waits for the end of an answer."""
+        """True if a change waits for the end of an answer."""
         return self.bridge.status.busy and not _same(self.bridge.last_load, self._in_force)
 
     @property
@@ -261,5 +261,5 @@ class Running(QObject):
 
 
 def _same(one: Load | None, other: Load | None) -> bool:
-    """Whether both come to the same, whenever that is."""
+    """Return whether both come to the same, whenever that is."""
     return one is other if one is None or other is None else one.same_as(other)

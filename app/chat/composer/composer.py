@@ -142,7 +142,7 @@ class Composer(QFrame):
 
     @property
     def has_something(self) -> bool:
-        """Whether there is anything to send."""
+        """True if there is anything to send."""
         return self.field.has_words or bool(self.chips.chips)
 
     def refresh(self) -> None:

@@ -30,7 +30,7 @@ class Fill:
 
     @property
     def fits(self) -> bool:
-        """Whether there is room for at least one token of an answer."""
+        """True if there is room for at least one token of an answer."""
         return self.used < self.context
 
     @property
@@ -40,7 +40,7 @@ class Fill:
 
     @property
     def tight(self) -> bool:
-        """Whether an answer has little room."""
+        """True if an answer has little room."""
         return self.used > self.context * _TIGHT
 
 

@@ -43,7 +43,7 @@ class MessageField(QPlainTextEdit):
 
     @property
     def has_words(self) -> bool:
-        """Whether anything but blanks is written."""
+        """True if anything but blanks is written."""
         block = self.document().firstBlock()
         while block.isValid():
             if block.text().strip():

@@ -95,7 +95,7 @@ def _is_infix(atom: Atom, before: Atom | None) -> bool:
 
 
 def _apart(before: Atom, atom: Atom, parts: Sequence[str]) -> bool:
-    """Whether a space belongs between two neighbours."""
+    """Return whether a space belongs between two neighbours."""
     if parts[-1].endswith(" ") or atom.kind is MathClass.SPACE:
         return False
     if atom.kind is MathClass.RELATION or (atom.kind is MathClass.BINARY and before.kind in _ONE):

@@ -75,7 +75,7 @@ class _Reader:
         self._at = 0
         self._depth = 0
         self._several = display
-        """Whether what is read now may take several lines."""
+        """True if what is read now may take several lines."""
 
     def everything(self) -> list[Atom]:
         """All atoms; a bracket that closes nothing is shown."""

@@ -67,7 +67,7 @@ class Column(QAbstractScrollArea):
         self._forward = True
         self._settling = self._arranging = False
         self._paints = True
-        """Whether there was anything beside widgets to be painted."""
+        """True if there was anything beside widgets to be painted."""
         self._ring: int | None = None
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._go_on)
@@ -103,7 +103,7 @@ class Column(QAbstractScrollArea):
 
     @property
     def following(self) -> bool:
-        """Whether the view moves along with what is added at the end."""
+        """True if the view moves along with what is added at the end."""
         return self._following
 
     @property
@@ -125,13 +125,13 @@ class Column(QAbstractScrollArea):
 
     @property
     def settled(self) -> bool:
-        """Whether everything in and near sight is laid out."""
+        """True if everything in and near sight is laid out."""
         wanted = self._wanted()
         ready = all(self.is_ready(each) and self._rows[each].whole for each in wanted)
         return ready and not self._turn.isActive()
 
     def is_ready(self, index: int) -> bool:
-        """Whether all of a row is laid out."""
+        """Return whether all of a row is laid out."""
         return index in self._rows and index not in self._unready
 
     def visible_range(self) -> range:
@@ -143,7 +143,7 @@ class Column(QAbstractScrollArea):
         return range(self._heights.row_at(y), last + 1)
 
     def row_top(self, index: int) -> int:
-        """Where a row begins, from the top of the view."""
+        """Return where a row begins, from the top of the view."""
         return TOP + self._heights.top(index) - self._wanted_y()
 
     # -- changes -------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ class Column(QAbstractScrollArea):
             self.viewport().update()
 
     def _has_to_paint(self) -> bool:
-        """Whether there is anything beside widgets to be seen."""
+        """Return whether there is anything beside widgets to be seen."""
         seen = self.visible_range()
         return self._ring is not None or not all(self.is_ready(index) for index in seen)
 

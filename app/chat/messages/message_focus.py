@@ -22,7 +22,7 @@ class _Gate(QWidget):
     """Takes the focus for a moment when Tab comes to the messages from outside."""
 
     entered = Signal(bool)
-    """Whether from the front."""
+    """True if from the front."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)

@@ -105,7 +105,7 @@ class MessageRow(ListRow):
 
     @property
     def whole(self) -> bool:
-        """Whether all of the text is laid out."""
+        """True if all of the text is laid out."""
         return self.text.laid_out
 
     def mark_at(self, y: int) -> TextAnchor | None:
@@ -118,7 +118,7 @@ class MessageRow(ListRow):
         return TextAnchor(mark.position, y - self.mark_y(mark))
 
     def mark_y(self, mark: TextAnchor) -> int:
-        """Where the line with the marked character is now."""
+        """Return where the line with the marked character is now."""
         document = self.text.document()
         cursor = QTextCursor(document)
         cursor.setPosition(min(mark.position, document.characterCount() - 1))
@@ -126,7 +126,7 @@ class MessageRow(ListRow):
 
     @property
     def text_top(self) -> int:
-        """Where the text begins in the row."""
+        """Return where the text begins in the row."""
         return self.text.mapTo(self, QPoint(0, 0)).y()
 
     def set_last(self, *, last: bool) -> None:
@@ -159,7 +159,7 @@ class MessageRow(ListRow):
 
     @property
     def always_shown(self) -> bool:
-        """Whether the actions are there without mouse or keyboard."""
+        """True if the actions are there without mouse or keyboard."""
         return False
 
     def _reveal(self) -> None:

@@ -27,7 +27,7 @@ class ListRow(QWidget):
 
     @property
     def busy(self) -> bool:
-        """Whether its widget must stay, however far away the reader is."""
+        """True if its widget must stay, however far away the reader is."""
         return False
 
     def load(self, until: float) -> bool:  # noqa: ARG002
@@ -36,7 +36,7 @@ class ListRow(QWidget):
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is laid out: it may begin anew when fonts or colours change."""
+        """True if all of it is laid out: it may begin anew when fonts or colours change."""
         return True
 
     def arrange(self, width: int) -> int:  # noqa: ARG002
@@ -48,5 +48,5 @@ class ListRow(QWidget):
         return None
 
     def mark_y(self, mark: TextAnchor) -> int:
-        """Where the line of a mark is now."""
+        """Return where the line of a mark is now."""
         raise NotImplementedError

@@ -51,7 +51,7 @@ class Transcript(Column):
         self._tinted = self._thoughts_open = False
         self._unseen: tuple[int, str] | None = None
         self._hit_asked = False
-        """Whether the first hit is still to be scrolled to."""
+        """True if the first hit is still to be scrolled to."""
         self._edges = EdgeScroll(self)
         self._focus = MessageFocus(self)
         self._to_end = IconButton("down", tr("Jump to the end"), self, shortcut="Ctrl+End")
@@ -156,7 +156,7 @@ class Transcript(Column):
             bubble.text.clear_mark()
 
     def _same(self, old: StoredMessage, new: StoredMessage) -> bool:
-        """Whether a message is still the one that is shown; its row learns what is new."""
+        """Return whether a message is still the one that is shown; its row learns what is new."""
         if (old.id, old.role, old.text, old.state) != (new.id, new.role, new.text, new.state):
             return False
         bubble = self._live_bubble(new.id)

@@ -31,7 +31,7 @@ def baseline(setup: ChatSetup, settings: Settings) -> ChatSetup:
 
 
 def is_changed(setup: ChatSetup, settings: Settings) -> bool:
-    """Whether anything differs from what it started from."""
+    """Return whether anything differs from what it started from."""
     usual = baseline(setup, settings)
     return replace(setup, preset="", seen_after=None) != replace(usual, preset="")
 

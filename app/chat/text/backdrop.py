@@ -18,7 +18,7 @@ _LOWER = 4
 
 
 def region_box(document: QTextDocument, region: Region, width: float) -> QRectF:
-    """Where a region lies in a document of this width."""
+    """Return where a region lies in a document of this width."""
     layout = document.documentLayout()
     block = document.findBlockByNumber(region.first)
     first = layout.blockBoundingRect(block)

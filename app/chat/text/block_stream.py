@@ -51,7 +51,7 @@ class _Piece:
 
     @property
     def splits(self) -> bool:
-        """Whether it may become a chain of blocks."""
+        """True if it may become a chain of blocks."""
         return not self.too_deep and self.token in _KINDS
 
 
@@ -177,7 +177,7 @@ class BlockStream:
             self._scanned = self._source.index("\n") + 1
 
     def _fence_closed(self) -> bool:
-        """Whether the open code block has ended; every line is read once."""
+        """Return whether the open code block has ended; every line is read once."""
         while (end := self._source.find("\n", self._scanned)) >= 0:
             line = self._source[self._scanned : end]
             self._scanned = end + 1
@@ -266,7 +266,7 @@ def _final(pieces: Sequence[_Piece], source: str) -> int:
 
 
 def _starts_paragraph(piece: _Piece, lines: Sequence[str]) -> bool:
-    """Whether a piece on the line being written is, for good, no part of the one before."""
+    """Return whether a piece on the line being written is, for good, no part of the one before."""
     after_blank = piece.start > 0 and not lines[piece.start - 1].strip()
     text = lines[piece.start]
     plain_text = piece.token == "paragraph_open" and text[:1].isalnum()
@@ -274,7 +274,7 @@ def _starts_paragraph(piece: _Piece, lines: Sequence[str]) -> bool:
 
 
 def _ends_by_itself(piece: _Piece, lines: Sequence[str], border: int) -> bool:
-    """Whether `piece` ends before line `border`, whatever comes after that line."""
+    """Return whether `piece` ends before line `border`, whatever comes after that line."""
     if piece.end > border:
         return False
     if piece.token in _ENDS_ITSELF:

@@ -33,7 +33,7 @@ class _Lexers:
         self._worker = ThreadPoolExecutor(1, "lexers")
 
     def want(self, language: str, *, wait: bool = False) -> bool:
-        """Whether the lexer of `language` is there; if not, it is being made."""
+        """Return whether the lexer of `language` is there; if not, it is being made."""
         if language not in self._found:
             if language not in self._asked:
                 self._asked[language] = self._worker.submit(self._make, language)
@@ -106,12 +106,12 @@ class CodeColours:
 
     @property
     def busy(self) -> bool:
-        """Whether there is code that waits for its colours."""
+        """True if there is code that waits for its colours."""
         return bool(self._waiting) or self._lines is not None
 
     @property
     def ready(self) -> bool:
-        """Whether the next code can be coloured already."""
+        """True if the next code can be coloured already."""
         return not self._waiting or _LEXERS.want(self._waiting[0].language)
 
     def add(self, region: Region) -> None:

@@ -59,7 +59,7 @@ class PlacedInline(ParserInline):
 
 
 def places(tokens: Sequence[Token], source: str) -> list[SourceRange]:
-    """Where the text of each of the `tokens` parsed from `source` stands in it, in order.
+    """Return where the text of each of the `tokens` parsed from `source` stands in it, in order.
 
     A place as long as the token's text holds the very same text; any other, what it was made from.
     """

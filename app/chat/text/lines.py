@@ -81,7 +81,7 @@ class SourceLines:
 
 
 def _column(content: str, line: str) -> int:
-    """Where `content` begins in its `line`; -1 where tabs made it another text."""
+    """Return where `content` begins in its `line`; -1 where tabs made it another text."""
     if line.endswith(content):
         return len(line) - len(content)
     stripped = line.rstrip()

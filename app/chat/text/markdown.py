@@ -62,9 +62,9 @@ class MarkdownBlock:
     closed: bool = True
     """False for a code block whose closing fence has not come yet."""
     continues: bool = False
-    """Whether it goes on where the block before it ended."""
+    """True if it goes on where the block before it ended."""
     in_line: bool = False
-    """Whether it goes on in the middle of its predecessor's line."""
+    """True if it goes on in the middle of its predecessor's line."""
 
     @property
     def language(self) -> str:
@@ -94,7 +94,7 @@ class MarkdownBlock:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing of it is to be seen: the mere end of a chain."""
+        """True if nothing of it is to be seen: the mere end of a chain."""
         if self.kind is BlockKind.CODE:
             return self.continues and (not self.source or not self.lines)
         return self.continues and not self.source.strip()
@@ -231,7 +231,7 @@ def only_adds_words(before: str, more: str) -> bool:
 
 
 def closes(line: str, mark: str) -> bool:
-    """Whether `line` is a closing fence for a code block opened with `mark`."""
+    """Return whether `line` is a closing fence for a code block opened with `mark`."""
     stripped = line.strip(" \t")
     indent = len(line) - len(line.lstrip(" "))
     return indent <= 3 and len(stripped) >= len(mark) and set(stripped) == {mark[0]}

@@ -44,7 +44,7 @@ class Region:
     language: str = ""
     code: str = ""
     continues: bool = field(default=False, compare=False)
-    """Whether it is the next part of the region before it."""
+    """True if it is the next part of the region before it."""
     joint: str = field(default="\n", compare=False)
     """What stands between the code of that region and its own."""
 

@@ -128,7 +128,7 @@ def set_line_height(style: QTextBlockFormat, font: QFont, factor: float) -> None
 
 
 def is_rtl(text: str) -> bool:
-    """Whether a paragraph reads from right to left: its first letter decides."""
+    """Return whether a paragraph reads from right to left: its first letter decides."""
     if text.isascii():
         return False
     for character in text:

@@ -97,7 +97,7 @@ class TextSurface(QTextBrowser):
 
 
 def changes_look(event: QEvent) -> bool:
-    """Whether an event may mean other colours or fonts."""
+    """Return whether an event may mean other colours or fonts."""
     return event.type() in _STYLE_CHANGES
 
 

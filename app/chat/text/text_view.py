@@ -84,7 +84,7 @@ class TextView(TextSurface):
         self._length = self._shown = self._restarts = 0
         self._live = self._ending = self._ended = False
         self._working = self._told_half = False
-        """Whether text is being written; whether a part of it was the last that was told of."""
+        """True if text is being written; whether a part of it was the last that was told of."""
         self.last_render_s = 0.0
         """How long the last rendering took."""
         self._turn = QTimer(self, singleShot=True, interval=0)
@@ -169,7 +169,7 @@ class TextView(TextSurface):
 
     @property
     def laid_out(self) -> bool:
-        """Whether all that has come is laid out."""
+        """True if all that has come is laid out."""
         source = self._source
         behind = bool(self._waiting) or self._shown < len(source.committed)
         return not behind and (self._ended or not self._ending)
@@ -212,7 +212,7 @@ class TextView(TextSurface):
         self._repaint()
 
     def first_hit(self) -> QRectF | None:
-        """Where the first highlighted word is, in this widget."""
+        """Return where the first highlighted word is, in this widget."""
         block = self.document().begin()
         while block.isValid():
             for start, end in self._marks.hits(block):
@@ -221,7 +221,7 @@ class TextView(TextSurface):
         return None
 
     def source_rect(self, start: int, end: int) -> QRectF | None:
-        """Where the first line of a stretch of source is shown, in this widget."""
+        """Return where the first line of a stretch of source is shown, in this widget."""
         shown = next(self._writer.map.shown(start, end), None)
         return None if shown is None else self._rect(*shown)
 

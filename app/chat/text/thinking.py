@@ -102,7 +102,7 @@ class ThoughtSplitter:
         return None
 
     def _counts(self, *, closing: bool) -> bool:
-        """Whether a tag in speech, outside of code blocks, begins or ends a thought."""
+        """Return whether a tag in speech, outside of code blocks, begins or ends a thought."""
         if closing:
             return not self._opened and self._ticks % 2 == 0
         return not self._line.strip()

@@ -37,7 +37,7 @@ class ThoughtView(QWidget):
         text.setParent(self)
         text.hide()
         self.opened = False
-        """Whether the thought is to be seen."""
+        """True if the thought is to be seen."""
         self._began: float | None = None
         self._seconds: float | None = None
         self._live = False

@@ -19,9 +19,9 @@ class TypedText:
         self._start = 0
         """Where the rest begins in the text."""
         self._goes_on = False
-        """Whether the line before the rest belongs to the same stretch of plain text."""
+        """True if the line before the rest belongs to the same stretch of plain text."""
         self._in_line = False
-        """Whether the rest begins in the middle of a line."""
+        """True if the rest begins in the middle of a line."""
 
     def feed(self, text: str) -> Iterator[MarkdownBlock]:
         """The blocks that are complete with this piece."""

@@ -21,7 +21,7 @@ class Axis:
 
     @property
     def right(self) -> float:
-        """Where the card ends."""
+        """Return where the card ends."""
         return self.left + self.width
 
     def x(self, vram: float) -> float:

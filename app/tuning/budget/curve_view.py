@@ -184,7 +184,7 @@ class CurveView(Painted):
         return found
 
     def _end(self, curve: Curve) -> float:
-        """Where a line ends."""
+        """Return where a line ends."""
         model = self._model
         last = curve.points[-1].vram if curve.points else 0
         return self.axis.x(max(last, model.limit if model is not None else 0))

@@ -51,7 +51,7 @@ class Grid:
         return max(self.rows * (_HEIGHT + _ROW_GAP) - _ROW_GAP, 0)
 
     def cell(self, index: int) -> QRectF:
-        """Where a cell is."""
+        """Return where a cell is."""
         row, column = divmod(index, self.per_row)
         x, y = column * (self.width + _GAP), row * (_HEIGHT + _ROW_GAP)
         return QRectF(x, y, self.width, _HEIGHT)

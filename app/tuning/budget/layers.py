@@ -72,7 +72,7 @@ class LayerPlaces:
         return [(place, n) for place in LayerPlace if (n := self.layers.count(place))]
 
     def words(self, place: LayerPlace) -> str:
-        """Where something lies."""
+        """Return where something lies."""
         texts = {
             LayerPlace.GPU: tr("on {device}"),
             LayerPlace.TO_GPU: tr("on the CPU now, then on {device}"),

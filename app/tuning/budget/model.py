@@ -132,7 +132,7 @@ class BudgetModel:
         return self.points[self.index(ceiling)] if self.points else None
 
     def fits(self, ceiling: int | None) -> bool:
-        """Whether what the ceiling is used for is outside of the forbidden zone."""
+        """Return whether what the ceiling is used for is outside of the forbidden zone."""
         point = self.at(ceiling)
         return point is not None and point.vram <= self.limit
 

@@ -57,7 +57,7 @@ class Stack:
         return sum(self.of(part) for part in OURS)
 
     def edges(self, width: float) -> list[tuple[BarSegment, int, int]]:
-        """Where the segments begin and end on a bar of so many pixels, without gaps."""
+        """Return where the segments begin and end on a bar of so many pixels, without gaps."""
         whole = max(self.total, sum(each.nbytes for each in self.segments), 1)
         ends = [round(width * end / whole) for end in accumulate(s.nbytes for s in self.segments)]
         return list(zip(self.segments, [0, *ends][:-1], ends, strict=True))

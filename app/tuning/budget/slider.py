@@ -96,7 +96,7 @@ class BudgetSlider(QSlider):
 
     @property
     def axis(self) -> Axis:
-        """Where which ceiling is."""
+        """Return where which ceiling is."""
         left = max(self._sides[0], _HANDLE + 2)
         right = max(self._sides[1], _HANDLE + 2)
         total = self._model.total if self._model is not None else 0

@@ -70,7 +70,7 @@ def mode_words(model: BudgetModel, ceiling: int | None) -> str:
 
 
 def knee_words(model: BudgetModel) -> str:
-    """Where more memory stops to pay; empty where it never does, as far as it can be had."""
+    """Return where more memory stops to pay; empty where it never does, as far as it can be had."""
     at = model.at(None)
     if at is None:
         return ""
