@@ -46,7 +46,7 @@ class WindowActions(QObject):
 
     @property
     def shortcuts(self) -> list[tuple[str, str]]:
-        """What each does, and its keys."""
+        """Return the text of every action, and its keys."""
         return [(action.text(), action.shortcut().toString()) for action in self.all]
 
     def _rows(self) -> list[_Row]:

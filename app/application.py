@@ -73,7 +73,7 @@ class _FirstPaint(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """What is queued behind the paint runs when the picture is out."""
+        """Emit `painted` after the first paint, so that what is queued runs behind the picture."""
         if event.type() is QEvent.Type.Paint:
             watched.removeEventFilter(self)
             QTimer.singleShot(0, self, self.painted.emit)
@@ -208,7 +208,7 @@ class Assembly:
         return None if named is None else Path(named)
 
     def _in_use(self) -> tuple[Path, ...]:
-        """What is loaded, or about to be."""
+        """Return the models that are loaded, or about to be."""
         last = self.bridge.last_load
         if last is None:
             return ()
@@ -223,7 +223,7 @@ class Assembly:
 
 
 def performance_feed(bridge: EngineBridge, session: ChatSession) -> Feed:
-    """What performance panel and page show, fed with every question and every event."""
+    """Return the feed of performance panel and page, with every question and every event."""
     from app.performance.feed import Feed
 
     feed = Feed(bridge)

@@ -45,7 +45,7 @@ E = TypeVar("E")
 
 
 class EngineLike(Protocol):
-    """What the bridge needs of `engine.service.engine.Engine`."""
+    """The part of `engine.service.engine.Engine` that the bridge needs."""
 
     def submit(self, command: Command) -> None:
         """Ask for something; never blocks."""
@@ -200,7 +200,7 @@ class EngineBridge(QObject):
                 self._call(callback, newest)
 
     def _arrived(self) -> Iterator[Event | _Sent | _NotStarted]:
-        """What is there now; the engine goes on meanwhile."""
+        """Yield what has arrived by now; the engine goes on meanwhile."""
         for _ in range(len(self._events)):
             yield self._events.popleft()
 
@@ -269,7 +269,7 @@ class EngineBridge(QObject):
 
 
 def joined(events: Iterable[Event | _Sent | _NotStarted]) -> Iterator[Event | _Sent | _NotStarted]:
-    """The same events with the pieces of an answer's text put together.
+    """Yield the events with the pieces of an answer's text put together.
 
     A piece is put to the first one of its stretch, so rounds come after the text they wrote. What
     the machine does parts no text: that is told first.

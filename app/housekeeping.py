@@ -1,4 +1,4 @@
-"""What is done around the conversations: settings, crash reports, starting anew."""
+"""Chores beside the conversations: settings, crash reports, starting anew."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Housekeeping(QObject):
         self._banners = banners
         self.reports = ReportFolder(paths)
         self.restart: bool | None = None
-        """True if to start once more when the window is closed; True: in safe mode."""
+        """Start once more when the window is closed: None not, False as usual, True in safe mode."""
 
     def show_settings(self) -> None:
         """Open the settings."""

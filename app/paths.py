@@ -1,4 +1,4 @@
-"""Where Duotail keeps its files."""
+"""Places where Duotail keeps its files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Paths:
 
     @property
     def crash_log(self) -> Path:
-        """What a native crash left behind."""
+        """Return the file that a native crash writes."""
         return self.data / "crash.log"
 
     @property
@@ -54,7 +54,7 @@ class Paths:
 
     @property
     def benchmarks(self) -> Path:
-        """What the benchmark came to, a file for each model."""
+        """Return the folder of benchmark results, a file for each model."""
         return self.data / "benchmarks"
 
     @property

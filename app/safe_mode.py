@@ -26,7 +26,7 @@ CRASHED = later(
 ASKED_FOR = later(
     "Duotail runs in safe mode, which is slower. The next start will be a normal one."
 )
-"""What the user is told, texts for `tr`."""
+"""The message of safe mode by its cause, texts for `tr`."""
 
 
 class LoadMark:

@@ -1,4 +1,4 @@
-"""What the engine is doing, as one value that follows from commands sent and events received."""
+"""The state of the engine, one value that follows from commands sent and events received."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.machine.facts import Machine
 
 
 class Phase(StrEnum):
-    """Where the engine stands."""
+    """States of the engine."""
 
     PREPARING = "preparing"
     """The engine itself is starting."""
@@ -61,7 +61,7 @@ class EngineStatus:
     total: int = 0
     request_id: str | None = None
     machine: Machine | None = None
-    """What the last load found here."""
+    """The machine that the last load found."""
     measured: float | None = None
     """How much of a calibration is done; None while none is under way."""
     compared: float | None = None

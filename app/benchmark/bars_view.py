@@ -159,7 +159,7 @@ class BarsView(Painted):
 
     @property
     def _pale(self) -> QColor:
-        """Of all bars but the best one."""
+        """Return the colour of all bars but the best one."""
         return blend(current().accent, current().surface, _PALE)
 
     def _paint_bar(

@@ -22,7 +22,7 @@ from engine.language import later
 
 
 class BenchmarkStage(StrEnum):
-    """Where a benchmark is."""
+    """States of a benchmark."""
 
     IDLE = "idle"
     WAITING = "waiting"
@@ -32,7 +32,7 @@ class BenchmarkStage(StrEnum):
 
 
 class Stale(StrEnum):
-    """What has changed since the last benchmark; the values are texts for `tr`."""
+    """Changes since the last benchmark that make it doubtful; the values are texts for `tr`."""
 
     HARDWARE = later("Measured on other hardware; measure again.")
     MODEL = later("The model's files have changed since; measure again.")
@@ -102,7 +102,7 @@ class Benchmark(QObject):
 
     @property
     def rows(self) -> tuple[ModeRow, ...]:
-        """What is known of each mode: of the comparison under way, or of the last one."""
+        """Return what is known of each mode, from the comparison under way or from the last one."""
         if self.stage is not BenchmarkStage.IDLE:
             return rows_of(self.progress.runs) if self.progress is not None else ()
         return self.report.rows if self.report is not None else ()

@@ -33,7 +33,7 @@ def table_of(rows: Sequence[ModeRow], title: str) -> Table:
 
 
 def bars_words(rows: Sequence[ModeRow], winner: Mode | None) -> str:
-    """What the bars show, for those who do not see them."""
+    """Return the content of the bars for screen readers."""
     said = []
     for row in rows:
         if row.tokens_per_s is None:
@@ -101,7 +101,7 @@ def plan_words(preview: Previewed | None, wish: Compare) -> str:
 
 
 def stage_words(benchmark: Benchmark) -> str:
-    """What is being done right now; empty while nothing is."""
+    """Return what is being measured now; empty while nothing is."""
     progress = benchmark.progress
     match benchmark.stage:
         case BenchmarkStage.WAITING if benchmark.status.busy:
@@ -121,7 +121,7 @@ def stage_words(benchmark: Benchmark) -> str:
 
 
 def outcome_words(benchmark: Benchmark) -> str:
-    """What the last benchmark means for this model."""
+    """Return what the last benchmark means for this model."""
     last, outcome = benchmark.report, benchmark.outcome
     if benchmark.stage is not BenchmarkStage.IDLE:
         return ""

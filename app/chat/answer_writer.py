@@ -25,7 +25,7 @@ from engine.events import (
 from engine.request import ChatRequest
 
 _STORE_EVERY_MS = 100
-"""What a kill may take away. Each time takes the window's thread a third of a millisecond."""
+"""Time between two writes, the most that a kill loses. A write blocks the window for 0.3 ms."""
 _STATES = {
     FinishReason.STOPPED: AnswerState.STOPPED,
     FinishReason.ERROR: AnswerState.FAILED,
@@ -87,7 +87,7 @@ class AnswerWriter(QObject):
     arrived = Signal(object)
     """A `TextDelta` of the live answer."""
     refused = Signal(int, str)
-    """Where in the answer the target refused a drafted continuation, and its text."""
+    """The place in the answer where the target refused a drafted continuation, and its text."""
     ended = Signal(object, object)
     """The `LiveAnswer` that was, and the `StoredMessage` it has become; before it is stored."""
     stored = Signal(object)

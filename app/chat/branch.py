@@ -91,5 +91,5 @@ class Branch(QObject):
 
 
 def _look(message: StoredMessage) -> tuple[object, ...]:
-    """What tells two messages apart; what is left in the file unread stays unread."""
+    """Return the fields that tell two messages apart; a text left in the file stays unread."""
     return message.id, message.state, message.version, message.versions

@@ -1,4 +1,4 @@
-"""What an empty chat shows: who answers, on what, and something to ask."""
+"""The page of an empty chat: who answers, on which devices, and something to ask."""
 
 from __future__ import annotations
 

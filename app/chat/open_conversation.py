@@ -36,13 +36,13 @@ class OpenConversation(QObject):
         self._conversations = conversations
         self._starter = starter
         self._new_setup: ChatSetup | None = None
-        """What was chosen for the one that has not begun."""
+        """The setup chosen for a conversation that has not begun."""
         self.current: Conversation | None = None
         conversations.changed.connect(self._listed)
 
     @property
     def setup(self) -> ChatSetup:
-        """What goes along with the messages."""
+        """Return the setup that goes along with the messages."""
         if self.current is not None:
             return self.current.setup
         if self._new_setup is not None:

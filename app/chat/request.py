@@ -29,7 +29,7 @@ def chat_request(
 
 
 def counted_request(messages: Sequence[StoredMessage], setup: ChatSetup) -> ChatRequest:
-    """The same request for the sake of its length."""
+    """Return the request for a count of its tokens."""
     return chat_request("", messages, setup, setup.sampling(0))
 
 

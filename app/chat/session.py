@@ -54,7 +54,7 @@ class ChatSession(QObject):
     live_spans = Signal(object)
     """The `TokenSpan`s of that text."""
     live_ghost = Signal(int, str)
-    """Where in the answer, in UTF-16 units, a drafted continuation was refused, and its text."""
+    """A refused drafted continuation: its place in the answer in UTF-16 units, and its text."""
     answer_finished = Signal(object)
     changed = Signal()
     """Which conversation is open, its title or setup, or whether an answer is being written."""
@@ -67,7 +67,7 @@ class ChatSession(QObject):
     problem = Signal(object)
     """A `UserFixable`."""
     deleted = Signal(str, object)
-    """What was deleted, as a sentence, and the token for `undelete`."""
+    """A sentence on what was deleted, and the token for `undelete`."""
     ending = Signal()
     """The window closes: what is unsent must be kept now."""
 
@@ -129,7 +129,7 @@ class ChatSession(QObject):
 
     @property
     def setup(self) -> ChatSetup:
-        """What goes along with the messages of the conversation on show."""
+        """Return the setup of the conversation on show."""
         return self._open.setup
 
     # -- conversations ---------------------------------------------------------------------

@@ -30,7 +30,7 @@ _GREETING = re.compile(
 
 
 def title_of(text: str) -> str:
-    """What the message is about in one line.
+    """Return a title for a message in one line.
 
     The first line with words in it, without markdown, code, attached files and greetings; where
     that leaves nothing, an attached file's name or the code itself. Long ones are cut at a word.
@@ -73,7 +73,7 @@ def _plain(line: str) -> str:
 
 
 def _cut(words: str) -> str:
-    """As much as fits, up to a word's end where words are parted by blanks."""
+    """Return as much as fits, up to a word's end where words are parted by blanks."""
     width, fits = 0, 0
     for fits, character in enumerate(words):  # noqa: B007 - the place is what counts
         width += _width(character)
@@ -90,7 +90,10 @@ def _cut(words: str) -> str:
 
 
 def _joined(words: str, place: int) -> bool:
-    """Whether a cut at `place` would split one visible character: accents, joiners, flags."""
+    """Return whether a cut at `place` would split one visible character.
+
+    Such characters consist of several: with accents or joiners, or flags.
+    """
     after, before = words[place], words[place - 1]
     joins = unicodedata.category(after).startswith("M") or "\u200d" in (after, before)
     return joins or unicodedata.category(after) == "Sk"

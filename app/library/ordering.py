@@ -40,7 +40,7 @@ class Ordering(QObject):
     """Orders wait here until the hub has said what they consist of."""
 
     changed = Signal()
-    """True if an order waits."""
+    """The list of orders has changed; True if an order waits."""
     problem = Signal(object)
     """A `UserFixable`."""
     said = Signal(str)

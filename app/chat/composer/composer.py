@@ -1,4 +1,4 @@
-"""Where the user writes: files that go along, a field that grows, the setup, the meter, send."""
+"""The composer: attached files, a field that grows, the setup, the meter, the send button."""
 
 from __future__ import annotations
 

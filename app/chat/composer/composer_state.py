@@ -1,4 +1,4 @@
-"""What the composer allows at the moment, and why not more."""
+"""The state of the composer: what it allows, and why not more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ComposerState:
 
 
 def composer_state(status: EngineStatus, *, answering: bool, elsewhere: str = "") -> ComposerState:
-    """What is possible now.
+    """Return what the composer allows now.
 
     Args:
         status: the engine's.

@@ -1,4 +1,4 @@
-"""What can be done when a conversation does not fit: found here, chosen by the user."""
+"""Ways out where a conversation does not fit into the context: found here, chosen by the user."""
 
 from __future__ import annotations
 

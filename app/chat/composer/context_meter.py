@@ -61,7 +61,7 @@ class ContextMeter(QWidget):
 
     @property
     def fill(self) -> Fill | None:
-        """What is shown."""
+        """Return the fill on show."""
         return self._fill
 
     @property
@@ -105,7 +105,7 @@ class ContextMeter(QWidget):
             self._soon.start(int(1000 * (left + _EVERY_S)))
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As wide as its words would be at most."""
+        """Return the size of the widest text that can be shown."""
         metrics = self.fontMetrics()
         widest = 0 if self._fill is None else max(self._fill.used, self._fill.context)
         words = "" if self._fill is None else self._words(widest, self._fill.context)

@@ -1,4 +1,4 @@
-"""What is about to be sent: text and files, kept as a draft, counted, checked, handed over."""
+"""The message about to be sent: text and files, kept as a draft, counted, checked, handed over."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ class Outgoing(QObject):
 
 
 def _read_all(paths: Sequence[Path]) -> list[Attachment | UserFixable]:
-    """What each file holds, or why it cannot go along; in their order."""
+    """Return the content of each file, in order, or the reason why it cannot be attached."""
     read: list[Attachment | UserFixable] = []
     for path in paths:
         try:

@@ -11,7 +11,7 @@ from app.chat.maths.scripts import plain
 from app.chat.maths.symbols import FRACTIONS, MathClass
 
 _ONE = (MathClass.ORDINARY, MathClass.CLOSING, MathClass.FRACTION)
-"""What a product or a sum may have on its left."""
+"""Classes that a product or a sum may have on its left."""
 _LOOSE = {
     MathClass.BINARY,
     MathClass.RELATION,
@@ -20,10 +20,10 @@ _LOOSE = {
     MathClass.OPERATOR,
     MathClass.SPACE,
 }
-"""What makes brackets necessary around a sum or quotient."""
+"""Classes that make brackets necessary around a sum or quotient."""
 _VALUE = re.compile(r"\w\([^()]*\)")
 _FACTORS = {MathClass.ORDINARY, MathClass.FRACTION, MathClass.OPENING, MathClass.OPERATOR}
-"""What makes a product with what is before it."""
+"""Classes that make a product with what is before them."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ def fraction(over: list[Atom], under: list[Atom]) -> Atom:
 
 
 def is_single(text: str) -> bool:
-    """Whether text without signs is one factor: a number, a differential, a function's value."""
+    """Return whether text without signs is one factor: number, differential, function value."""
     if _VALUE.fullmatch(text):
         return True
     factors = [each for each in text if each.isalpha() and not each.isnumeric()]

@@ -136,7 +136,7 @@ class _Reader:
         self._attach(atoms, raised)
 
     def _argument(self) -> list[Atom]:
-        """What a command applies to: a group in braces or the next sign."""
+        """Parse the argument of a command: a group in braces or the next sign."""
         self._skip_space()
         token = self._peek()
         if not token or token == "}" or token.startswith("\\end{"):
@@ -148,7 +148,7 @@ class _Reader:
         return atoms
 
     def _group(self) -> list[Atom]:
-        """What stands between braces; the opening one has been read."""
+        """Parse what is between braces; the opening one has been read."""
         if self._depth >= _DEEPEST:
             return [Atom("{")]
         self._depth += 1
@@ -319,7 +319,7 @@ def _accented(text: str, name: str) -> str:
 
 
 def _parts(atoms: Sequence[Atom]) -> Iterator[MathBox]:
-    """What stands beside one another in a formula of several lines."""
+    """Yield the boxes that are put side by side in a formula of several lines."""
     line: list[Atom] = []
     for atom in atoms:
         if atom.lines is None:

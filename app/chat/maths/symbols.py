@@ -141,7 +141,7 @@ SYMBOLS: dict[str, tuple[str, MathClass]] = (
     | _table(_OPENING, MathClass.OPENING)
     | _table(_CLOSING, MathClass.CLOSING)
 )
-"""What a character or command is shown as, and how it is spaced."""
+"""The text shown for a character or a command, and its class for spacing."""
 
 SUPERSCRIPTS = dict(
     zip(

@@ -80,6 +80,6 @@ class AnswerDetails(QDialog):
         self.rounds_asked.emit()
 
     def open(self) -> None:
-        """As high as the table, within reason."""
+        """Open with the height of the table, within limits."""
         self.resize(_WIDTH, min(self.table.rowCount() * _LINE + _AROUND, _HIGHEST))
         super().open()

@@ -110,7 +110,7 @@ def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
 
 
 def _lanes(stats: AnswerStats) -> list[tuple[str, str]]:
-    """What draft and target did with the time from the first token to the last."""
+    """Return how draft and target used the time from the first token to the last."""
     useful, wasted, idle = stats.draft_useful, stats.draft_wasted, stats.draft_idle
     if useful is None or wasted is None or idle is None or stats.verify_idle is None:
         return []

@@ -35,7 +35,7 @@ _AHEAD, _BEHIND = 10, 3
 _NOW_S = 0.003
 """Time for layout before the next frame is painted."""
 _OPEN_S = 0.015
-"""The same where everything in sight is new: one late frame is better than one without words."""
+"""Time for layout where all in sight is new: a late frame is better than one without words."""
 _CATCH_UP_S = 0.003
 """Time for layout in one turn of the event loop while something in sight is missing."""
 _SLICE_S = 0.002
@@ -301,7 +301,7 @@ class Column(QAbstractScrollArea):
             self.following_changed.emit(following)
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: N802
-        """Whoever moves the bar places the rows."""
+        """Do nothing: the code that moves the bar places the rows."""
 
     def _make_way(self, row: ListRow, more: int) -> None:
         """Move what is on the screen before the last row grows: only what is new is painted."""

@@ -1,4 +1,4 @@
-"""What the rows of the transcript share: a text, the line below it, a menu, the keys."""
+"""The base of the transcript's rows: a text, the line below it, a menu, the keys."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MessageRow(ListRow):
         self.footer = Footer(self)
         self.footer.chosen.connect(self.act)
         self.divider: Divider | None = None
-        """What parts this message from those below it."""
+        """The line that parts this message from those below it."""
 
     def show_divider(self, words: str) -> None:
         """Draw a line below this message, with words in it; none: no line."""
@@ -79,7 +79,7 @@ class MessageRow(ListRow):
         return height + self.divider.needed + GAP
 
     def text_parent(self) -> QWidget:
-        """What holds the text."""
+        """Return the parent of the text."""
         return self
 
     # -- the row in its column -----------------------------------------------------------------
@@ -91,7 +91,7 @@ class MessageRow(ListRow):
 
     @property
     def focus_chain(self) -> list[QWidget]:
-        """What Tab goes through, in order; copy buttons of code follow the text."""
+        """Return the widgets that Tab goes through; copy buttons of code follow the text."""
         return [self.text, *self.footer.stops]
 
     def load(self, until: float) -> bool:

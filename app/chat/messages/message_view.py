@@ -119,7 +119,7 @@ class AnswerMessage(MessageRow):
             self.text.add_tint(spans)
 
     def add_ghost(self, at: int, text: str) -> None:
-        """What the draft would have written at this place; shown along with the tint."""
+        """Show along with the tint what the draft would have written at this place."""
         if self._tinted:
             self.text.add_ghost(at, text)
 
@@ -147,7 +147,7 @@ class AnswerMessage(MessageRow):
         self.update_parts()
 
     def whole_text(self) -> str:
-        """What has come so far."""
+        """Return the text that has come so far."""
         return self.text.raw_text + "".join(self._pending) if self._live else self.message.text
 
     def _next_frame(self) -> int:

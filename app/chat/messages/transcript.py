@@ -117,7 +117,7 @@ class Transcript(Column):
         self._show_hits(index)
 
     def set_reading(self, *, tinted: bool, thoughts_open: bool) -> None:
-        """Whether words that were guessed are tinted, and whether thoughts are shown."""
+        """Set whether drafted words are tinted, and whether thoughts are shown."""
         before = (self._tinted, self._thoughts_open)
         self._tinted, self._thoughts_open = tinted, thoughts_open
         for bubble in self.bubbles if before != (tinted, thoughts_open) else ():

@@ -22,7 +22,7 @@ class NumberSpec:
 
     field: str
     lowest_words: str = ""
-    """What the lowest value is called, for `tr`."""
+    """The name of the lowest value, for `tr`."""
 
     @property
     def label(self) -> str:
@@ -31,7 +31,7 @@ class NumberSpec:
 
     @property
     def help(self) -> str:
-        """What it does."""
+        """Return the explanation of the setting."""
         return tr(FIELDS[self.field].about)
 
 

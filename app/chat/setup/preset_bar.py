@@ -71,7 +71,7 @@ class PresetBar(QWidget):
 
     @property
     def note(self) -> str:
-        """What it says about the chosen preset."""
+        """Return the note on the chosen preset."""
         return self._note.text()
 
     def show_presets(self, settings: Settings, setup: ChatSetup, *, changed: bool) -> None:

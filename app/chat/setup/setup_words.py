@@ -25,7 +25,7 @@ _NAMES = {
 
 
 def baseline(setup: ChatSetup, settings: Settings) -> ChatSetup:
-    """What the setup started from: its preset, or the plain one."""
+    """Return the setup that this one started from: its preset, or the plain one."""
     preset = settings.preset(setup.preset)
     return _PLAIN if preset is None else preset.in_use()
 
@@ -51,7 +51,7 @@ def setup_words(setup: ChatSetup, settings: Settings) -> list[str]:
 
 
 def temperature_words(value: float) -> str:
-    """What to expect of a temperature."""
+    """Return what to expect of a temperature."""
     if value == 0:
         return tr("Always the most likely word. The same question gives the same answer.")
     if value <= 0.5:

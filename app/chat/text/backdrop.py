@@ -1,4 +1,4 @@
-"""What is painted behind a message's text: the ground of code, bars of quotes, rules."""
+"""The background of a message's text: the ground of code, bars of quotes, rules."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Spans = list[QTextLayout.FormatRange]
 
 
 class _Lexers:
-    """What reads a language. Making the first of its kind takes long: a thread does it."""
+    """Lexers by language. A thread makes the first of a kind, which takes long."""
 
     def __init__(self) -> None:
         self._found: dict[str, Lexer | None] = {"": None}
@@ -169,7 +169,7 @@ class CodeColours:
 
 
 def _within(spans: Spans, length: int) -> Spans:
-    """What of a line's colours falls on its first `length` units."""
+    """Return the part of a line's colours in its first `length` units."""
     if not spans or spans[-1].start + spans[-1].length <= length:
         return spans
     return [
@@ -180,7 +180,7 @@ def _within(spans: Spans, length: int) -> Spans:
 
 
 def _beyond(spans: Spans, length: int) -> Spans:
-    """What of a line's colours falls behind its first `length` units, counted from there."""
+    """Return the part of a line's colours behind its first `length` units, counted from there."""
     return [
         _moved(
             span, max(span.start - length, 0), min(span.length, span.start + span.length - length)

@@ -50,7 +50,7 @@ class PlacedInline(ParserInline):
         self.ruler2.disable(["fragments_join"])  # joined tokens would lose their places
 
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
-        """As the original does, with our state."""
+        """Parse as the base class does, with our state."""
         state = _State(src, md, env, tokens)
         self.tokenize(state)
         for rule in self.ruler2.getRules(""):

@@ -1,4 +1,4 @@
-"""Where the contents that the markdown parser takes out of lines stand in a block's source.
+"""Places in a block's source of the contents that the markdown parser takes out of its lines.
 
 The parser strips what encloses a content (indentation, the marks of quotes, lists and headings, the
 bars of tables) from each line; what is left is still there, in the same order.

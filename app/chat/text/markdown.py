@@ -56,7 +56,7 @@ class MarkdownBlock:
     kind: BlockKind
     source: str
     start: int = field(default=0, compare=False)
-    """Where it begins in the whole text, in characters."""
+    """Place in the whole text where the block begins, in characters."""
     head: str = field(default="", compare=False)
     """Lines of an earlier block that make sense of this one: a fence, the head of a table."""
     closed: bool = True
@@ -123,7 +123,7 @@ def plain(text: str, start: int = 0) -> list[MarkdownBlock]:
 
 @dataclass(slots=True)
 class Chain:
-    """What is left of a block while pieces of it are split off."""
+    """The rest of a block while pieces of it are split off."""
 
     kind: BlockKind
     text: str
@@ -166,7 +166,10 @@ class Chain:
         return ""
 
     def _cut(self) -> tuple[int, bool] | None:
-        """Where the first block ends, and whether that is within a line; None: nowhere yet."""
+        """Return where the first block ends, and whether that is within a line.
+
+        None: it ends nowhere yet.
+        """
         match self.kind:
             case BlockKind.CODE:
                 return self._code_cut()
@@ -223,7 +226,7 @@ def safe_cut(text: str, at: int) -> int:
 
 
 def only_adds_words(before: str, more: str) -> bool:
-    """Whether `more` only makes the last line of `before` longer: it begins and ends nothing.
+    """Return whether `more` only makes the last line of `before` longer, without a new block.
 
     The line ends with a letter, so that no mark looks at what comes next.
     """

@@ -14,7 +14,7 @@ class Thought:
 
     def __init__(self, start: int) -> None:
         self.start = start
-        """Where it begins in the source, in UTF-16 units."""
+        """Place in the source where the part begins, in UTF-16 units."""
         self.over = False
         self._new: list[str] = []
 
@@ -23,7 +23,7 @@ class Thought:
         self._new.append(text)
 
     def take(self) -> str:
-        """What was thought since the last look."""
+        """Return the thought that has come since the last call."""
         text = "".join(self._new)
         self._new.clear()
         return text

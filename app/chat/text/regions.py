@@ -20,11 +20,11 @@ class Property(IntEnum):
     FILLER = QTextFormat.Property.UserProperty + 2
     """An empty text block that Qt needs around a table, or one that keeps room for a widget."""
     SOURCE = QTextFormat.Property.UserProperty + 3
-    """What a formula was made from; selecting it copies that."""
+    """Property of a character format: the source of a formula; selecting it copies that."""
 
 
 class RegionKind(StrEnum):
-    """What the view paints behind text."""
+    """Kinds of background that the view paints behind text."""
 
     CODE = "code"
     QUOTE = "quote"
@@ -46,7 +46,7 @@ class Region:
     continues: bool = field(default=False, compare=False)
     """True if it is the next part of the region before it."""
     joint: str = field(default="\n", compare=False)
-    """What stands between the code of that region and its own."""
+    """The text between the code of that region and its own."""
 
 
 def joined(regions: Iterable[Region]) -> list[Region]:

@@ -46,7 +46,7 @@ class TextFonts:
 
     @classmethod
     def now(cls, scale: float = 1.0) -> TextFonts:
-        """What the theme says at the moment, `scale` times as large."""
+        """Return the fonts of the theme in force, `scale` times as large."""
         prose, mono = ui_font(), mono_font()
         size = prose_size() * scale
         prose.setPointSizeF(size)

@@ -65,7 +65,7 @@ class TextSurface(QTextBrowser):
             self.resized.emit()
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As high as the text."""
+        """Return a size with the height of the text."""
         return QSize(super().sizeHint().width(), self.height())
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:  # noqa: ANN401, ARG002, N802

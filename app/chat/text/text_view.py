@@ -48,7 +48,7 @@ _PIECE = 500
 """Characters that are taken in or written between two looks at the clock."""
 _FRAME_MS = 16
 _AROUND = CODE_HEADER + CODE_PADDING
-"""What is painted behind text reaches so far above and below it."""
+"""Pixels above and below a text that its background covers."""
 _FOREVER = float("inf")
 
 
@@ -98,7 +98,7 @@ class TextView(TextSurface):
 
     @property
     def writer(self) -> DocumentWriter:
-        """What writes the blocks, for those who paint over them."""
+        """Return the writer of the blocks, for code that paints over them."""
         return self._writer
 
     @property
@@ -108,7 +108,7 @@ class TextView(TextSurface):
 
     @property
     def marks(self) -> Marks:
-        """What is marked in the text."""
+        """Return the marks in the text."""
         return self._marks
 
     @property
@@ -243,7 +243,7 @@ class TextView(TextSurface):
         return self._overlay.tip_at(point)
 
     def set_thoughts_open(self, *, open_: bool) -> None:
-        """Whether thoughts are shown opened."""
+        """Open or close all thoughts."""
         self._thoughts_open = open_
         for thought in self._thoughts:
             thought.set_opened(open_)

@@ -21,7 +21,7 @@ _LINE = 200
 
 
 class AnswerPart(Enum):
-    """What a piece of an answer is."""
+    """Kinds of pieces of an answer."""
 
     SAID = auto()
     THOUGHT = auto()
@@ -40,7 +40,7 @@ class Piece:
 
 
 def parts(text: str) -> tuple[str, str]:
-    """What an answer thinks and what it says; an answer still thinking says nothing yet."""
+    """Return the thoughts and the text of an answer; one that still thinks has no text yet."""
     pieces = pieces_of(text)
     thought = "".join(piece.text for piece in pieces if piece.part is AnswerPart.THOUGHT)
     said = "".join(piece.text for piece in pieces if piece.part is AnswerPart.SAID)
@@ -85,7 +85,7 @@ class ThoughtSplitter:
         yield from self._text(text[at : len(text) - held])
 
     def finish(self) -> Iterator[Piece]:
-        """What was held back: no more text comes."""
+        """Yield the pieces held back: no more text comes."""
         held, self._held = self._held, ""
         yield from self._text(held)
 

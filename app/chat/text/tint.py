@@ -1,4 +1,4 @@
-"""What is shown over a message's text: where it came from, marks, search hits.
+"""Tint and marks over a message's text: where it came from, marks, search hits.
 
 Places are UTF-16 units of the source.
 """

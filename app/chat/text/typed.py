@@ -1,4 +1,4 @@
-"""What people typed: shown as it is, but fenced code (a file sent along, say) is shown as code."""
+"""Text typed by the user: shown as it is, but fenced code (an attached file, say) as code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TypedText:
     def __init__(self) -> None:
         self._rest = ""
         self._start = 0
-        """Where the rest begins in the text."""
+        """Place in the text where the rest begins."""
         self._goes_on = False
         """True if the line before the rest belongs to the same stretch of plain text."""
         self._in_line = False
@@ -74,7 +74,7 @@ class TypedText:
         return 0
 
     def _plain_end(self, at: int, *, ended: bool) -> int:
-        """Where the plain text from `at` on is cut: before a fence, else behind whole lines."""
+        """Return the end of the plain text from `at` on: before a fence, else behind whole lines."""
         line = at
         while True:
             end = self._rest.find("\n", line)

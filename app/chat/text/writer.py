@@ -77,11 +77,11 @@ class DocumentWriter:
         self._table, self._widths = None, []
         self.map = SourceMap()
         self.committed_end = 0
-        """Where the part of the document ends that is final."""
+        """Place in the document where its final part ends."""
 
     @property
     def regions(self) -> list[Region]:
-        """What to paint behind the text, from top to bottom."""
+        """Return the regions to paint behind the text, from top to bottom."""
         live = [region for each in self._live for region in each.regions]
         if live and live[0].continues and self._regions:
             return self._regions[:-1] + joined([self._regions[-1], *live])
