@@ -37,7 +37,7 @@ class Housekeeping(QObject):
         self._banners = banners
         self.reports = ReportFolder(paths)
         self.restart: bool | None = None
-        """Start once more when the window is closed: None not, False as usual, True in safe mode."""
+        """Start again when the window is closed: None: not, False: as usual, True: in safe mode."""
 
     def show_settings(self) -> None:
         """Open the settings."""

@@ -1,4 +1,4 @@
-"""Where the tokens of an answer stand, round by round, and which of them lie in view. No Qt.
+"""Layout of an answer's tokens, round by round, and which of them lie in view. No Qt.
 
 Rounds are laid out once and kept: an answer that grows costs only what is new.
 """
@@ -30,7 +30,7 @@ class TokenDisplay(StrEnum):
     """How tokens are shown; the values are texts for `tr`."""
 
     ACCEPTED = later("Accepted")
-    """As running text."""
+    """Tokens as running text."""
     TRACE = later("Trace")
     """A line for each round, with what was refused."""
 
@@ -57,7 +57,7 @@ class Measures:
 
 @dataclass(slots=True)
 class Direction:
-    """Of a paragraph: that of its first letter that has one."""
+    """Direction of a paragraph: that of its first letter that has one."""
 
     rtl: bool | None = None
 
@@ -78,9 +78,9 @@ class PlacedToken:
     width: float
     direction: Direction
     end: float
-    """Where lines end."""
+    """Pixel where lines end."""
     start: float
-    """Where lines begin, whatever the direction."""
+    """Pixel where lines begin, whatever the direction."""
     clipped: bool = False
     """True if it is too long for a line."""
 
@@ -113,7 +113,7 @@ class ChipLayout:
 
     @property
     def height(self) -> float:
-        """Of all that has been laid out."""
+        """Return the height of everything laid out."""
         return self.rows[-1].bottom if self.rows else 0.0
 
     def grow(self, rounds: Sequence[RoundTokens], seconds: float) -> bool:

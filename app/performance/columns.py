@@ -59,7 +59,7 @@ class Columns(QWidget):
             self._grid.setColumnStretch(column, int(column < self.columns))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """As narrow as one column: two would keep the page from getting narrower."""
+        """Return the width of one column: that of two would keep the page from getting narrower."""
         widths = (part.minimumSizeHint().width() for part in self.shown)
         widest = max((*widths, *(part.minimumWidth() for part in self.shown)), default=0)
         return QSize(widest, super().minimumSizeHint().height())

@@ -1,4 +1,4 @@
-"""What the findings rest on: numbers that were measured, put together from model and plan. No Qt.
+"""Measured numbers that the findings rest on, put together from model and plan. No Qt.
 
 None, or nothing, wherever something was not measured.
 """
@@ -24,7 +24,7 @@ _NEWEST = 400
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is known beside an answer's rounds.
+    """Facts beside an answer's rounds.
 
     Attributes:
         speeds: of this machine, where it was measured.
@@ -65,7 +65,7 @@ class Evidence:
 def evidence(
     model: PerformanceModel, timeline: Timeline, tally: AnswerTally | None, setting: RunFacts
 ) -> Evidence:
-    """What is known about the answer on show; of one from before only what its rounds say."""
+    """Return what is known about the answer on show; of an earlier one only what its rounds say."""
     own = timeline is model.timeline
     rounds = [done for done in timeline.rounds[-_NEWEST:] if done.index > 0]
     drafted = [done for done in rounds if done.drafted and done.drafting]

@@ -1,4 +1,4 @@
-"""What was measured as files for other programs: tables, a trace, pictures. No Qt.
+"""Measurements as files for other programs: tables, a trace, pictures. No Qt.
 
 Numbers are written as programs read them: a point for decimals, seconds and milliseconds.
 """

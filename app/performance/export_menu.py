@@ -20,7 +20,7 @@ from engine.language import later, tr
 
 
 class ExportKind(StrEnum):
-    """What can be saved; the values are texts for `tr`."""
+    """Files that can be saved; the values are texts for `tr`."""
 
     ROUNDS = later("Rounds as a table (CSV)\u2026")
     GRAPHS = later("Graphs as a table (CSV)\u2026")
@@ -45,7 +45,7 @@ class ExportButton(IconButton):
     """
 
     said = Signal(str)
-    """What was done, in a sentence."""
+    """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
 

@@ -21,7 +21,7 @@ _MOST = 3
 
 
 class FindingKind(StrEnum):
-    """What was found."""
+    """Kinds of findings."""
 
     DRAFT_COSTS = "draft costs"
     DRAFT_SLOW = "draft slow"
@@ -37,7 +37,7 @@ class FindingKind(StrEnum):
     CONTEXT_FULL = "context full"
     PROMPT = "prompt"
     LIMIT = "limit"
-    """As fast as the device allows."""
+    """The speed is as high as the device allows."""
     SIMULATED = "simulated"
     NOTHING = "nothing"
     """Nothing was found: what the time goes into."""
@@ -65,7 +65,7 @@ class Finding:
 
 
 def findings(seen: Evidence) -> list[Finding]:
-    """What takes time, the heaviest first; where nothing stands out, what the limit is.
+    """Return what takes time, the heaviest first; where nothing stands out, the limiting device.
 
     Empty while there is too little to go by.
     """
@@ -383,7 +383,7 @@ def _nothing(seen: Evidence) -> list[Finding]:
 
 
 def _simulated(seen: Evidence) -> list[Finding]:
-    """What is computed on the CPU in truth says nothing about a card."""
+    """Find that a simulated GPU takes part: its speed says nothing about a real one."""
     card = seen.sample.accelerator if seen.sample else None
     takes_part = (
         any(each.device != CPU and each.total for each in seen.plan.memory) if seen.plan else False

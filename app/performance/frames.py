@@ -16,7 +16,7 @@ from engine.machine.cores.available import available_cores
 
 _FRAME_MS = 250
 _FRAME_ON_FEW_CORES_MS = 500
-"""Where every core writes the answer, each picture takes time from it."""
+"""Time between two frames where every core writes the answer and each picture slows it down."""
 _FEW_CORES = 4
 _GRAPHS_EVERY = 2
 """Graphs over a minute move by less than a pixel in a frame, so they are drawn in every second."""
@@ -41,7 +41,7 @@ class FramePainter(QObject):
     graphs_due = Signal()
     """Graphs are about to be drawn: those of what is not measured here must be hidden now."""
     words_due = Signal()
-    """What is said is to be renewed; rarely, so that a reader, human or machine, can follow."""
+    """Texts are to be renewed; rarely, so that a reader, human or machine, can follow."""
 
     def __init__(
         self,

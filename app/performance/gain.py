@@ -1,4 +1,4 @@
-"""What drafting brought to an answer, in one line: measured, never guessed. No Qt."""
+"""The gain of drafting in one answer, in one line: measured, never guessed. No Qt."""
 
 from __future__ import annotations
 

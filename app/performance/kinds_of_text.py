@@ -1,4 +1,4 @@
-"""What kind of text a line of an answer is, told while it is being written. No Qt.
+"""Kinds of text, told by line while an answer is being written. No Qt.
 
 A rough classifier by lines: code between fences, thoughts between their tags, formulas that stand
 alone, lists and tables by how their lines begin; all else is prose.

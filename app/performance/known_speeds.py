@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class KnownSpeeds(QObject):
-    """What calibration told in this run, else what it left on the disk.
+    """Speeds from a calibration in this run, else from an earlier one on disk.
 
     Attributes:
         speeds: None until something is known.

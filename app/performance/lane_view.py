@@ -30,7 +30,7 @@ _COLUMN = 2.0
 """Pixels that share one smallest and one largest value."""
 _DIVISIONS = 4
 _STEP = 0.02
-"""Of the window: how far an arrow key moves the cursor where nothing was measured."""
+"""Share of the window by which an arrow key moves the cursor where nothing was measured."""
 
 
 class LaneView(PaintedView):
@@ -66,7 +66,7 @@ class LaneView(PaintedView):
         return self._lane.present
 
     def set_axis(self, axis: bool) -> None:
-        """Whether to label the time below the graph; the lowest of a stack of lanes does."""
+        """Set whether the time is labelled below; only the lowest of a stack of lanes has it."""
         if axis != self._axis:
             self._axis = axis
             self.resize_to_fit()

@@ -31,13 +31,13 @@ _SPACING_S = 0.1
 """Graphs are at most so fine: thousands of rounds a second fit no screen."""
 _OF_INTEREST = (PlanReady, TextDelta, RoundFinished, DeviceSample, PrefillProgress, Finished)
 _UNSEEN = (TextDelta, PlanReady)
-"""Of these nothing is seen before something else comes."""
+"""Events that show nothing before another one comes."""
 _MOST_WAITING = 50_000
 _LOOK_AT_CLOCK = 64
 
 
 class ModelChange(IntFlag):
-    """What an event changed."""
+    """Parts of the panel that an event changed."""
 
     NOTHING = 0
     ANSWER = 1
@@ -56,7 +56,7 @@ class GraphModel:
     series: list[Series]
     scale: Scale
     names: tuple[str, ...] = ()
-    """What the lines are, where there is more than one."""
+    """Names of the lines, where there are several."""
     value: str = ABSENT
     present: bool = True
     """True if this machine measures it at all."""
@@ -145,7 +145,7 @@ class PerformanceModel:
 
     @property
     def processor(self) -> GraphModel:
-        """What Duotail, and all programs together, take of the processor."""
+        """Return the graph of the CPU use of Duotail and of all programs together."""
         return self.lanes[2]
 
     @property

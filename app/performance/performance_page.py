@@ -41,7 +41,7 @@ _FOOT = 24
 
 
 class PerformancePage(PageFrame):
-    """What the panel shows, and more: why it is so fast, what the draft brings, files of it.
+    """The panel's views, the reasons for the speed, the gain of drafting, and files of it all.
 
     Args:
         feed: what is measured.
@@ -174,7 +174,7 @@ class PerformancePage(PageFrame):
             self._absent.setVisible(absent)
 
     def _compare_again(self) -> None:
-        """What was measured just now may explain the speed."""
+        """Renew the texts: a new measurement may explain the speed."""
         if self.isVisible():
             self._say()
 

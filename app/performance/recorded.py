@@ -15,7 +15,7 @@ _BEFORE_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """What the history has of how an answer was written."""
+    """Rounds and tokens of an answer, as the history keeps them."""
 
     message: StoredMessage
     packed: tuple[bytes, ...]

@@ -65,7 +65,7 @@ def of_numbers(title: str, tally: AnswerTally | None) -> Table:
 
 
 def of_draft_time(title: str, shares: Shares | None) -> Table:
-    """What the draft's time went into."""
+    """Return the table of the shares of the draft's time."""
     rows = tuple(
         (part.words, number(share * shares.seconds, ".2f"), wording.percent(share))
         for part, share in wording.draft_parts(shares)

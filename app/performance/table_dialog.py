@@ -39,11 +39,11 @@ class TableModel(QAbstractTableModel):
         self.table = table
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
-        """As many as the table has; cells have no rows of their own."""
+        """Return the number of the table's rows; cells have no rows of their own."""
         return 0 if parent.isValid() else len(self.table.rows)
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
-        """As many as the table has."""
+        """Return the number of the table's columns."""
         return 0 if parent.isValid() else len(self.table.columns)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:

@@ -64,7 +64,7 @@ class TimelineBlock:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What the rounds' time went into, each 0 to 1 of `seconds`; `both` is part of the two.
+    """Shares of the rounds' time, each 0 to 1 of `seconds`; `both` is part of the other two.
 
     `useful` and `wasted` are parts of `draft`: some of what was drafted then was committed, or
     none of it. What neither counts has its fate still open. `copying` may be part of anything.
@@ -293,5 +293,5 @@ def _overlap(works: Sequence[Interval], other: Interval) -> float:
 
 
 def _since(start: float, works: Sequence[Interval]) -> list[Interval]:
-    """What of the works came after a moment."""
+    """Return the parts of the works that come after a moment."""
     return [Interval(max(each.start, start), each.end) for each in works if each.end > start]

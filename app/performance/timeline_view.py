@@ -39,7 +39,7 @@ _METER = 6
 """Height of the little bar that shows a round's accepted share."""
 _BUTTON = 24
 _NOTCH = 120
-"""What a mouse wheel's click turns by."""
+"""Angle that one click of a mouse wheel turns."""
 
 
 class TimelineView(PaintedView):
@@ -188,7 +188,7 @@ class TimelineView(PaintedView):
             painter.drawText(label, Qt.AlignmentFlag.AlignVCenter, name)
 
     def _paint_gap(self, painter: QPainter, tokens: Tokens, gap: Gap, view: Stretch) -> None:
-        """What a lane waits for, where the words have room."""
+        """Paint what a lane waits for, where the words have room."""
         lane = self._lane_rect(gap.lane)
         left, right = max(view.x(gap.start), 0.0), min(view.x(gap.end), view.width)
         if right - left < self.small_metrics.averageCharWidth() + 6:
@@ -338,7 +338,7 @@ class TimelineView(PaintedView):
         return super().event(event)
 
     def explain(self, x: float, y: float) -> str:
-        """What is at a point, in words."""
+        """Return a description of what is at a point."""
         view, done = self._view, self._round_at(x, y)
         if view is None:
             return ""

@@ -45,7 +45,7 @@ class TokenView(PaintedView):
         self._widths: dict[str, float] = {}
         self.mode = TokenDisplay.TRACE
         self.chosen: Place | None = None
-        """What the keyboard is on."""
+        """The token that the keyboard is on."""
         self.hovered: Place | None = None
         self._wanted: int | None = None
         self._follows = True

@@ -16,7 +16,7 @@ _MOST_KEPT = 100_000
 
 
 class Fate(StrEnum):
-    """What became of a token; the values are texts for `tr`."""
+    """Fates of a token; the values are texts for `tr`."""
 
     ACCEPTED = later("drafted and accepted")
     OWN = later("the target's own")
@@ -132,7 +132,7 @@ class _Heard:
         self._units = None
 
     def take(self, end: int | None = None) -> tuple[str, tuple[TokenSpan, ...]]:
-        """What ends at the unit `end` of the answer, or all that is left."""
+        """Take the text and tokens up to the unit `end` of the answer, or all that is left."""
         spans, first = self._spans, self._taken
         last = len(spans)
         if end is not None:

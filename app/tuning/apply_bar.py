@@ -19,7 +19,7 @@ from app.tuning.plan_texts import unbroken
 from engine.language import tr
 
 _ROOM_FOR_WORDS = 380
-"""Where buttons leave them less than so many logical pixels, they go below the words."""
+"""Logical pixels of text below which the buttons go under the words."""
 
 
 class ApplyBar(QFrame):

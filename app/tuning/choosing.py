@@ -29,7 +29,7 @@ class Choosing(QObject):
 
     @property
     def load(self) -> Load | None:
-        """What applying it would ask for; None without a model."""
+        """Return the load that applying the choice would ask for; None without a model."""
         last = self.running.bridge.last_load
         return None if last is None else self.wish.put_into(last)
 

@@ -1,4 +1,4 @@
-"""What may draft: the model's own, a draft that somebody has chosen, lookup only, nothing."""
+"""Choices of a draft: the model's own, one that the user has opened, lookup only, none."""
 
 from __future__ import annotations
 

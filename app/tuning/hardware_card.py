@@ -79,7 +79,7 @@ class DeviceRow(QWidget):
 
 
 class HardwareCard(Card):
-    """What is here, and the way to have it measured."""
+    """The devices of this PC, and a button to measure them."""
 
     measure_asked = Signal()
     cancel_asked = Signal()

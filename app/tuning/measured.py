@@ -17,7 +17,7 @@ from engine.events import Compared, Finished, FinishReason, PlanReady, PlanSumma
 from engine.machine.facts import CPU
 
 FEWEST_TOKENS = 24
-"""Of an answer that says something about speed."""
+"""Fewest tokens of an answer that says something about speed."""
 MOST_ALIKE = 6
 """How many are kept of those that ran with the same."""
 MOST = 300
@@ -27,7 +27,7 @@ _SIMULATED = "simulated:"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one answer, or the answers of a benchmark, came to.
+    """Speed of one answer, or of the answers of a benchmark.
 
     Attributes:
         model: the path of its file or folder.
@@ -55,7 +55,7 @@ class Measured:
 
     @property
     def setup(self) -> tuple[object, ...]:
-        """What it ran with."""
+        """Return the settings that it ran with."""
         where = (self.layers_on_gpu, self.vram, self.simulated)
         return (self.model, self.mode, self.draft, self.drafting, *where)
 

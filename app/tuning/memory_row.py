@@ -99,7 +99,7 @@ class MemoryRow(QWidget):
 
     @property
     def _usual(self) -> float:
-        """What the ceiling begins with."""
+        """Return the ceiling to begin with."""
         return self._knee / _GIB if self._knee else _FIRST
 
     def _toggle(self, automatic: bool) -> None:

@@ -57,7 +57,7 @@ class ModeCard(Card):
 
     @property
     def stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """Return the widgets that Tab goes through, in order."""
         return [
             *(row.button for row in self.modes.rows.values()),
             *(row.button for row in self.drafts.rows.values()),
@@ -82,7 +82,7 @@ class ModeCard(Card):
             self._fit()
 
     def show_speeds(self, wish: RunWish, told: Previewed | None) -> None:
-        """What each mode should come to with the ceiling that is chosen."""
+        """Show the speed that each mode should reach with the chosen ceiling."""
         notes = {}
         for curve in () if told is None else told.curves:
             point = curve.at(wish.vram)

@@ -1,4 +1,4 @@
-"""What a wish would come to, against what runs now, in a few words. No Qt."""
+"""Outcome of a wish against what runs now, in a few words. No Qt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAME_SPEED = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """What a load would come to, as far as a change is told by it.
+    """Outcome of a load, as far as a change is told by it.
 
     Attributes:
         draft: its name; None: nothing drafts.
@@ -37,7 +37,7 @@ class LoadOutcome:
 
     @classmethod
     def of_plan(cls, plan: PlanSummary, tokens_per_s: float | None = None) -> LoadOutcome:
-        """What a plan says; `tokens_per_s` in the place of its own prediction."""
+        """Return the outcome of a plan; `tokens_per_s` replaces its own prediction."""
         return cls(
             plan.mode,
             plan.layers_on_gpu,
@@ -49,7 +49,7 @@ class LoadOutcome:
 
     @classmethod
     def of_step(cls, curve: Curve, point: CurvePoint) -> LoadOutcome:
-        """What a ceiling is used for."""
+        """Return the outcome of a ceiling."""
         return cls(
             point.mode,
             point.layers_on_gpu,
@@ -59,7 +59,7 @@ class LoadOutcome:
 
 
 def step_of(told: Previewed | None, wish: RunWish) -> tuple[Curve, CurvePoint] | None:
-    """What the ceiling of a wish is used for in its mode; None where nothing is known or fits."""
+    """Return the curve and step of a wish; None where nothing is known or fits."""
     for curve in () if told is None else told.curves:
         point = curve.at(wish.vram)
         if curve.mode is wish.mode and point is not None:
@@ -117,7 +117,7 @@ def now_words(
     predicted: float | None,
     measured: Measured | None,
 ) -> str:
-    """What runs, what was predicted of it and what was measured."""
+    """Return how the model runs now, the predicted speed and the measured one."""
     said = tr("Now: {how}.").format(how=short_run_words(plan, machine))
     if measured is not None and predicted:
         speeds = tr("About {predicted} tokens/s predicted, {measured} measured.").format(

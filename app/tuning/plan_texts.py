@@ -31,7 +31,7 @@ MODE_SENTENCES = {
 NO_ACCELERATOR = later("Needs a graphics card that Duotail can use; there is none here.")
 NO_DRAFT_MODEL = later("Needs a draft model: the model's own, or one that you open below.")
 _CPU_NAME = "CPU"
-"""What a `PlanSummary` calls the processor."""
+"""Name of the CPU in a `PlanSummary`."""
 _TWO_FIGURES = 9.95
 
 
@@ -73,7 +73,7 @@ def run_words(plan: PlanSummary, machine: Machine | None) -> str:
 
 
 def short_run_words(plan: PlanSummary, machine: Machine | None) -> str:
-    """The same in less room: the device by its kind, the draft by what it is."""
+    """Return `run_words` for less room: the device by its kind, the draft by what it is."""
     card, draft = kind_of_card(machine), tr("head") if plan.draft_is_head else tr("draft")
     return _said(plan, [card, card], draft if plan.draft else None)
 

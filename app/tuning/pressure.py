@@ -38,7 +38,7 @@ _GROWTH, _GROWTH_SHARE = 128 * _MIB, 1 / 64
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What could be done about it.
+    """A way out where other programs take GPU memory, or back once they do not.
 
     Attributes:
         load: None where nothing smaller can be had.
@@ -82,7 +82,7 @@ class GpuMemory:
 
     @property
     def most(self) -> int:
-        """What a plan may take now."""
+        """Return the most that a plan may take now."""
         return max(self.total - self.others - self.reserve, 0)
 
     @property
@@ -113,7 +113,7 @@ class Pressure(QObject):
     offered = Signal(object)
     """An `Offer`."""
     over = Signal()
-    """What was offered last is of no use any more."""
+    """The last offer is of no use any more."""
 
     def __init__(self, running: Running, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -124,7 +124,7 @@ class Pressure(QObject):
         self._device = ""
         """The card of the plan in force, or the last one that had one."""
         self._others: int | None = None
-        """What others held when the model had come."""
+        """Bytes that other programs held when the model had come."""
         self._since: float | None = None
         """Since when it is as it would have to be for the next step."""
         self._question: Load | None = None
@@ -227,7 +227,7 @@ class Pressure(QObject):
             self._bridge.submit(Preview(load))
 
     def _smaller(self, room: GpuMemory) -> Load | None:
-        """The same with what is left of the card as its ceiling."""
+        """Return the load with what is left of the GPU as its ceiling."""
         if self._load is None:
             return None
         return replace(self._load, vram=room.most // _STEP * _STEP, layers_on_gpu=None)

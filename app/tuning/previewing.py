@@ -1,4 +1,4 @@
-"""What a load would come to, asked of the engine while somebody looks, and asked again in time."""
+"""Previews of a load, asked of the engine while somebody looks, and again in time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.events import Calibrated, DeviceSample, PlanReady, Previewed, Unload
 _WAIT_MS = 60
 """Questions that follow each other faster are one."""
 _NOTICEABLE = 1 / 64
-"""Of an accelerator's memory: so much more or less for other programs is another question."""
+"""Share of a GPU's memory: a larger change of other programs' use asks for a new preview."""
 
 
 class Previews(QObject):

@@ -104,7 +104,7 @@ class RunPanel(QFrame):
 
     @property
     def wish(self) -> RunWish:
-        """What is chosen in the panel."""
+        """Return the choice in the panel."""
         return self._wish
 
     def open_below(self, place: QPoint, wish: RunWish | None = None) -> None:
@@ -202,7 +202,7 @@ class RunPanel(QFrame):
             QWidget.setTabOrder(first, second)
 
     def _fit(self) -> None:
-        """As high as what is in it, as far as the screen goes."""
+        """Take the height of the content, as far as the screen goes."""
         self._inside.ensurePolished()
         foot = self._foot.sizeHint().height()
         wanted = self._inside.heightForWidth(self.width() - 2) + foot + _FRAME

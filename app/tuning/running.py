@@ -20,7 +20,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class RunWish:
-    """What can be wished for a model.
+    """Wishes that a user can have for how a model runs.
 
     Attributes:
         vram: bytes of the accelerator at most; None as many as are useful.
@@ -36,11 +36,11 @@ class RunWish:
 
     @classmethod
     def of(cls, load: Load) -> RunWish:
-        """What a load asks for."""
+        """Return the wishes of a load."""
         return cls(load.mode, load.draft, load.vram, load.context, load.weights)
 
     def put_into(self, load: Load) -> Load:
-        """The same model, run like this."""
+        """Return a load of the same model that runs like this."""
         return replace(
             load,
             mode=self.mode,
@@ -67,7 +67,7 @@ class Running(QObject):
     """
 
     changed = Signal()
-    """What is asked for, or whether that is in force."""
+    """The wish has changed, or whether it is in force."""
     waiting = Signal()
     """A change waits for the end of the answer that is being written."""
     fell_back = Signal()
@@ -98,7 +98,7 @@ class Running(QObject):
 
     @property
     def wish(self) -> RunWish:
-        """What is in force, or under way."""
+        """Return the wish that is in force, or under way."""
         last = self.bridge.last_load
         return RunWish.of(last) if last is not None else RunWish()
 

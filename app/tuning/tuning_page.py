@@ -57,7 +57,7 @@ class TuningPage(PageFrame):
         self._others: dict[str, int] = {}
         self._seen: object = None
         self._for_now: QWidget | None = None
-        """What has the keyboard until there is more to use."""
+        """The widget that has the keyboard until there is more to use."""
         self.memory = MemoryCard(self)
         self.mode = ModeCard(self)
         self.hardware = HardwareCard(self)
@@ -118,13 +118,13 @@ class TuningPage(PageFrame):
 
     @property
     def _first(self) -> QWidget | None:
-        """What is used first, of what is on show."""
+        """Return the shown widget that is used first."""
         slider, button = self.memory.budget.slider, self.mode.modes.rows[self.choosing.wish.mode]
         shown = (each for each in (slider, button.button) if each.isVisibleTo(self))
         return next((each for each in shown if each.isEnabled()), None)
 
     def _pass_keyboard_on(self) -> None:
-        """What is used first came on show only now; whoever has moved on meanwhile stays there."""
+        """Move the focus to what is used first, unless the user has moved it meanwhile."""
         waiting, self._for_now = self._for_now, None
         if waiting is not None and waiting.hasFocus() and self._first is not None:
             self._first.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -142,7 +142,7 @@ class TuningPage(PageFrame):
         self._later.stop()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """What stands in the foot keeps in line with the column."""
+        """Keep the foot in line with the column."""
         super().resizeEvent(event)
         self.bar.keep_side(self.side)
         self._notices.setContentsMargins(self.side, 0, self.side, 12)
@@ -296,7 +296,7 @@ class TuningPage(PageFrame):
             bar.offer()
 
     def _outcome(self) -> LoadOutcome | None:
-        """What the choice would come to; None while that is being found out, or impossible."""
+        """Return the outcome of the choice; None while it is being found out, or impossible."""
         told, wish = self.previews.last, self.choosing.wish
         fresh = self.previews.current
         if fresh is not None and fresh.plan is not None:

@@ -74,7 +74,7 @@ class TypedText:
         return 0
 
     def _plain_end(self, at: int, *, ended: bool) -> int:
-        """Return the end of the plain text from `at` on: before a fence, else behind whole lines."""
+        """Return the end of the plain text from `at` on: a fence, or the end of whole lines."""
         line = at
         while True:
             end = self._rest.find("\n", line)

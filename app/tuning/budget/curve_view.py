@@ -327,7 +327,7 @@ class CurveView(Painted):
         return super().event(event)
 
     def words_at(self, place: QPointF) -> str:
-        """What is to be said about a place of the widget."""
+        """Return a description of a place of the widget."""
         model, plot = self._model, self._plot
         if model is None:
             return ""
@@ -357,7 +357,7 @@ def _ticks(model: BudgetModel | None) -> list[float]:
 
 
 def _pen(index: int) -> QPen:
-    """Of the line of a mode, that of the wish first."""
+    """Return the pen for the line of a mode, that of the wish first."""
     if not index:
         return QPen(QColor(current().accent), 2)
     return QPen(QColor(current().muted), 1, _DASHES[(index - 1) % len(_DASHES)])

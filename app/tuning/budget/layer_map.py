@@ -34,7 +34,7 @@ class Grid:
 
     @classmethod
     def of(cls, count: int, room: float) -> Grid:
-        """As few rows as there can be."""
+        """Return the grid with the fewest rows."""
         most = max(int((room + _GAP) // (_NARROWEST + _GAP)), 1)
         rows = max(math.ceil(count / most), 1)
         per_row = max(math.ceil(count / rows), 1)
@@ -47,7 +47,7 @@ class Grid:
 
     @property
     def height(self) -> int:
-        """Of all rows."""
+        """Return the height of all rows."""
         return max(self.rows * (_HEIGHT + _ROW_GAP) - _ROW_GAP, 0)
 
     def cell(self, index: int) -> QRectF:
@@ -121,7 +121,7 @@ class LayerMap(Painted):
         return super().event(event)
 
     def words_at(self, point: QPointF) -> str:
-        """What lies at a place of the widget; empty where there is no layer."""
+        """Return the description of the layer at a place; empty where there is none."""
         grid = Grid.of(len(self.places.layers), self.room)
         index = grid.at(point - QPointF(SIDE, TOP + self.header_height))
         return "" if index is None else self.places.layer_words(index)

@@ -1,4 +1,4 @@
-"""Where every part of the models lies, and where it would lie. No Qt."""
+"""Places of every part of the models, now and after a change. No Qt."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from engine.language import number, sentences, tr
 from engine.machine.facts import CPU
 
 _CPU_NAME = "CPU"
-"""What a `PlanSummary` calls the processor."""
+"""Name of the CPU in a `PlanSummary`."""
 
 
 class LayerPlace(Enum):
-    """Where something lies, or between which devices it would move."""
+    """Device of a layer, or the devices between which it would move."""
 
     GPU = auto()
     TO_GPU = auto()

@@ -64,7 +64,7 @@ class Legend:
 
 
 def height_of(legend: Sequence[PlacedEntry], metrics: QFontMetricsF) -> float:
-    """What a legend needs."""
+    """Return the height of a legend."""
     return (legend[-1].line + 1) * (metrics.height() + _LINE_GAP) if legend else 0.0
 
 

@@ -124,7 +124,7 @@ class MemoryView(Painted):
         return super().event(event)
 
     def words_at(self, place: QPointF) -> str:
-        """What the memory at a place of the widget is for; empty beside the bars."""
+        """Return the use of the memory at a place of the widget; empty beside the bars."""
         inside = place - QPointF(SIDE, TOP)
         for name, bar, stack in self._areas():
             if not bar.contains(inside):

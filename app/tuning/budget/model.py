@@ -1,4 +1,4 @@
-"""What every ceiling of graphics memory would give on this machine, as it is now. No Qt."""
+"""Results of every ceiling of GPU memory on this machine, as it is now. No Qt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIB = 2**30
 _LEAST_SPREAD, _USUAL_SPREAD, _GUESSED_SPREAD, _MOST_SPREAD = 0.05, 0.15, 0.35, 0.6
 """Relative errors of predictions: at best, measured speeds, assumed speeds, at worst."""
 _FINEST = 512
-"""Of a card's memory, so many parts can be told apart in a picture."""
+"""Number of parts of a GPU's memory that can be told apart in a picture."""
 _NO_CURVE = Curve(Mode.AUTO, (), 0, 0, 0, 0)
 
 
@@ -92,7 +92,7 @@ class BudgetModel:
 
     @property
     def limit(self) -> int:
-        """Where the forbidden zone begins: the rest is with other programs, or in reserve."""
+        """Return the start of the forbidden zone, which other programs and the reserve take."""
         return max(self.total - self.others - self.reserve, 0)
 
     # -- the curve -------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class BudgetModel:
         return min(max(place - 1, 0), len(self.points) - 1)
 
     def at(self, ceiling: int | None) -> CurvePoint | None:
-        """What a ceiling, or Auto, is used for; None where nothing fits."""
+        """Return the use of a ceiling, or of Auto; None where nothing fits."""
         return self.points[self.index(ceiling)] if self.points else None
 
     def fits(self, ceiling: int | None) -> bool:

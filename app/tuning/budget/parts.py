@@ -1,4 +1,4 @@
-"""What a device's memory is made of, as parts of a bar. No Qt."""
+"""A device's memory as parts of a bar. No Qt."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class BudgetSlider(QSlider):
         super().keyReleaseEvent(event)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Whoever leaves has let go."""
+        """End dragging, as the focus has left."""
         super().focusOutEvent(event)
         self.settle()
         self.update()
@@ -188,7 +188,7 @@ class BudgetSlider(QSlider):
         return QSize(240, round(self._top + _TICK + QFontMetricsF(self.font()).height() + 2))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """As high as always."""
+        """Return a small width at the usual height."""
         return QSize(120, self.sizeHint().height())
 
     @property
@@ -197,7 +197,7 @@ class BudgetSlider(QSlider):
 
     @property
     def _top(self) -> float:
-        """Of the ticks."""
+        """Return the top of the ticks."""
         return self._middle + _HANDLE + 3
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802

@@ -30,7 +30,7 @@ def speed(value: float) -> str:
 
 
 def sentence(model: BudgetModel, ceiling: int | None) -> str:
-    """What a ceiling, or Auto, comes to."""
+    """Return the result of a ceiling, or of Auto, in words."""
     point = model.at(ceiling)
     if point is None:
         return model.main.refusal or tr("Nothing is known yet about this model on this PC.")
@@ -85,7 +85,7 @@ def knee_words(model: BudgetModel) -> str:
 
 
 def _idle(model: BudgetModel) -> bool:
-    """Whether there is room for another step behind the last one, and no step that uses it."""
+    """Return whether another step would fit behind the last one, but none is there."""
     sizes = [point.vram for point in model.points]
     widest = max((b - a for a, b in pairwise(sizes)), default=0)
     return bool(sizes[-1]) and model.limit - sizes[-1] > max(widest, _ROOM)
