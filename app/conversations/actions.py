@@ -1,4 +1,4 @@
-"""What can be done with conversations and folders: one action each, for keys and menus alike."""
+"""Actions on conversations and folders, one each for keys and menus alike."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ListActions(QObject):
         menu.popup(place)
 
     def list_menu(self) -> QMenu:
-        """What is not about one conversation."""
+        """Return the menu of what is not about one conversation."""
         some = bool(self._list.newest_first())
         self.export_all_text.setEnabled(some)
         self.export_all_json.setEnabled(some)

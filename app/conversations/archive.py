@@ -21,7 +21,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 class ExportFormat(StrEnum):
-    """What an export is written as; the value is the ending of the file."""
+    """Formats of an export; the value is the ending of the file."""
 
     MARKDOWN = "md"
     JSON = "json"
@@ -47,7 +47,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What came of an import: files that cannot be read do not keep the others out."""
+    """Result of an import: files that cannot be read do not keep the others out."""
 
     conversations: tuple[Conversation, ...]
     left_out: int
@@ -121,7 +121,7 @@ def read(path: Path) -> str:
 
 
 def _named(trouble: UserFixable, path: Path) -> UserFixable:
-    """The same trouble, told of this file."""
+    """Return the same error with this file's name."""
     if path.name in trouble.cause:
         return trouble
     return UserFixable(f"{path.name}: {trouble.cause}", trouble.remedy, trouble.details)

@@ -46,9 +46,9 @@ class ConversationDelegate(QStyledItemDelegate):
         self.open_id: int | None = None
         """The conversation shown in the window."""
         self.pointer = QPoint(-1, -1)
-        """Where the mouse is in the list."""
+        """Place of the mouse in the list."""
         self.drop_section: ConversationSection | None = None
-        """Where what is being dragged would go."""
+        """The section that what is being dragged would go to."""
 
     def sizeHint(self, _option: QStyleOptionViewItem, _index: Index) -> QSize:  # noqa: N802
         """High enough for a finger, and for large text."""
@@ -79,7 +79,7 @@ class ConversationDelegate(QStyledItemDelegate):
     def updateEditorGeometry(  # noqa: N802
         self, editor: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> None:
-        """As wide as the row, at the place of the text."""
+        """Place the editor over the text, as wide as the row."""
         area = RowState.of(option, self._view).area
         editor.setGeometry(area.adjusted(int(self._left(index)) - _SIDE // 2, 1, -2, -1))
 

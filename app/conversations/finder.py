@@ -64,7 +64,7 @@ class Finder(QObject):
         self._searcher = searcher
         self._query = ""
         self._asked: str | None = None
-        """What is being searched for right now."""
+        """The query that is being searched for right now."""
         self._stale = False
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -92,7 +92,7 @@ class Finder(QObject):
             self._pause.stop()
 
     def again(self) -> None:
-        """What can be found has changed."""
+        """Search again, as what can be found has changed."""
         if self._query:
             self._stale = self._asked is not None
             self._pause.start()

@@ -1,4 +1,4 @@
-"""What a search found: conversations, and below each the places in it."""
+"""Results of a search: conversations, and below each the places in it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class HitsModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self.rows)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """What stands in the row, also for screen readers."""
+        """Return the text of the row, also for screen readers."""
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return None
         return row_text(self.rows[index.row()]).text if index.isValid() else None
@@ -208,7 +208,7 @@ class HitsDelegate(QStyledItemDelegate):
 
 
 def row_text(found: Found) -> Snippet:
-    """What a row says."""
+    """Return the text of a row."""
     if found.more:
         return Snippet(tr_count("{n} more place", "{n} more places", found.more))
     if found.is_title and found.hit.message_id is None and found.hit.snippet:

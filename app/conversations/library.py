@@ -28,7 +28,7 @@ class Deletion:
 
 
 class ConversationList(QObject):
-    """What the history holds, kept in step with it one conversation at a time.
+    """The conversations of the history, kept in step with it one at a time.
 
     Whoever changes a conversation elsewhere says so with `put` or `touch`; nothing is read twice.
     Trouble with the history is told through `problem`, and what was asked for did not happen.
@@ -45,7 +45,7 @@ class ConversationList(QObject):
     folder_removed = Signal(int)
     """The folder with this id is gone; its conversations are outside of any."""
     deleted = Signal(str, object)
-    """What was deleted, as a sentence, and the `Deletion` that `restore` takes back."""
+    """A sentence on what was deleted, and the `Deletion` that `restore` takes back."""
     restored = Signal(object)
     """The conversations that came back."""
     problem = Signal(object)
@@ -222,7 +222,7 @@ class ConversationList(QObject):
 
 
 def shown_title(conversation: Conversation) -> str:
-    """What a conversation is called where people read it."""
+    """Return the title of a conversation where people read it."""
     return conversation.title or tr("New chat")
 
 

@@ -69,7 +69,7 @@ class ConversationModel(QAbstractListModel):
     # -- rows ------------------------------------------------------------------------------
 
     def entry(self, index: Index) -> ConversationSection | Conversation | None:
-        """What a row shows; None for no row."""
+        """Return the entry of a row; None for no row."""
         if not index.isValid():
             return None
         section, position = self._find(index.row())
@@ -176,7 +176,7 @@ class ConversationModel(QAbstractListModel):
         return flags
 
     def mimeTypes(self) -> list[str]:  # noqa: N802
-        """What can be dropped on a row."""
+        """Return the type of what can be dropped on a row."""
         return [IDS]
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:  # noqa: N802
@@ -253,7 +253,7 @@ class ConversationModel(QAbstractListModel):
         self._repaint(section)
 
     def _shift(self, section: ConversationSection, held: Conversation, now: Conversation) -> None:
-        """The same section, maybe another place in it."""
+        """Move a conversation to its place in the same section."""
         start = self._start(section) + 1
         before, after = section.position(held), section.position(now)
         if before < after:

@@ -1,4 +1,4 @@
-"""Where a conversation stands in the list: pinned, in a folder, or under its day. No Qt in here."""
+"""Sections of the list of conversations: pinned, a folder, or a day. No Qt in here."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Calendar:
         return self._month_key
 
     def title(self, key: SectionKey) -> str:
-        """What stands above the section."""
+        """Return the title above the section."""
         if key.number < 3:
             return (tr("Today"), tr("Yesterday"), tr("Last 7 days"))[key.number]
         year, month = divmod(self._months(self.today) - (key.number - 3), 12)

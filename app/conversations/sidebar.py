@@ -74,7 +74,7 @@ class Sidebar(QWidget):
     hit_opened = Signal(object, object)
     """A `Hit` that the user wants to see, and the words that were looked for."""
     said = Signal(str)
-    """What was done, in a sentence."""
+    """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
     page_asked = Signal(object)

@@ -30,11 +30,11 @@ class Transfer(QObject):
     """Exports and imports, one at a time, beside the window."""
 
     said = Signal(str)
-    """What was done, in a sentence."""
+    """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
     progressed = Signal(str, int)
-    """What is going on and how far it is, in percent; an empty text: nothing any more."""
+    """The work under way and its progress in percent; an empty text when it is over."""
     imported = Signal(object)
     """The conversations that came in."""
     _told = Signal(int)

@@ -30,7 +30,7 @@ _ANYWHERE = _Hint.EnsureVisible
 
 
 class UniformList(QListView):
-    """As `QListView`, which walks through all rows after every change, but without the walk.
+    """A `QListView` that does not walk through all rows after every change.
 
     The first row's size hint is every row's height.
     """
@@ -129,7 +129,7 @@ class UniformList(QListView):
         self.selectionModel().select(rows, command)
 
     def visualRegionForSelection(self, selection: QItemSelection) -> QRegion:  # noqa: N802
-        """What has to be painted anew when these rows are chosen or no longer."""
+        """Return the region to paint anew when these rows are chosen or no longer."""
         height, offset, region = self.row_height, self.verticalOffset(), QRegion()
         for each in selection.toList():
             rows = each.bottom() - each.top() + 1

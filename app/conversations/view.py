@@ -262,7 +262,7 @@ class ConversationView(UniformList):
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """What has to be found again after everything was arranged anew."""
+    """State of the view to restore after everything was arranged anew."""
 
     chosen: tuple[int, ...] = ()
     current: int | None = None

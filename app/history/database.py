@@ -91,7 +91,7 @@ def read_connection(path: Path) -> sqlite3.Connection:
 
 
 def is_small(path: Path) -> bool:
-    """Whether looking over the whole file takes no time; a larger one is read beside the window."""
+    """Return whether a check of the whole file takes no time; others are checked later."""
     return not path.exists() or path.stat().st_size <= _SMALL
 
 
@@ -222,7 +222,7 @@ def _refuse_newer(version: int, known: int, path: Path) -> None:
 
 
 def damaged(path: Path, details: str) -> UserFixable:
-    """What to say about a file whose content makes no sense."""
+    """Return the error for a file whose content makes no sense."""
     return UserFixable(
         tr("The conversation history {path} is damaged.").format(path=path),
         tr(

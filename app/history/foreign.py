@@ -177,7 +177,7 @@ def _put(graph: Graph, key: object, parent: object, entry: object) -> None:
 
 
 def key_of(value: object) -> object:
-    """What can name an entry; None for anything else."""
+    """Return a value that can name an entry; None for anything else."""
     return value if isinstance(value, (str, int)) else None
 
 

@@ -77,7 +77,7 @@ def broken(error: sqlite3.DatabaseError) -> bool:
 
 
 def missing(error: sqlite3.DatabaseError) -> bool:
-    """Whether there is no index: it is broken, not made yet, or SQLite was built without it."""
+    """Return whether there is no index: broken, not made yet, or SQLite was built without it."""
     return broken(error) or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 
 
@@ -124,7 +124,7 @@ def _indexed(text: str) -> str:
 
 
 def expression(connection: sqlite3.Connection, words: Sequence[str]) -> str | None:
-    """What to ask the index for; None where it would be of no help. Words are folded."""
+    """Return the query for the index; None where it would be of no help. Words are folded."""
     terms: list[str] = []
     for word in words:
         if len(word) >= GROUP:

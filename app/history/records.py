@@ -1,4 +1,4 @@
-"""What the history hands out."""
+"""Records that the history hands out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AnswerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChatSetup:
-    """What a conversation sends along with its messages. `seed` None draws a new one each time."""
+    """Setup of a conversation, sent with its messages. `seed` None draws a new one each time."""
 
     system_prompt: str = ""
     preset: str = ""
@@ -101,7 +101,7 @@ class Hit:
     message_id: int | None
     snippet: str
     ranges: tuple[tuple[int, int], ...]
-    """Where the words are in the snippet, in characters."""
+    """Places of the words in the snippet, in characters."""
 
 
 @dataclass(frozen=True, slots=True)

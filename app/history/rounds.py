@@ -20,7 +20,7 @@ MAGIC = b"DTR\x01"
 """The last byte is the version."""
 MOST_ROUNDS = 24_000
 MOST_TOKENS = 200_000
-"""Of a longer answer no rounds are kept."""
+"""Most tokens of an answer whose rounds are kept."""
 _MOST_NUMBERS = 2_000_000
 _MOST_INFLATED = 1 << 26
 _MICRO = 1_000_000
@@ -31,7 +31,9 @@ _LEVEL = 6
 
 @dataclass(frozen=True, slots=True)
 class RoundRecording:
-    """What one request wrote (on) an answer with; times count from the beginning of the first.
+    """Rounds of one request that wrote an answer or continued it.
+
+    Times count from the beginning of the first round.
 
     Attributes:
         spans: every token that was told, with its place in the whole answer.
@@ -58,7 +60,7 @@ def pack(recording: RoundRecording) -> bytes:
 
 
 def unpack(packed: bytes) -> RoundRecording | None:
-    """What `pack` was given, or None for anything else."""
+    """Return what `pack` was given, or None for anything else."""
     if not packed.startswith(MAGIC):
         return None
     inflater = zlib.decompressobj()
@@ -253,7 +255,7 @@ def _read_guesses(columns: ColumnReader, count: int) -> list[Guess]:
 
 
 def _dealt(counts: Sequence[int], read: Callable[[int], list[T]]) -> list[tuple[T, ...]]:
-    """What `read` gives, dealt out."""
+    """Read all values at once and deal them out by the counts."""
     values = iter(read(sum(counts)))
     return [tuple(islice(values, count)) for count in counts]
 

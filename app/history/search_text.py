@@ -1,4 +1,4 @@
-"""What people look for and where it stands: words of a query, letters made alike, snippets.
+"""Words of a query, letters made alike, and snippets around what was found.
 
 A word is found wherever its letters are, whatever their case, also inside another word.
 """

@@ -18,7 +18,7 @@ _SWAPPED = sys.byteorder != "little"
 
 
 class Damaged(ValueError):
-    """What was read is no column."""
+    """The data are no column."""
 
 
 def pack_column(values: Sequence[int]) -> bytes:

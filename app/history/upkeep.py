@@ -1,4 +1,4 @@
-"""What can wait, done beside the window: the search index, and a look over a large file."""
+"""Work that can wait, done beside the window: the search index, and a check of a large file."""
 
 from __future__ import annotations
 

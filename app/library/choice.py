@@ -38,7 +38,7 @@ class ModelChoice(QObject):
         self.bridge.subscribe(PlanReady, self._loaded)
 
     def first_load(self, starter: Callable[[], Path | None]) -> Load | None:
-        """What to load at the start: the model used last, else the starter model; None: neither.
+        """Return the load of the start: the model used last, else the starter model; None: neither.
 
         Reads the disk; the engine's starting thread calls it.
         """

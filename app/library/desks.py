@@ -1,4 +1,4 @@
-"""What stands behind the Models page, made once a window."""
+"""The objects behind the Models page, made once a window."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Desks(QObject):
         self.hub.jobs_changed.connect(self._list)
 
     def _list(self) -> None:
-        """What is done goes onto the shelf, also where the last run had no time for it."""
+        """Put finished downloads onto the shelf, also where the last run had no time for it."""
         for each in self.hub.reports:
             if each.state is JobState.DONE and each.job.key not in self._listed:
                 self._listed.add(each.job.key)

@@ -1,4 +1,4 @@
-"""What the hub has: results of a search, and all of the one that is chosen."""
+"""The part with the hub: results of a search, and all of the one that is chosen."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FindPart(ListPart):
         self.say(tr("Asking the hub\N{HORIZONTAL ELLIPSIS}"), busy=True)
 
     def token_kept(self) -> None:
-        """What was refused may be given now."""
+        """Ask again for what was refused: the token may allow it."""
         if self._refused_for_token:
             self._again()
         elif self.remote.found is not None:

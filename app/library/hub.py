@@ -1,4 +1,4 @@
-"""What the Models page is given to work with: one protocol for each kind of thing.
+"""Protocols that the Models page works with, one for each kind of thing.
 
 All but `Questions.ask` may take their time and are called beside the window.
 """
@@ -24,7 +24,7 @@ Listener = Callable[[object], None]
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """What a long work is given; it raises `Cancelled` once `stopped` says so.
+    """Progress and cancellation of long work; it raises `Cancelled` once `stopped` says so.
 
     Attributes:
         tell: takes how far it is, from 0 to 1.
@@ -42,7 +42,7 @@ class Questions(Protocol):
         """Returns at once."""
 
     def forget(self) -> None:
-        """What was told before may be otherwise now: somebody has signed in."""
+        """Forget the answers: somebody has signed in, and others may come."""
 
     def close(self) -> None:
         """No more questions."""
@@ -117,13 +117,13 @@ class ModelShelf(Protocol):
 
 
 class Advice(Protocol):
-    """What would run here, how fast, and what drafts for what."""
+    """Fit of models to this PC, their speed, and their drafts."""
 
     def suggestions(self) -> Sequence[Recommendation]:
         """The best first; asks nobody."""
 
     def fit(self, repository: Repository, variant: Variant) -> Fit:
-        """Of a model that is not here."""
+        """Return the fit of a model that is not here."""
 
     def drafts_of_kept(
         self, model: KeptModel, kept: Sequence[KeptModel], /

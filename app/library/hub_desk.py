@@ -65,7 +65,7 @@ class HubDesk(QObject):
         return self._search is not None
 
     def known(self, repo: str) -> Repository | None:
-        """What was told of a repository."""
+        """Return the answer about a repository, if it came."""
         return self._known.get(repo)
 
     # -- asking ----------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class HubDesk(QObject):
             self._ask(Describe(Access(), repo))
 
     def ask_anew(self) -> None:
-        """What is known may be otherwise for a user with another token."""
+        """Forget all answers: a user with another token may get others."""
         self._known.clear()
         self._asked.clear()
 
@@ -201,7 +201,7 @@ class HubDesk(QObject):
 
 
 def in_words(error: Exception) -> UserFixable:
-    """What to tell of an error; one that is none of the user's doing goes where all bugs go."""
+    """Return an error in words; one that is none of the user's doing goes where all bugs go."""
     if isinstance(error, UserFixable):
         return error
     if isinstance(error, OSError):

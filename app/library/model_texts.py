@@ -1,4 +1,4 @@
-"""What is said of models, wherever they are: one row or one line each."""
+"""Texts on models, wherever they are: one row or one line each."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _ends(fit: Fit) -> tuple[float, float]:
 
 
 def fit_mark(fit: Fit) -> RowBadge:
-    """Whether it would run, as a badge with its reason."""
+    """Return the fit of a model as a badge with its reason."""
     words, tone = _BADGES[fit.badge]
     return RowBadge(tr(words), tone, fit.reason or tr(_TIPS[fit.badge]))
 
@@ -112,7 +112,7 @@ def date_words(updated: float) -> str:
 
 
 def joined(*parts: str) -> str:
-    """What there is of these, in a line."""
+    """Return the parts that are not empty, in a line."""
     return DOT.join(part for part in parts if part)
 
 

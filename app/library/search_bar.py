@@ -25,7 +25,7 @@ from engine.language import later, tr
 
 
 class LibraryTab(StrEnum):
-    """What the list shows; the values are texts for `tr`."""
+    """Lists to show; the values are texts for `tr`."""
 
     ON_DISK = later("On this computer")
     SUITABLE = later("For this computer")
@@ -56,7 +56,7 @@ class SearchBar(QWidget):
     part_chosen = Signal(object)
     """The `LibraryTab`."""
     filtered = Signal(str)
-    """What the lists on this computer are narrowed down to."""
+    """The text that the lists on this computer are filtered by."""
     search_asked = Signal()
     """`words`, `packaging` and `order` are to be asked of the hub."""
     left = Signal()
@@ -87,7 +87,7 @@ class SearchBar(QWidget):
 
     @property
     def words(self) -> str:
-        """What is in the field."""
+        """Return the text in the field."""
         return self.field.text().strip()
 
     @property

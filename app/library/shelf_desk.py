@@ -32,7 +32,7 @@ class ShelfDesk(QObject):
     doing_changed = Signal()
     """`doing` or `share`."""
     done = Signal(str)
-    """What to say of something that was done."""
+    """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
     _went_on = Signal(float)
@@ -47,7 +47,7 @@ class ShelfDesk(QObject):
         """True if it is known what there is."""
         self.advised = False
         self.doing = ""
-        """What is being done, in words; empty: nothing."""
+        """The work under way, in words; empty: nothing."""
         self.share = 0.0
         self._stop = Event()
         self._went_on.connect(self._go_on)

@@ -1,4 +1,4 @@
-"""What suits this computer, known without asking anybody."""
+"""The part with what suits this computer, known without asking anybody."""
 
 from __future__ import annotations
 

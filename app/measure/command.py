@@ -214,7 +214,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _choose(settings: Path, options: argparse.Namespace) -> None:
-    """What the window starts with."""
+    """Write the settings that the window starts with."""
     from app.settings import SettingsStore
     from app.theme.theme import ThemeChoice
 

@@ -76,7 +76,7 @@ class RandomModels(Engine):
 
 
 def shape_path(name: str) -> Path:
-    """What to load for the shape called `name`.
+    """Return the path to load for the shape called `name`.
 
     Raises:
         UserFixable: there is none of that name.

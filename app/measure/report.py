@@ -1,4 +1,4 @@
-"""What `duotail bench ui` measured, beside what it should be."""
+"""Measurements of `duotail bench ui`, beside their budgets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MeasureSetup:
 
     model: str
     threads: int | None
-    """Of the engine, where they were chosen; it may use fewer than there are cores."""
+    """Threads of the engine where they were chosen; it may use fewer than there are cores."""
     cores: int
     platform: str
     """Qt's: "xcb" is an X server, "offscreen" is no screen at all."""
@@ -92,7 +92,7 @@ class Cost:
     window_share: float
     """Processor time of the window's thread while answers were shown, in shares of one core."""
     screen_share: float | None
-    """The same of the X server, which draws for the window."""
+    """Share of the X server, which draws for the window."""
 
     @classmethod
     def of(
@@ -126,7 +126,7 @@ class UiReport:
     cost: Cost | None = None
 
     def as_json(self) -> dict[str, object]:
-        """What `--json` prints; every budget with what was measured is in `budgets` too."""
+        """Return what `--json` prints; `budgets` has every budget with its measurement."""
         budgets = {
             line.key: {"measured": line.measured, "budget": line.budget, "kept": line.kept}
             for line in self.lines()

@@ -24,7 +24,7 @@ from engine.events import Finished, TextDelta
 
 CONTEXT = 1024
 _INDEX_TRIES = 6
-"""Of some 100 s each."""
+"""Tries to build the index, of some 100 s each."""
 _POLL_MS = 5
 _PATIENCE_S = 120.0
 _QUIET_S = 1.0
@@ -32,7 +32,7 @@ _QUIET_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:
-    """What to measure."""
+    """Options of a measurement."""
 
     model: Path
     """A folder, or a shape's `shape_path`; loaded once the start has been measured."""
@@ -46,7 +46,7 @@ class MeasureOptions:
     pairs: int = 7
     panel: bool = True
     page: PageName | None = None
-    """What is shown in the place of the chat while answers are written."""
+    """The page shown in the place of the chat while answers are written."""
 
 
 class Measurement:

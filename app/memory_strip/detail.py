@@ -45,7 +45,7 @@ _MOST_SENTENCES = 4
 
 
 def kept_estimates() -> tuple[ModelEstimates, ...]:
-    """What was kept of all loads; reads files."""
+    """Return the kept estimates of all loads; reads files."""
     from engine.hardware.kept_estimates import KeptEstimates
 
     return KeptEstimates().all()

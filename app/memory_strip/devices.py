@@ -1,4 +1,4 @@
-"""What the line shows of each memory: facts from the engine's events, put together. No Qt."""
+"""Use of each memory, put together from the engine's events. No Qt."""
 
 from __future__ import annotations
 

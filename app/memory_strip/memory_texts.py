@@ -43,7 +43,7 @@ def amount(shown: Shown, room: Verbosity) -> str:
 
 
 def amount_at_most(shown: Shown, room: Verbosity) -> str:
-    """The same when all is in use: nothing is longer."""
+    """Return the widest amount, which has all memory in use."""
     return _amount(shown, room, shown.stack.total)
 
 
@@ -54,7 +54,7 @@ def _amount(shown: Shown, room: Verbosity, used: int) -> str:
 
 
 def free(shown: Shown, room: Verbosity) -> str:
-    """What is left, behind the bar; nothing where there is no room for it."""
+    """Return the free memory, shown behind the bar; "" where there is no room for it."""
     if room is not Verbosity.AMPLE:
         return ""
     return tr("{size} free").format(size=memory(shown.stack.of(MemoryPart.FREE)))
@@ -70,7 +70,7 @@ def name_of(shown: Shown) -> str:
 
 
 def part_name(shown: Shown, part: MemoryPart) -> str:
-    """What a stretch of the bar is."""
+    """Return the name of a stretch of the bar."""
     if part is MemoryPart.RUNTIME and shown.is_host:
         return tr(_HOST_RUNTIME)
     return tr(part.value)

@@ -60,7 +60,7 @@ class MemoryStrip(QAbstractButton):
 
     details_asked = Signal()
     told = Signal()
-    """What the model holds has changed."""
+    """The model's memory has changed."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -68,7 +68,7 @@ class MemoryStrip(QAbstractButton):
         self._machine: Machine | None = None
         self.held: MemoryHeld | None = None
         self.fields: tuple[Field, ...] = ()
-        """What is drawn."""
+        """The fields that are drawn."""
         self._picture: QPixmap | None = None
         self.drawn = 0
         """How often the picture was drawn."""
@@ -95,7 +95,7 @@ class MemoryStrip(QAbstractButton):
         self._follow()
 
     def take_machine(self, found: MachineFound) -> None:
-        """What a load has found here."""
+        """Take the machine that a load has found."""
         self._machine = found.machine
         self._follow()
 
@@ -208,7 +208,7 @@ class MemoryStrip(QAbstractButton):
             self._relay()
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As wide as it gets."""
+        """Return a size of fixed height, and any width."""
         return QSize(0, scaled(HEIGHT))
 
     # -- asking ----------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class MemoryStrip(QAbstractButton):
         return super().event(event)
 
     def tip(self) -> str:
-        """What the tooltip says."""
+        """Return the text of the tooltip."""
         lines = [_as_html(each) for each in self.shown]
         if self.held is not None and self.held.devices:
             lines.append(f"<p>{escape(memory_texts.error_in_words(self.held.typical_error))}</p>")
@@ -243,7 +243,7 @@ class MemoryStrip(QAbstractButton):
             super().keyPressEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
-        """What else there is."""
+        """Open a menu with details and tuning."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction(tr("Memory in detail"), self.details_asked.emit)

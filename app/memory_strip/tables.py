@@ -1,4 +1,4 @@
-"""What was predicted and what is held, in rows of texts. No Qt."""
+"""Predicted and held memory, in rows of texts. No Qt."""
 
 from __future__ import annotations
 

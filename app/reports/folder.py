@@ -19,7 +19,7 @@ _TIME = "%Y-%m-%d %H-%M-%S"
 
 
 class ReportKind(StrEnum):
-    """What happened."""
+    """Kinds of reports."""
 
     ERROR = "error"
     """An error that nobody foresaw; Duotail went on."""
@@ -37,7 +37,7 @@ class Report:
     """In local time."""
 
     def text(self) -> str:
-        """What it says; empty when the file is gone."""
+        """Return the text of the report; empty when the file is gone."""
         try:
             return self.path.read_text(encoding="utf-8", errors="replace")
         except OSError:

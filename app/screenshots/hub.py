@@ -21,7 +21,7 @@ _NOBODY = "There is no model “{repo}” on the hub."
 
 @dataclass
 class HubScript:
-    """What there is; whoever tells the story changes it at will.
+    """State of a scripted hub; a scene changes it at will.
 
     Attributes:
         refusal: what every question is refused with; None: they are answered.
@@ -44,7 +44,7 @@ class HubScript:
     asked: list[Search | Describe] = field(default_factory=list)
     done: list[tuple[object, ...]] = field(default_factory=list)
     bring: Callable[[Job], JobReport] | None = None
-    """What becomes of a job at once; None: it waits."""
+    """Makes the report of a job at once; None: the job waits."""
 
 
 class ScriptedHub:
@@ -55,7 +55,7 @@ class ScriptedHub:
 
     @property
     def hub(self) -> Hub:
-        """As the page is given it."""
+        """Return the hub as the page is given it."""
         return Hub(_Questions(self), self, self, self, _Tokens(self.script))
 
     # -- questions -------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class ScriptedHub:
         self.tell(*script.reports, *(bring(job) for job in jobs))
 
     def go_on(self, _access: Access) -> None:
-        """What was under way is so again."""
+        """Note that the downloads under way go on."""
         self.script.done.append(("go on",))
 
     def pause(self, key: str) -> None:
@@ -205,7 +205,7 @@ class ScriptedHub:
 
 
 class _Questions:
-    """What can be asked."""
+    """Questions that a hub can be asked."""
 
     def __init__(self, all_of_it: ScriptedHub) -> None:
         self.ask = all_of_it.ask

@@ -18,7 +18,7 @@ _DRAFTED = 5
 _WRITTEN = (5, 6, 2, 5, 4, 1, 6, 3, 5)
 """Tokens of the rounds, again and again."""
 _FEW = 3
-"""Where a round writes so few the draft guessed wrong, and begins anew."""
+"""Most tokens of a round in which the draft was wrong, and begins anew."""
 
 
 @dataclass(frozen=True, slots=True)

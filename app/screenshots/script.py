@@ -1,4 +1,4 @@
-"""What a scripted engine says: the events of an answer, without a model. Tests use it as well.
+"""Events of an answer by a scripted engine, without a model. Tests use it as well.
 
 Its numbers are invented; only pictures and tests show them.
 """

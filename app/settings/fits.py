@@ -13,7 +13,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class FitOf:
-    """What somebody has chosen for a model; its path."""
+    """Choices that somebody has made for a model, given by its path."""
 
     model: str
     weights: WeightFormat = WeightFormat.AUTO
@@ -21,7 +21,7 @@ class FitOf:
 
     @classmethod
     def of(cls, load: Load) -> FitOf:
-        """What of a load is kept here."""
+        """Return the part of a load that is kept here."""
         return cls(str(load.model), load.weights, load.context)
 
     @property

@@ -1,4 +1,4 @@
-"""What a setting can hold: how it looks in the file, and what is refused."""
+"""Kinds of settings: how a value looks in the file, and what is refused."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SettingsSection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is known about a setting. Without a section it is kept, but not shown as a row."""
+    """Properties of a setting. Without a section it is kept, but not shown as a row."""
 
     kind: SettingKind
     section: SettingsSection | None = None
@@ -71,7 +71,7 @@ def _row(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user chose."""
+    """All settings that the user can choose."""
 
     language: str = field(
         default=SYSTEM,
@@ -257,11 +257,11 @@ class Settings:
         return self.default_preset or by_model
 
     def new_setup(self, *, starter: bool = False) -> ChatSetup:
-        """What a new conversation starts with; see `new_preset`."""
+        """Return the setup of a new conversation; see `new_preset`."""
         preset = self.preset(self.new_preset(starter=starter))
         return ChatSetup() if preset is None else preset.in_use()
 
 
 SPECS: dict[str, Spec] = {each.name: each.metadata["spec"] for each in fields(Settings)}
-"""What is known about each field of `Settings`, in order."""
+"""Properties of each field of `Settings`, in order."""
 DEFAULTS = Settings()

@@ -74,7 +74,7 @@ class PresetForm(QWidget):
             self._set(replace(self._preset, name=name))
 
     def _settle_name(self) -> None:
-        """What cannot be a name goes back to the last one that can."""
+        """Put back the last name where the text cannot be one."""
         self.name.setText(self._preset.label)
         self._taken.hide()
 

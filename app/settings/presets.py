@@ -21,11 +21,11 @@ class PresetField:
     label: str
     about: str
     unset: str = ""
-    """What no value means, where it may have none."""
+    """Text for the absence of a value, where it may have none."""
 
 
 LARGEST_SEED = 2**63 - 1
-"""What TOML and SQLite can hold."""
+"""Largest number that TOML and SQLite can hold."""
 
 FIELDS: dict[str, PresetField] = {
     "system_prompt": PresetField(
@@ -98,7 +98,7 @@ class Preset:
     name: str
     setup: ChatSetup = field(default=ChatSetup())
     rest: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
-    """What a newer version of Duotail wrote into its table."""
+    """Entries of its table that a newer version of Duotail wrote."""
 
     @property
     def label(self) -> str:

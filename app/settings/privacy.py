@@ -265,7 +265,7 @@ class PrivacyPage(QWidget):
 
 
 def _promise(parent: QWidget) -> QFrame:
-    """What is sent: nothing, but where models are searched for and downloaded."""
+    """Return the notice on what is sent: nothing, but in the search for models and downloads."""
     card = QFrame(parent)
     card.setProperty("look", "notice")
     text = plain_label(

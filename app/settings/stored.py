@@ -1,4 +1,4 @@
-"""What Duotail keeps on this computer: every place, its size, and how it is emptied. No Qt."""
+"""Data that Duotail keeps on this computer: every place, its size, and how to empty it. No Qt."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def everything(paths: Paths, hub_cache: str = "") -> list[Stored]:
 
 
 def _own(paths: Paths) -> list[Stored]:
-    """What the user has made, and what tells of errors."""
+    """Return what the user has made, and the reports of errors."""
     return [
         Stored(
             StoredData.CONVERSATIONS,
@@ -94,7 +94,7 @@ def _own(paths: Paths) -> list[Stored]:
 
 
 def _of_speed(paths: Paths) -> list[Stored]:
-    """What was measured here, or is made anew when it is needed."""
+    """Return what was measured here, or is made anew when it is needed."""
     prepared, speeds, estimates = _prepared_folder(), speeds_folder(), estimates_folder()
     return [
         Stored(

@@ -35,7 +35,7 @@ _MONO_FAMILIES = [
 
 
 class ThemeChoice(StrEnum):
-    """What the user asked for."""
+    """Choices of a theme."""
 
     SYSTEM = "system"
     LIGHT = "light"
@@ -69,7 +69,7 @@ class Theme(QObject):
 
     @property
     def choice(self) -> ThemeChoice:
-        """What is in force: a fixed scheme or the system's."""
+        """Return the choice in force: a fixed scheme or the system's."""
         return self._choice
 
     def apply(

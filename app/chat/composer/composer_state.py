@@ -10,7 +10,7 @@ from engine.language import tr
 
 @dataclass(frozen=True, slots=True)
 class ComposerState:
-    """What the composer allows; `reason` says in words why not, or what will happen."""
+    """State of the composer; `reason` says in words why not, or what will happen."""
 
     can_send: bool
     can_stop: bool

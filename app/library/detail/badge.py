@@ -29,11 +29,11 @@ class BadgeLabel(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """What sign and words need."""
+        """Return the size of sign and words."""
         return badge_size(self.mark, self.font()) if self.mark is not None else QSize(0, 0)
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
-        """As in a list."""
+        """Draw the badge as in a list."""
         if self.mark is not None:
             painter = QPainter(self)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)

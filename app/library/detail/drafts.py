@@ -26,7 +26,7 @@ _MOST = 12
 _LONGEST = 40
 """Letters of a name."""
 _LEFT = 26
-"""Where the reason begins, below the words of a button."""
+"""Pixel where the reason begins, below the words of a button."""
 
 
 class DraftChoices(QWidget):

@@ -1,4 +1,4 @@
-"""What every detail has: a name, a line below it, parts that follow, and buttons that stay."""
+"""The frame of every detail: a name, a line below it, parts that follow, and buttons that stay."""
 
 from __future__ import annotations
 

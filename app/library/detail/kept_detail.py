@@ -23,7 +23,7 @@ _NEVER_MOVED = (ModelOrigin.BUNDLED, ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, 
 
 
 class KeptDetail(DetailFrame):
-    """Of a model that another program keeps, two ways to have it here as well."""
+    """Detail of a model here; one that another program keeps can also be added in two ways."""
 
     use_asked = Signal(object, object)
     """The `KeptModel`, and the `DraftCandidate` that shall draft or None."""
@@ -121,14 +121,14 @@ class KeptDetail(DetailFrame):
         self._show_buttons()
 
     def show_drafts(self, candidates: Sequence[DraftCandidate]) -> None:
-        """What drafts for it, or why not."""
+        """Show the drafts for it, or why there are none."""
         own = self.model.draft if self.model is not None else None
         places = (own, own.parent) if own else ()  # of a single file, or of its folder
         chosen = next((each for each in candidates if each.path in places), None)
         self.drafts.show_candidates([each for each in candidates if each.path], chosen)
 
     def show_doing(self, words: str, share: float) -> None:
-        """What is being done with a model, and how far it is."""
+        """Show the work under way with a model, and its progress."""
         began_or_ended = bool(words) != bool(self._doing)
         self._doing = words
         self.doing.setText(words)

@@ -127,17 +127,17 @@ class RemoteDetail(DetailFrame):
         self._say_fit()
 
     def show_drafts(self, candidates: Sequence[DraftCandidate]) -> None:
-        """What would draft for the chosen variant."""
+        """Show the drafts for the chosen variant."""
         self.drafts.show_candidates(candidates)
         self._draft_changed()
 
     def show_draft_size(self, repo: str, nbytes: int) -> None:
-        """What is to be fetched of a draft."""
+        """Show the size of a draft's download."""
         self._sizes[repo] = nbytes
         self._show_button()
 
     def show_busy(self, *, busy: bool) -> None:
-        """Whether the hub is being asked for the files."""
+        """Show whether the hub is being asked for the files."""
         self._busy = busy
         self._show_button()
 

@@ -75,7 +75,7 @@ class SuggestionDetail(DetailFrame):
         self.show_busy(busy=False)
 
     def show_busy(self, *, busy: bool) -> None:
-        """Whether the hub is being asked for the files."""
+        """Show whether the hub is being asked for the files."""
         self._busy = busy
         suggestion = self.suggestion
         if suggestion is None:

@@ -104,7 +104,7 @@ class DownloadsBar(QFrame):
 
 
 class _Rows(QScrollArea):
-    """As high as its rows, up to a few."""
+    """Rows in an area as high as they are, up to a few."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -118,11 +118,11 @@ class _Rows(QScrollArea):
         self.setSizePolicy(policy)
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802
-        """What is said of trouble wraps."""
+        """Return True, as error texts wrap."""
         return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802
-        """Of all rows, or of the first few."""
+        """Return the height of all rows, or of the first few."""
         inside = self.widget()
         layout = inside.layout() if inside is not None else None
         if layout is None:
@@ -132,9 +132,9 @@ class _Rows(QScrollArea):
         return min(height + 2, round(each * (_IN_SIGHT + 0.5)))
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As for the present width."""
+        """Return a size with the height for the present width."""
         return QSize(super().sizeHint().width(), self.heightForWidth(self.width()))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """As high as it is."""
+        """Return the present height as the least."""
         return QSize(0, self.heightForWidth(self.width()))

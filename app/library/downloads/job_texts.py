@@ -1,4 +1,4 @@
-"""What is said of downloads."""
+"""Texts on downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on this computer and what drafts for what, from planner, files and the dated list."""
+"""Fit of models and their drafts, from planner, files and the dated list."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RealAdvice:
             return recommendations(*self._machine())
 
     def fit(self, repository: Repository, variant: Variant) -> Fit:
-        """Of a model that is not here."""
+        """Return the fit of a model that is not here."""
         with self._gate:
             return Fitting(*self._machine()).variant(repository, variant)
 

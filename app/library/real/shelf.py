@@ -60,7 +60,7 @@ class RealShelf:
             self._shelf.keep(model)
 
     def elsewhere(self) -> Sequence[KeptModel]:
-        """Of LM Studio, Ollama and the hub's cache."""
+        """Return the models of LM Studio, Ollama and the hub's cache."""
         everything = self._shelf.models(self._around.recent())
         return [each for each in everything if each.origin in _FOREIGN]
 

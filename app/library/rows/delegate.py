@@ -122,7 +122,7 @@ class RowDelegate(QStyledItemDelegate):
 
 
 def badge_size(mark: RowBadge, font: QFont) -> QSize:
-    """What a badge takes in this font."""
+    """Return the size of a badge in this font."""
     metrics = QFontMetricsF(font)
     sign = metrics.height() + 2 if mark.tone in _SIGNS else 0
     width = metrics.horizontalAdvance(mark.text) + sign + 2 * _BADGE_SIDE

@@ -39,17 +39,17 @@ class LibraryListModel(QAbstractListModel):
         self.endResetModel()
 
     def say_anew(self) -> None:
-        """The same entries, of which more is known now."""
+        """Renew the rows: more is known about the same entries now."""
         self._rows = {}
         if self.entries:
             self.dataChanged.emit(self.index(0, 0), self.index(len(self.entries) - 1, 0))
 
     def entry(self, index: Index) -> object | None:
-        """What is in a row."""
+        """Return the entry in a row."""
         return self.entries[index.row()] if 0 <= index.row() < len(self.entries) else None
 
     def row(self, index: Index) -> LibraryRow | None:
-        """What a row says."""
+        """Return the texts of a row."""
         number = index.row()
         if not 0 <= number < len(self.entries):
             return None

@@ -1,4 +1,4 @@
-"""What a row of a list says. Plain data."""
+"""Texts of a row in a list. Plain data."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class RowsView(UniformList):
             self.chosen.emit(entry)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Whoever comes by keyboard is at an entry, which is chosen and looks so."""
+        """Choose the current entry when the focus comes by keyboard, so that it looks chosen."""
         super().focusInEvent(event)
         if self.currentIndex().isValid():
             self.selectionModel().select(self.currentIndex(), _CHOOSE)

@@ -1,4 +1,4 @@
-"""What lies beside and above the conversation."""
+"""Scenes with what lies beside and above the conversation."""
 
 from __future__ import annotations
 

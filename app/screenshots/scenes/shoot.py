@@ -1,4 +1,4 @@
-"""What every scene needs."""
+"""Helpers that every scene needs."""
 
 from __future__ import annotations
 
