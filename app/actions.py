@@ -1,4 +1,4 @@
-"""Everything that can be done by keyboard, in one table: shortcuts, command list and help."""
+"""Table of everything that can be done by keyboard: shortcuts, command list and help."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def page_makers(
     measured: MeasuredSpeeds,
     paths: Paths,
 ) -> PageMakers:
-    """How the pages are made; none of them is imported before it is asked for."""
+    """Return the makers of the pages; none of them is imported before it is asked for."""
 
     def tuning() -> PageFrame:
         from app.tuning.tuning_page import TuningPage

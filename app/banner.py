@@ -55,7 +55,7 @@ class Banner(QFrame):
 
     dismissed = Signal()
     resized = Signal()
-    """It needs more or less room."""
+    """The area needs more or less room."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ _IDLE_AFTER_S = 1.0
 _DRAIN_BUDGET_S = 0.008
 """Longest stretch of event handling per frame; what is left waits for the next one."""
 _SWITCH_S = 0.0005
-"""How long a busy window may keep the interpreter from the engine, which needs it once a token.
+"""Time that a busy window may keep the interpreter from the engine, which needs it once a token.
 
 Python's own 5 ms would be a fifth of the time that a forward of a small model takes.
 """
@@ -181,7 +181,7 @@ class EngineBridge(QObject):
         return bool(self._due)
 
     def _pace(self, now: float, *, text: bool) -> None:
-        """When the next frame is due. The first words never wait, nor does what is late already."""
+        """Set when the next frame is due; neither the first words nor what is late wait."""
         idle = now - self._last_activity > _IDLE_AFTER_S and not self.status.busy
         if text:
             self._texts += 1

@@ -60,7 +60,7 @@ class Housekeeping(QObject):
         dialog.open()
 
     def tell_of_error(self, error: BaseException) -> None:
-        """Something went wrong that nobody foresaw."""
+        """Report an error that nobody foresaw."""
         if self.reports.knows(error):
             return
         what = tr("Something went wrong inside Duotail.")

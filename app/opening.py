@@ -22,7 +22,7 @@ class OpenHistory(QObject):
     """The history of this run: the user's own, a copy of what can be read of it, or a new one."""
 
     _found_damaged = Signal(object)
-    """From the thread that looks over a large file."""
+    """Result of the thread that checks a large file."""
 
     def __init__(self, path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)

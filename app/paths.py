@@ -59,7 +59,7 @@ class Paths:
 
     @property
     def downloads(self) -> Path:
-        """Which models are being downloaded, and how far they are."""
+        """Return the file with the models being downloaded and their progress."""
         return self.data / "downloads.json"
 
     @property
@@ -69,7 +69,7 @@ class Paths:
 
     @property
     def load_mark(self) -> Path:
-        """There while a model loads; left behind by a crash."""
+        """Return the file that is there while a model loads; a crash leaves it behind."""
         return self.data / "loading"
 
     @property

@@ -63,9 +63,9 @@ class EngineStatus:
     machine: Machine | None = None
     """The machine that the last load found."""
     measured: float | None = None
-    """How much of a calibration is done; None while none is under way."""
+    """Share of a calibration that is done; None while none is under way."""
     compared: float | None = None
-    """How much of a comparison of modes is done; None while none is under way."""
+    """Share of a comparison of modes that is done; None while none is under way."""
 
     @property
     def busy(self) -> bool:
@@ -135,7 +135,7 @@ class EngineStatus:
 
     @property
     def measuring_done(self) -> float | None:
-        """How much of what is being measured is done."""
+        """Return the share that is done of what is being measured."""
         return self.measured if self.compared is None else self.compared
 
     @property

@@ -1,4 +1,4 @@
-"""This program's version."""
+"""Version of this program."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class BenchmarkStage(StrEnum):
 
     IDLE = "idle"
     WAITING = "waiting"
-    """For the end of an answer, a load or a calibration."""
+    """The benchmark waits for the end of an answer, a load or a calibration."""
     RUNNING = "running"
     STOPPING = "stopping"
 
@@ -41,7 +41,7 @@ class Stale(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkOutcome:
-    """How the last benchmark of this run of the window ended."""
+    """End of the last benchmark in this run of the window."""
 
     complete: bool
     winner: Mode | None = None
@@ -109,7 +109,7 @@ class Benchmark(QObject):
 
     @property
     def stale(self) -> Stale | None:
-        """Why the last one says little about now."""
+        """Return why the last benchmark says little about now; None: it still holds."""
         last, machine = self.report, self.status.machine
         if last is None or self.stage is not BenchmarkStage.IDLE:
             return None

@@ -67,7 +67,7 @@ def details(row: ModeRow) -> list[str]:
 
 
 def notes(rows: Sequence[ModeRow], *, over: bool) -> list[str]:
-    """Why the other modes have no bar, or no speed when all is `over`."""
+    """Return why other modes have no bar, or no speed when all is `over`."""
     alike = tr("{mode} would run as {other} does.")
     short = tr("{mode}: the answers were too short to tell a speed.")
     said = []
@@ -83,7 +83,7 @@ def notes(rows: Sequence[ModeRow], *, over: bool) -> list[str]:
 
 
 def plan_words(preview: Previewed | None, wish: Compare) -> str:
-    """Which modes will be measured, and about how long that takes."""
+    """Return which modes will be measured, and about how long that takes."""
     if preview is None:
         return ""
     speeds = [
@@ -140,7 +140,7 @@ def outcome_words(benchmark: Benchmark) -> str:
 
 
 def _about(span: float) -> str:
-    """So long, without pretending to know it well."""
+    """Return a time span in words, without pretending to know it well."""
     if span < 55:
         tens = max(round(span / 10), 1) * 10
         return tr_count("{n} second", "{n} seconds", tens)

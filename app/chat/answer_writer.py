@@ -45,13 +45,13 @@ class LiveAnswer:
     unsaved_text: list[str] = field(default_factory=list)
     spans: list[TokenSpan] = field(default_factory=list)
     saved: int = 0
-    """How many of the spans the history has."""
+    """Number of spans that the history has."""
     saving: bool = True
     rounds: list[RoundFinished] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
-    """How many of the spans came with each round."""
+    """Number of spans that came with each round."""
     heard: int = 0
-    """How many of the spans came with any."""
+    """Number of spans that came with any round."""
 
     def take_round(self, done: RoundFinished) -> None:
         """Note a round for the replay; the text of those behind it may be there already."""
@@ -62,7 +62,7 @@ class LiveAnswer:
 
     @property
     def recording(self) -> RoundRecording:
-        """How it was written."""
+        """Return the rounds and tokens of the answer."""
         return RoundRecording(tuple(self.rounds), tuple(self.spans), tuple(self.told))
 
     @property
@@ -72,7 +72,7 @@ class LiveAnswer:
 
     @property
     def marks(self) -> TokenMarks | None:
-        """Who wrote it, as far as that is known."""
+        """Return which tokens of the answer were drafted, as far as that is known."""
         base = self.base.marks
         return None if base is None else base + TokenMarks.of(self.spans)
 

@@ -1,4 +1,4 @@
-"""Which conversation is open, with its setup; also for the one that has not begun."""
+"""The conversation on show, with its setup; also one that has not begun."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OpenConversation(QObject):
     """
 
     changed = Signal()
-    """Its title, place or setup."""
+    """The title, place or setup has changed."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class OpenConversation(QObject):
             self._conversations.put(replace(self.current, setup=setup))
 
     def show(self, conversation: Conversation | None) -> None:
-        """Another one is open; None: one that has not begun."""
+        """Take another conversation as open; None: one that has not begun."""
         self.current, self._new_setup = conversation, None
         self.remember()
 

@@ -1,4 +1,4 @@
-"""From a conversation to what the engine is asked: messages and setup become a request."""
+"""Requests to the engine, made of a conversation's messages and setup."""
 
 from __future__ import annotations
 

@@ -57,9 +57,9 @@ class ChatSession(QObject):
     """A refused drafted continuation: its place in the answer in UTF-16 units, and its text."""
     answer_finished = Signal(object)
     changed = Signal()
-    """Which conversation is open, its title or setup, or whether an answer is being written."""
+    """Another conversation, title or setup is on show, or an answer begins or ends."""
     asked = Signal(float)
-    """When the user asked for the answer that begins now, on the events' clock."""
+    """The moment when the user asked for the answer that begins now, on the events' clock."""
     context_full = Signal(object, bool)
     """Tokens that were needed (None: not known), and whether an answer filled the context."""
     began = Signal(str, int)

@@ -9,7 +9,7 @@ from app.chat.composer.attachments import without_attachments
 from engine.language import tr
 
 _WIDEST = 60
-"""In columns: a Chinese character takes two, as on the screen."""
+"""Most columns of a title: a Chinese character takes two, as on the screen."""
 _MOST_READ = 20_000
 _FENCE = re.compile(
     r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n(.*?)(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL

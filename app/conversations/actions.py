@@ -71,7 +71,7 @@ class ListActions(QObject):
             self.export_all_text,
             self.export_all_json,
         )
-        """Those that are not about what is chosen."""
+        """Actions that are not about what is chosen."""
         view.menu_asked.connect(self.pop_up)
         self.recolour()
 

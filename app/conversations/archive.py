@@ -39,7 +39,7 @@ class Progress:
         self._stop.set()
 
     def step(self, done: int, total: int) -> None:
-        """So many are done, of so many. Raises `Cancelled`."""
+        """Tell that `done` of `total` are done. Raises `Cancelled`."""
         if self._stop.is_set():
             raise Cancelled
         self._tell(100 * done // max(total, 1))

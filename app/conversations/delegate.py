@@ -1,4 +1,4 @@
-"""How headings, folders and conversations look, and how they are renamed in place."""
+"""Painting of headings, folders and conversations, and renaming in place."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Found:
     hit: Hit
     is_title: bool
     more: int = 0
-    """How many places of this conversation are folded away below."""
+    """Number of places of this conversation that are folded away below."""
 
 
 def rows_of(hits: Sequence[Hit], unfolded: int | None = None) -> list[Found]:

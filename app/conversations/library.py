@@ -37,11 +37,11 @@ class ConversationList(QObject):
     refreshed = Signal()
     """Everything may be different."""
     changed = Signal(object)
-    """This `Conversation` is new or different."""
+    """The `Conversation` that is new or different."""
     removed = Signal(object)
     """Ids of conversations that are gone."""
     folder_changed = Signal(object)
-    """This `Folder` is new or has another name."""
+    """The `Folder` that is new or has another name."""
     folder_removed = Signal(int)
     """The folder with this id is gone; its conversations are outside of any."""
     deleted = Signal(str, object)
@@ -109,7 +109,7 @@ class ConversationList(QObject):
             QTimer.singleShot(0, self, lambda: self.take_in(rest))
 
     def touch(self, conversation: Conversation) -> None:
-        """Something was said in this conversation just now; one that is gone stays gone."""
+        """Note that something was said in this conversation now; one that is gone stays gone."""
         held = self._held.get(conversation.id)
         if held is not None:
             self.put(replace(held, updated_at=max(time.time(), held.updated_at)))

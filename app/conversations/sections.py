@@ -28,7 +28,7 @@ _MONTHS = (
 
 
 class SectionKind(IntEnum):
-    """In the order of the list."""
+    """Kinds of sections, in the order of the list."""
 
     PINNED = 0
     FOLDER = 1
@@ -37,7 +37,7 @@ class SectionKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SectionKey:
-    """Which section; keys sort as their sections are shown."""
+    """Key of a section; keys sort as their sections are shown."""
 
     kind: SectionKind
     name: str = ""
@@ -58,7 +58,7 @@ class ConversationSection:
 
     @property
     def rows(self) -> int:
-        """How many rows it takes up, its own included."""
+        """Return the number of rows it takes up, its own included."""
         return 1 + (len(self.conversations) if self.is_open else 0)
 
     def position(self, conversation: Conversation) -> int:

@@ -51,7 +51,7 @@ class UniformList(QListView):
     # -- where rows are --------------------------------------------------------------------
 
     def doItemsLayout(self) -> None:  # noqa: N802
-        """There is nothing to do but to fit the scroll bar."""
+        """Fit the scroll bar: there is nothing else to lay out."""
         QAbstractItemView.doItemsLayout(self)
 
     def updateGeometries(self) -> None:  # noqa: N802
@@ -76,7 +76,7 @@ class UniformList(QListView):
         return self.model().index(row, 0) if 0 <= row < self._rows() else QModelIndex()
 
     def verticalOffset(self) -> int:  # noqa: N802
-        """How far the rows are scrolled."""
+        """Return how far the rows are scrolled, in pixels."""
         return self.verticalScrollBar().value()
 
     def scrollTo(self, index: Index, hint: QAbstractItemView.ScrollHint = _ANYWHERE) -> None:  # noqa: N802

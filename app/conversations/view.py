@@ -164,7 +164,7 @@ class ConversationView(UniformList):
         super().mouseMoveEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
-        """For what is chosen; by mouse the row below it was chosen by the press."""
+        """Open the menu for what is chosen; a press has chosen the row below the mouse."""
         place = event.globalPos()
         if event.reason() is QContextMenuEvent.Reason.Keyboard:
             area = self.visualRect(self.currentIndex())

@@ -75,7 +75,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
 
 
 def work_connection(path: Path) -> sqlite3.Connection:
-    """Another connection to a file that the store has opened, for another thread."""
+    """Open another connection to a file of the store, for another thread."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
     _set_up(connection)
     return connection

@@ -34,7 +34,7 @@ _SYSTEM = {"system", "developer"}
 
 
 class Unreadable(Exception):
-    """This is no conversation."""
+    """The value is no conversation."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Graph:
                 heapq.heappush(ready, child)
 
     def kept(self, key: object) -> object:
-        """This entry, or the nearest above it that is a message."""
+        """Return this entry, or the nearest above it that is a message."""
         seen = set()
         while key is not None and key not in seen and key in self.entries:
             if self.entries[key] is not None:

@@ -16,7 +16,7 @@ _MOST_UNITS = 2**15 - 1
 
 
 class AnswerState(StrEnum):
-    """How far an answer got."""
+    """States of an answer: being written, or how it ended."""
 
     COMPLETE = "complete"
     STOPPED = "stopped"
@@ -49,7 +49,7 @@ class ChatSetup:
     """Messages up to this one are left out to make room: the model does not see them."""
 
     def sampling(self, seed: int) -> SamplingParams:
-        """How the answers are drawn, with this seed."""
+        """Return the sampling parameters, with this seed."""
         return SamplingParams(
             temperature=self.temperature,
             top_k=self.top_k,
@@ -106,7 +106,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class TokenMarks:
-    """Who proposed each token of an answer, and how much of the text it wrote."""
+    """Origin of each token of an answer, drafted or not, and how much text it wrote."""
 
     packed: bytes = b""
     """Two bytes per token, little-endian: UTF-16 units * 2 + (1 where it was drafted)."""

@@ -54,7 +54,7 @@ class HistoryStore(Trees):
     """
 
     lost = 0
-    """How many messages are known to be missing from a damaged history."""
+    """Number of messages known to be missing from a damaged history."""
     _temporary: Path | None = None
 
     @classmethod

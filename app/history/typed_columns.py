@@ -45,7 +45,7 @@ def pack_texts(texts: Sequence[str]) -> bytes:
 
 
 def steps(values: Iterable[int]) -> list[int]:
-    """How far each number is from the one before: small where they grow slowly."""
+    """Return the difference of each number from the one before: small where they grow slowly."""
     before, found = 0, []
     for value in values:
         found.append(value - before)
@@ -98,7 +98,7 @@ class ColumnReader:
         return found
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Make sure that nothing follows."""
         if self._at != len(self._data):
             raise Damaged
 

@@ -44,7 +44,7 @@ class Upkeep(threading.Thread):
         self._ending = threading.Event()
 
     def wake(self) -> None:
-        """There is something to index."""
+        """Wake the indexing, as there is something to index."""
         self._idle.clear()
         self._news.set()
 

@@ -15,7 +15,7 @@ from engine.hub.remote.listing import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 
 Fits = dict[str, Fit]
-"""By the names of variants."""
+"""Fits by the names of variants."""
 
 
 class Advising(QObject):
@@ -35,7 +35,7 @@ class Advising(QObject):
         self._drafts: dict[object, Sequence[DraftCandidate]] = {}
 
     def fits(self, repository: Repository) -> Fits | None:
-        """How the variants would run; None: not known yet, `fits_known` tells."""
+        """Return how the variants would run; None: not known yet, `fits_known` tells."""
         key = (repository.found.repo, repository.revision)
         if key not in self._fits:
 

@@ -1,4 +1,4 @@
-"""Which model answers: remembers it for the next start, and has the engine load another one."""
+"""Choice of the model: remembers it for the next start, and has the engine load another one."""
 
 from __future__ import annotations
 

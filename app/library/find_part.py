@@ -21,16 +21,16 @@ from engine.hub.remote.listing import FoundRepository, Order, Packaging, Reposit
 from engine.language import sentences, tr, tr_count
 
 _LINGER_MS = 250
-"""Who walks through the list by keyboard asks only about the models where they stay."""
+"""Delay of the question about a model: none is asked while keys pass through the list."""
 _TOKEN = (Fault.SIGN_IN, Fault.GATED)
 
 
 class FindPart(ListPart):
-    """Nothing goes out before `search` is called."""
+    """List of models on the hub; nothing is sent before `search` is called."""
 
     token_asked = Signal()
     counted = Signal(str)
-    """How many were found, in words."""
+    """The number of results, in words."""
 
     def __init__(self, desks: Desks, parent: QWidget) -> None:
         self._desks = desks
@@ -164,7 +164,7 @@ class FindPart(ListPart):
             self._ask_for_drafts(variant)
 
     def _ask_for_draft(self, draft: DraftCandidate | None) -> None:
-        """How large the draft is that would be fetched too."""
+        """Ask for the size of the draft that would be downloaded too."""
         if draft is not None and draft.repo is not None and draft.path is None:
             known = self._desks.hub.known(draft.repo)
             if known is not None:

@@ -81,13 +81,13 @@ class ModelShelf(Protocol):
     """The models on this computer."""
 
     def kept(self) -> Sequence[KeptModel]:
-        """Those that can be chosen."""
+        """Return the models that can be chosen."""
 
     def keep(self, report: JobReport) -> None:
         """Remember what a download has brought."""
 
     def elsewhere(self) -> Sequence[KeptModel]:
-        """Those that other programs have."""
+        """Return the models that other programs have."""
 
     def adopt(self, model: KeptModel | Path, *, copy: bool, doing: Doing) -> KeptModel:
         """Have one listed, where it lies or as a copy in our own folder."""
@@ -110,7 +110,7 @@ class ModelShelf(Protocol):
         """
 
     def delete(self, model: KeptModel) -> None:
-        """Its files are gone for good."""
+        """Delete the model's files for good."""
 
     def forget(self, model: KeptModel) -> None:
         """Not listed any more; the files stay."""

@@ -35,7 +35,7 @@ class HubDesk(QObject):
     refused = Signal(object)
     """A `Refused`, of the newest search or of any description."""
     jobs_changed = Signal()
-    """Something about `reports`."""
+    """Something in `reports` has changed."""
     fetched = Signal(object)
     """The `JobReport` of a job that is done now and was not before."""
     problem = Signal(object)
@@ -155,7 +155,7 @@ class HubDesk(QObject):
         return words
 
     def _do(self, call: Callable[[], None]) -> None:
-        """Beside the window, one after the other; then have a look what came of it."""
+        """Call beside the window, one after the other; then look at the jobs."""
         self._in_order.do(call, failed=self._tell)
         self.look()
 

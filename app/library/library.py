@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Library:
-    """Nothing of it is imported before it is used: many a day nobody looks for models.
+    """The models page, imported when it is first used: many a day nobody looks for models.
 
     Args:
         make: makes the hub.
@@ -57,7 +57,7 @@ class Library:
         return self._desks
 
     def _access(self) -> Access:
-        """How to get to the hub; the token is added where it is needed."""
+        """Return the access to the hub; the token is added where it is needed."""
         return access_of(self._settings.value)
 
     def page(self) -> ModelsPage:
@@ -70,7 +70,7 @@ class Library:
         return ModelsPage(desks, self._fetched, self._banners(), used_before=used_before)
 
     def go_on(self) -> None:
-        """There are downloads of the last time: show them and, where wanted, go on."""
+        """Show the downloads of the last time and, where wanted, continue them."""
         self.desks.hub.go_on()
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ def short_count(value: int) -> str:
 
 
 def speed_words(fit: Fit) -> str:
-    """How fast it would be; empty where nobody knows."""
+    """Return the expected speed; empty where nobody knows."""
     if fit.slowest is None or fit.fastest is None:
         return ""
     low, high = (number(value, ".0f" if value >= 9.95 else ".1f") for value in _ends(fit))
@@ -101,12 +101,12 @@ def owner_of(repo: str) -> str:
 
 
 def parameters_words(parameters: int) -> str:
-    """How large a model is."""
+    """Return the size of a model in words."""
     return tr("{count} parameters").format(count=short_count(parameters))
 
 
 def date_words(updated: float) -> str:
-    """When something was changed."""
+    """Return the date of a change."""
     moment = QDateTime.fromSecsSinceEpoch(int(updated))
     return QLocale().toString(moment.date(), QLocale.FormatType.ShortFormat)
 

@@ -78,7 +78,7 @@ class ModelsPage(PageFrame):
         return self.parts[self.search.part]
 
     def show_part(self, part: LibraryTab) -> None:
-        """Another part."""
+        """Show another part."""
         self.search.show_part(part)
         shown = self.parts[part]
         self._lists.setCurrentWidget(shown.side)

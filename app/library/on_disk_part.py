@@ -101,14 +101,14 @@ class OnDiskPart(ListPart):
             self._show_chosen(self.view.current)
 
     def _used_changed(self) -> None:
-        """Another model answers: the badge and what may be done go with it."""
+        """Renew the badge and the actions, as another model answers."""
         self.view.rows.say_anew()
         model, offered = _model(self.view.current)
         if model is not None:
             self.kept.show_model(model, in_use=self._in_use(model), offered=offered)
 
     def _in_use(self, model: KeptModel) -> bool:
-        """It answers, or it drafts for the one that does."""
+        """Return whether a model answers, or drafts for the one that does."""
         last = self._desks.models.bridge.last_load
         if last is None:
             return False

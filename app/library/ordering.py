@@ -1,4 +1,4 @@
-"""From "this one, please" to jobs in the queue: asks the hub for what is not known yet."""
+"""Orders of models, turned into jobs: asks the hub for what is not known yet."""
 
 from __future__ import annotations
 

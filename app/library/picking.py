@@ -1,4 +1,4 @@
-"""Which of a repository's variants is taken where the user has not chosen one. Pure functions."""
+"""Choice of a repository's variant where the user has not chosen one. Pure functions."""
 
 from __future__ import annotations
 

@@ -92,17 +92,17 @@ class SearchBar(QWidget):
 
     @property
     def packaging(self) -> Packaging | None:
-        """Which models are wanted only."""
+        """Return the packaging that is searched for; None: any."""
         data = self.packaging_box.currentData()
         return Packaging(data) if data else None
 
     @property
     def order(self) -> Order:
-        """Which come first."""
+        """Return the order of the results."""
         return Order(self.order_box.currentData())
 
     def show_part(self, part: LibraryTab) -> None:
-        """Another part; each has words of its own in the field."""
+        """Show another part; each has words of its own in the field."""
         self._words[self.part] = self.field.text()
         self.part = part
         self.parts[part].setChecked(True)
@@ -116,7 +116,7 @@ class SearchBar(QWidget):
         self.note.setText(tr(_NOTES[part]))
 
     def say_count(self, words: str) -> None:
-        """How many were found."""
+        """Show the number of results."""
         self.count.setText(words)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802

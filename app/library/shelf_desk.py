@@ -19,7 +19,7 @@ from engine.hub.recommendation import Recommendation
 from engine.hub.shelf.kept_model import KeptModel
 
 _STEPS = 200
-"""So often progress is told at most."""
+"""Most reports of progress."""
 
 
 class ShelfDesk(QObject):
@@ -109,7 +109,7 @@ class ShelfDesk(QObject):
                    lambda _kept: after)  # fmt: skip
 
     def delete(self, model: KeptModel, words: str, after: str) -> None:
-        """Its files are gone for good."""
+        """Delete a model's files for good."""
         self._work(words, lambda _doing: self._hub().shelf.delete(model), lambda _none: after)
 
     def forget(self, model: KeptModel, words: str, after: str) -> None:

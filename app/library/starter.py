@@ -38,7 +38,7 @@ class StarterDesk(QObject):
         self._asked = False
         """True if the download was asked for here and has not begun yet."""
         self._problem: UserFixable | None = None
-        """Why it did not even begin."""
+        """The reason why it did not even begin."""
         self._desks: Desks | None = None
         offer.load_asked.connect(self._load)
         offer.fetch_asked.connect(self._fetch)

@@ -1,4 +1,4 @@
-"""How long the window's thread keeps events waiting, and what processor time the window takes."""
+"""Waits of events for the window's thread, and the window's processor time."""
 
 from __future__ import annotations
 

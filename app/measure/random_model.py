@@ -107,7 +107,7 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
 
 
 def _reciter(model: LocalModel) -> Tokenizer:
-    """With the vocabulary of this one."""
+    """Return a tokenizer with the vocabulary of this model."""
     if model.gguf is None:
         return _Reciter.open(model.path)
     return _Reciter.from_gguf(model.gguf.metadata.values)

@@ -13,7 +13,7 @@ from engine.language import number, tr, tr_count
 
 @dataclass(frozen=True, slots=True)
 class MeasureSetup:
-    """On what it was measured."""
+    """Setup of a measurement."""
 
     model: str
     threads: int | None
@@ -33,12 +33,12 @@ class MeasureSetup:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """From the command to a model that is ready."""
+    """Times from the command to a model that is ready."""
 
     window_s: float
-    """From the start of the process to the end of the first paint."""
+    """Seconds from the start of the process to the end of the first paint."""
     ready_s: float
-    """From there to the bundled model being loaded, as the window knows it."""
+    """Seconds from there to the bundled model being loaded, as the window knows it."""
     stall_ms: float
     """The longest stall between the two."""
     torch_imported: bool
@@ -98,7 +98,7 @@ class Cost:
     def of(
         cls, tokens: int, alone: list[float], shown: list[float], spent: Spent, seconds: float
     ) -> Cost:
-        """From the tokens per second of both sides, and what was spent showing answers."""
+        """Return the cost by both sides' tokens per second, and the time spent on the window."""
         costs = [1 - mine / other for mine, other in zip(shown, alone, strict=True)]
         low, _, high = quantiles(costs, n=4, method="inclusive") if len(costs) > 1 else costs * 3
         return cls(

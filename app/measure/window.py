@@ -40,7 +40,7 @@ class MeasureOptions:
     threads: int | None = None
     paces: tuple[float | None, ...] = (200.0, None)
     seconds: int = 6
-    """How long to watch each pace: one answer of a small model is over at once."""
+    """Seconds to watch each pace: one answer of a small model is over at once."""
     messages: int = 10_000
     megabytes: int = 0
     pairs: int = 7
@@ -66,7 +66,7 @@ class Measurement:
         self._patience.timeout.connect(lambda: self._answering.exit(1))
 
     def take(self, wishes: MeasureOptions) -> UiReport:
-        """Everything that is wished for.
+        """Take all measurements that are wished for.
 
         Raises:
             TimeoutError: the engine does not get on.

@@ -10,7 +10,7 @@ from engine.machine.facts import CPU, Machine
 
 _KEPT = ("kv", "features")
 _SHARED = "device"
-"""Who holds what all models on an accelerator share."""
+"""Owner of what all models on an accelerator share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def shown(
 
 
 def _at_rest(machine: Machine | None) -> list[AcceleratorSample]:
-    """Those that a probe has found, where nobody watches them: simulated ones that are not used."""
+    """Return samples of accelerators that nobody watches: simulated ones that are not used."""
     found = machine.usable if machine is not None else ()
     return [
         AcceleratorSample(

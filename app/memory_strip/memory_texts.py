@@ -14,7 +14,7 @@ _GIB = 2**30
 
 
 class Verbosity(IntEnum):
-    """How many words there is room for."""
+    """Steps of text length, by the room there is."""
 
     AMPLE = 0
     USUAL = 1
@@ -38,7 +38,7 @@ _HOST_RUNTIME = later("Duotail itself")
 
 
 def amount(shown: Shown, room: Verbosity) -> str:
-    """How much is in use, before the bar."""
+    """Return the memory in use, before the bar."""
     return _amount(shown, room, shown.used)
 
 
@@ -103,7 +103,7 @@ def describe(all_shown: Sequence[Shown]) -> str:
 
 
 def error_in_words(typical: float | None) -> str:
-    """How far estimates for the present model are off."""
+    """Return the usual error of estimates for the present model."""
     if typical is None:
         return tr("How good the estimate for this model is, the first answer will tell.")
     return tr("Estimates for this model are typically off by {share}.").format(

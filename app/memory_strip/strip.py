@@ -71,7 +71,7 @@ class MemoryStrip(QAbstractButton):
         """The fields that are drawn."""
         self._picture: QPixmap | None = None
         self.drawn = 0
-        """How often the picture was drawn."""
+        """Number of times that the picture was drawn."""
         self.setAccessibleName(tr("Memory in use"))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -192,7 +192,7 @@ class MemoryStrip(QAbstractButton):
         self._relay()
 
     def _relay(self) -> None:
-        """Another size, font or theme."""
+        """Lay out anew for another size, font or theme."""
         self.fields = self._laid_out()
         self._forget_picture()
 

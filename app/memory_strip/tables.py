@@ -129,7 +129,7 @@ def _load(models: ModelEstimates, load: LoadEstimate, each: DeviceEstimate) -> R
 
 
 def typical_errors(kept: Sequence[ModelEstimates]) -> list[str]:
-    """How far estimates are off, and what is done about it; a sentence or two a model."""
+    """Return the usual error of estimates and its correction, in a sentence or two a model."""
     said = tr("{model}: estimates are typically off by {share}.")
     found = []
     for models in kept:

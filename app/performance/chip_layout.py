@@ -27,7 +27,7 @@ HALF = "\u2026"
 
 
 class TokenDisplay(StrEnum):
-    """How tokens are shown; the values are texts for `tr`."""
+    """Ways of showing tokens; the values are texts for `tr`."""
 
     ACCEPTED = later("Accepted")
     """Tokens as running text."""
@@ -86,7 +86,7 @@ class PlacedToken:
 
     @property
     def left(self) -> float:
-        """From the left edge."""
+        """Return the distance from the left edge."""
         if self.direction.rtl:
             return self.end - (self.x - self.start) - self.width
         return self.x

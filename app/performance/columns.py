@@ -65,6 +65,6 @@ class Columns(QWidget):
         return QSize(widest, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Another width may have room for another number of columns."""
+        """Arrange anew: another width may have room for another number of columns."""
         super().resizeEvent(event)
         self.arrange()

@@ -88,7 +88,7 @@ def graphs_as_csv(lanes: Sequence[GraphModel], start: float, end: float) -> str:
 
 
 def rounds_as_trace(rounds: Sequence[RoundFinished]) -> str:
-    """In the format of Chrome's tracing, which Perfetto opens: a track for each lane."""
+    """Return the format of Chrome's tracing, which Perfetto opens: a track for each lane."""
     start = begin_of(rounds[0]) if rounds else 0.0
     tracks = ("draft", "verify", "copy")
     events: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""Why it is not faster: rules over what was measured, each with its number. No Qt, no guesses."""
+"""Rules that find what limits the speed, each with a measured number. No Qt, no guesses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FindingKind(StrEnum):
     """The speed is as high as the device allows."""
     SIMULATED = "simulated"
     NOTHING = "nothing"
-    """Nothing was found: what the time goes into."""
+    """Nothing was found; tells what the time goes into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _draft_costs(seen: Evidence) -> Iterable[Finding]:
 
 
 def _draft_slow(seen: Evidence) -> Iterable[Finding]:
-    """In turns, a round of drafting that takes longer than checking it."""
+    """Find that in serial rounds drafting takes longer than verifying."""
     draft, verify, shares = seen.draft_s, seen.verify_s, seen.shares
     if draft is None or verify is None or shares is None or shares.both > 0.5 * shares.draft:
         return
@@ -333,7 +333,7 @@ _BEYOND = 1.25
 
 
 def _limit(seen: Evidence) -> list[Finding]:
-    """How near checking is to what was measured of the memory it reads from."""
+    """Find how near verifying is to the measured speed of the memory it reads from."""
     plan, speeds, verify = seen.plan, seen.speeds, seen.verify_s
     if plan is None or speeds is None or not speeds.measured or not verify:
         return []

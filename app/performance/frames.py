@@ -1,4 +1,4 @@
-"""When what the engine does is painted: a few times a second, and only where it can be seen."""
+"""Painting of what the engine does: a few times a second, and only where it can be seen."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class FramePainter(QObject):
 
     @property
     def views(self) -> list[PaintedView]:
-        """Everything that is painted."""
+        """Return all views that are painted."""
         return [*self._quick, *self._answers, *self._graphs]
 
     @property
@@ -116,7 +116,7 @@ class FramePainter(QObject):
             self.describe()
 
     def paint_all(self) -> None:
-        """Another stretch of time is shown."""
+        """Paint all views, as another stretch of time is shown."""
         self.graphs_due.emit()
         self._refresh(self.views)
         self.describe()
@@ -165,6 +165,6 @@ class FramePainter(QObject):
 
 
 def _account(sight: Sight) -> tuple[str, bool]:
-    """Which answer is on show, and whether it has ended."""
+    """Return which answer is on show, and whether it has ended."""
     tally = sight.tally
     return sight.timeline.request_id, tally is not None and tally.stats is not None

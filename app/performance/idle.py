@@ -1,4 +1,4 @@
-"""Why a lane rests: the gaps of the timeline, each with its reason. No Qt."""
+"""Gaps of the timeline in which a lane waits, each with its reason. No Qt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cause(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Return the name for people."""
         return tr(self.value)
 
     @property
@@ -36,7 +36,7 @@ class Cause(StrEnum):
 
     @property
     def full(self) -> str:
-        """With the name of who waits, where there is much room."""
+        """Return the text with the name of who waits, where there is much room."""
         return tr(_FULL.get(self, self.value))
 
 

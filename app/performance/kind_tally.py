@@ -1,4 +1,4 @@
-"""How well the draft guesses each kind of text, in one answer and in all of a model. No Qt."""
+"""Acceptance of drafts by kind of text, in one answer and in all of a model. No Qt."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class KindCount:
 
     tokens: int = 0
     rounds: int = 0
-    """Those that verified a drafted token, as in `acceptance_length`."""
+    """Number of rounds that verified a drafted token, as in `acceptance_length`."""
     committed: int = 0
-    """In these."""
+    """Tokens committed in these rounds."""
     drafted: int = 0
     accepted: int = 0
 

@@ -15,7 +15,7 @@ from engine.language import later
 
 
 class TextKind(StrEnum):
-    """In the order shown; the values are texts for `tr`."""
+    """Kinds of text in the order shown; the values are texts for `tr`."""
 
     PROSE = later("Prose")
     CODE = later("Code")
@@ -38,7 +38,7 @@ class KindsOfText:
     _starts: list[int] = field(default_factory=list)
     _kinds: list[TextKind] = field(default_factory=list)
     settled: int = 0
-    """Everything before this unit is decided; the line that begins here is still growing."""
+    """Unit before which all is decided; the line that begins here is still growing."""
     _line: str = ""
     _fence: str = ""
     _maths: str = ""

@@ -43,7 +43,7 @@ class KindsView(PaintedView):
         return self.small_metrics.height()
 
     def refresh(self) -> None:
-        """Another kind makes room for its line."""
+        """Paint anew, with room for the line of another kind."""
         super().refresh()
         if self._height(self.width()) != self.height():
             self.setFixedHeight(self._height(self.width()))
@@ -84,7 +84,7 @@ class KindsView(PaintedView):
         )
 
     def table(self) -> Table:
-        """This answer, and all of the model."""
+        """Return a table of this answer and all of the model."""
         here, before = self._here, self._before
         rows = tuple(
             (

@@ -1,4 +1,4 @@
-"""How fast this machine was measured to be, for findings to compare with."""
+"""Measured speed of this machine, for findings to compare with."""
 
 from __future__ import annotations
 

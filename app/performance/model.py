@@ -128,11 +128,11 @@ class PerformanceModel:
     kinds: KindsByModel = field(default_factory=KindsByModel)
     lanes: list[GraphModel] = field(default_factory=_lanes)
     plan: PlanSummary | None = None
-    """How the model ran that wrote the answer."""
+    """Plan of the model that wrote the answer."""
     sample: DeviceSample | None = None
     """The newest look at the machine."""
     answer_began: float | None = None
-    """When the question was asked, or the first event of its answer came."""
+    """Moment when the question was asked, or the first event of its answer came."""
     _waiting: deque[Event] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
     _heard: list[TextDelta] = field(default_factory=list)
     _asked_at: float | None = None

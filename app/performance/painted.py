@@ -159,7 +159,7 @@ class Painted(QWidget):
             self.refresh()
 
     def event(self, event: QEvent) -> bool:
-        """Another screen may be finer."""
+        """Paint anew on another screen, which may be finer."""
         if event.type() is QEvent.Type.DevicePixelRatioChange:
             self.refresh()
         return super().event(event)

@@ -101,7 +101,7 @@ class PerformancePanel(QWidget):
 
     @property
     def views(self) -> list[PaintedView]:
-        """Everything painted, from top to bottom."""
+        """Return all painted views, from top to bottom."""
         return [self.numbers, self.timeline, self.draft_time, self.positions, *self.lanes]
 
     def show_table(self, view: PaintedView) -> None:

@@ -93,7 +93,7 @@ class PerformancePage(PageFrame):
         self.timeline.setFocus()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """In a narrow page the controls have a line of their own."""
+        """Put the controls on a line of their own in a narrow page."""
         super().resizeEvent(event)
         beside = self.width() >= scaled(_BESIDE_TITLE)
         if beside is not self._beside:

@@ -22,11 +22,11 @@ class RecordedAnswer:
 
     @property
     def request_id(self) -> str:
-        """Its name among answers; no request to the engine has it."""
+        """Return its name among answers; no request to the engine has it."""
         return f"kept-{self.message.id}"
 
     def events(self) -> list[Event]:
-        """In the order in which they were told; none where no recording can be read.
+        """Return the events in the order they were told; none without a readable recording.
 
         Takes a while: for another thread.
         """

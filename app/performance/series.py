@@ -95,7 +95,7 @@ class Series:
         return float(time), float(value)
 
     def neighbour(self, at: float, step: int) -> float | None:
-        """When the next measurement before (-1) or after (1) a moment was taken."""
+        """Return when the next measurement before (-1) or after (1) a moment was taken."""
         import numpy as np
 
         times, values = self.since(-math.inf)

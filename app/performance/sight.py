@@ -17,7 +17,7 @@ _SHORTEST_ANSWER_S = 5.0
 
 
 class Window(StrEnum):
-    """How far back the graphs show."""
+    """Spans of time that the graphs show."""
 
     MINUTE = later("1 min")
     FIVE = later("5 min")
@@ -108,7 +108,7 @@ class Sight(QObject):
 
     @property
     def lags(self) -> float:
-        """How many seconds the timeline's right edge is behind the newest round."""
+        """Return the seconds that the timeline's right edge is behind the newest round."""
         newest = self.timeline.end
         return 0.0 if self._end is None or newest is None else max(newest - self._end, 0.0)
 

@@ -54,7 +54,7 @@ def formatted(items: Sequence[T], words: Callable[[T], Row]) -> Sequence[Row]:
 
 
 def as_text(table: Table) -> str:
-    """With tabs between the columns, as spreadsheets take it."""
+    """Return the table with tabs between the columns, as spreadsheets take it."""
     return "\n".join("\t".join(row) for row in (table.columns, *table.rows)) + "\n"
 
 

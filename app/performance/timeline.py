@@ -20,11 +20,11 @@ _MOST_KEPT = 100_000
 _VISIBLE = 0.5
 """Pixels: a shorter rest between two pieces of drafting cannot be seen."""
 _LOOK_BACK = 4
-"""How many rounds apart work on the two lanes may still overlap."""
+"""Rounds by which work on the two lanes may be apart and still overlap."""
 
 
 class Lane(StrEnum):
-    """Who works."""
+    """Lanes of the timeline."""
 
     DRAFT = "draft"
     VERIFY = "verify"
@@ -44,7 +44,7 @@ class Stretch:
         return (time - self.start) * (self.width / (self.end - self.start))
 
     def time(self, x: float) -> float:
-        """Which moment lies there."""
+        """Return the moment at a pixel."""
         return self.start + x * (self.end - self.start) / self.width
 
 
@@ -144,12 +144,12 @@ class Timeline:
 
     @property
     def start(self) -> float | None:
-        """When the oldest round began."""
+        """Return the moment when the oldest round began."""
         return begin_of(self.rounds[0]) if self.rounds else None
 
     @property
     def end(self) -> float | None:
-        """When the newest round ended."""
+        """Return the moment when the newest round ended."""
         return end_of(self.rounds[-1]) if self.rounds else None
 
     @property
@@ -272,13 +272,13 @@ def overlaps(shown: list[TimelineBlock]) -> list[tuple[float, float]]:
 
 
 def begin_of(done: RoundFinished) -> float:
-    """When a round's work began."""
+    """Return the moment when a round's work began."""
     start = done.verify.start
     return min(done.drafting[0].start, start) if done.drafting else start
 
 
 def end_of(done: RoundFinished) -> float:
-    """When a round's work ended: drafting may go on while the round is verified."""
+    """Return the moment when a round's work ended: drafting may outlast verifying."""
     end = done.verify.end
     return max(done.drafting[-1].end, end) if done.drafting else end
 

@@ -121,7 +121,7 @@ class TimelineView(PaintedView):
 
     @property
     def _lanes(self) -> list[Lane]:
-        """Those on show."""
+        """Return the lanes on show."""
         return [lane for lane in Lane if lane is not Lane.COPY or self.sight.timeline.copies]
 
     @property

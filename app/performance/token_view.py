@@ -125,7 +125,7 @@ class TokenView(PaintedView):
         return width
 
     def resize_to_fit(self) -> None:
-        """Another width needs another layout; what was at the top stays there."""
+        """Lay out anew for another width; what was at the top stays there."""
         self._place_parts()
         if not self._follows and self._wanted is None:
             self._wanted = self.chips.first(self._bar.value() + 1)
@@ -368,7 +368,7 @@ class TokenView(PaintedView):
         event.accept()
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Nothing is under the mouse any more."""
+        """Forget what was under the mouse."""
         super().leaveEvent(event)
         self.hovered = None
         self.update()
@@ -418,7 +418,7 @@ class TokenView(PaintedView):
 
     @property
     def _present_row(self) -> int:
-        """That of the round pointed at, or else the first in view."""
+        """Return the row of the round pointed at, or else the first in view."""
         if self.chosen is not None:
             return self.chosen[0]
         rounds = self.sight.rounds

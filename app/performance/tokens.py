@@ -51,11 +51,11 @@ class RoundTokens:
 
     @property
     def count(self) -> int:
-        """How many `tokens` there are."""
+        """Return the number of `tokens`."""
         return len(self.spans) + (self._refused() is not None)
 
     def tokens(self) -> list[Token]:
-        """In the order of the text; what was refused stands before what took its place."""
+        """Return the tokens in the text's order; a refused one stands before its replacement."""
         found = list(self._written())
         refused = self._refused()
         if refused is not None:
@@ -162,7 +162,7 @@ class AnswerTokens:
     rounds: list[RoundTokens] = field(default_factory=list)
     """Oldest first; of a very long answer the newest."""
     dropped: int = 0
-    """How many older ones are gone."""
+    """Number of older rounds that are gone."""
     _heard: _Heard = field(default_factory=_Heard)
 
     def hear(self, delta: TextDelta) -> None:

@@ -28,7 +28,7 @@ class DraftPart(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Return the name for people."""
         return tr(self.value)
 
 
@@ -200,5 +200,5 @@ def ago(seconds: float) -> str:
 
 
 def rounds(count: int) -> str:
-    """How many rounds."""
+    """Return a number of rounds in words."""
     return tr_count("{n} round", "{n} rounds", count)

@@ -34,7 +34,7 @@ class Report:
     path: Path
     kind: ReportKind
     written: datetime
-    """In local time."""
+    """When it was written, in local time."""
 
     def text(self) -> str:
         """Return the text of the report; empty when the file is gone."""

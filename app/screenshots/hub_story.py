@@ -84,7 +84,7 @@ RESULTS = (
 
 
 def many(count: int) -> tuple[FoundRepository, ...]:
-    """So many results."""
+    """Return so many results."""
     return tuple(
         FoundRepository(
             f"owner-{number % 37}/Model-{number}-GGUF",

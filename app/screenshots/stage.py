@@ -88,7 +88,7 @@ class Stage:
                 self._emit(Counted(perf_counter(), request.id, self.tokens, PLAN.context))
 
     def close(self, timeout: float = 5.0) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""
 
     def tell(self, *events: Event) -> None:
         """Let the engine say something, and let the window take it in."""

@@ -180,7 +180,7 @@ class ButtonEditor(Editor):
         button.clicked.connect(lambda _=False: opens(self.window()))
 
     def show_settings(self, settings: Settings) -> None:
-        """Its text stays."""
+        """Do nothing: the text stays."""
 
 
 def editor_for(name: str, store: SettingsStore, parent: QWidget | None = None) -> Editor:

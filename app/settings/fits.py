@@ -1,4 +1,4 @@
-"""How a model is loaded that does not fit as it is: in another format, for a shorter context."""
+"""Settings of models that do not fit as they are: another format, a shorter context."""
 
 from __future__ import annotations
 

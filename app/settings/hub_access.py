@@ -1,4 +1,4 @@
-"""How to get to the model hub, as the settings say."""
+"""Access to the model hub, by the settings."""
 
 from __future__ import annotations
 

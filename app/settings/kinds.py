@@ -30,7 +30,7 @@ class _AsIs:
 
 @dataclass(frozen=True, slots=True)
 class Switch(_AsIs):
-    """On or off."""
+    """A setting that is on or off."""
 
     def read(self, value: object) -> bool:
         """True or false, nothing that merely looks like it."""

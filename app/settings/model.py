@@ -48,7 +48,7 @@ class Spec:
     restart: bool = False
     """True if a change is seen only after the next start."""
     key: str = ""
-    """Its name in the file, where that is not the field's own."""
+    """Name in the file, where that is not the field's own."""
 
 
 def _kept(kind: SettingKind, key: str = "") -> dict[str, Spec]:
@@ -223,7 +223,7 @@ class Settings:
     drafts: tuple[DraftOf, ...] = field(default=(), metadata=_kept(ModelDrafts(), key="draft_of"))
     """Drafts that were chosen for models, the last used first."""
     fits: tuple[FitOf, ...] = field(default=(), metadata=_kept(Fits(), key="fit_of"))
-    """How models are loaded that do not fit as they are, the last used first."""
+    """Settings of models that do not fit as they are, the last used first."""
     modes: tuple[ModeOf, ...] = field(default=(), metadata=_kept(Modes(), key="mode_of"))
     """Modes that the benchmark has found best for models; they go before `mode`."""
     vram: float | None = field(default=None, metadata=_kept(Number(SMALLEST_VRAM, 100_000)))

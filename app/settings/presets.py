@@ -87,7 +87,7 @@ FIELDS: dict[str, PresetField] = {
         later("As the model does"),
     ),
 }
-"""Everything that a preset sets."""
+"""All fields that a preset sets."""
 KINDS = {name: part.kind for name, part in FIELDS.items()}
 
 
@@ -118,7 +118,7 @@ STARTER = Preset(
     later("Starter model"),
     ChatSetup(STARTER_PROMPT, temperature=0.3, min_p=0.1, frequency_penalty=0.4),
 )
-"""For a very small model: it repeats itself where always the most likely word is taken.
+"""Preset of a very small model, which repeats itself where the likeliest word is always taken.
 
 A penalty on what the prompt said as well would keep it from using what the system prompt tells it.
 """

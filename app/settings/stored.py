@@ -18,7 +18,7 @@ from engine.language import later
 
 
 class StoredData(StrEnum):
-    """Something that is kept."""
+    """Kinds of stored data."""
 
     CONVERSATIONS = "conversations"
     SETTINGS = "settings"

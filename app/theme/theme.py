@@ -148,7 +148,7 @@ def current() -> Tokens:
 
 
 def font_scale() -> float:
-    """How large texts are, 1 is the system's size."""
+    """Return the scale of texts, 1 is the system's size."""
     return _InForce.font_scale
 
 

@@ -28,7 +28,7 @@ class ApplyBar(QFrame):
     apply_asked = Signal()
     """After an answer that is being written."""
     now_asked = Signal()
-    """At once."""
+    """The change is asked for at once."""
     undo_asked = Signal()
     cancel_asked = Signal()
     """The load under way shall be called off."""

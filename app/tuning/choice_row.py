@@ -46,7 +46,7 @@ class ChoiceRow(QWidget):
         self.say(about)
 
     def say(self, about: str) -> None:
-        """Another sentence."""
+        """Show another sentence."""
         self.about.setText(about)
         self.about.setVisible(bool(about))
         self._describe()

@@ -1,4 +1,4 @@
-"""How the model shall run, as far as somebody has chosen it and not yet applied it. No widgets."""
+"""Choice of how the model shall run, not yet applied. No widgets."""
 
 from __future__ import annotations
 

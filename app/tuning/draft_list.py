@@ -71,7 +71,7 @@ class DraftList(QWidget):
         self._rows[draft].button.setChecked(True)
 
     def fit(self, width: int) -> None:
-        """There is room for so many logical pixels."""
+        """Make room for so many logical pixels."""
         self._room = width
         for row in self._rows.values():
             row.fit(width)

@@ -1,4 +1,4 @@
-"""This PC: every device that was found, why one is not used, how fast they were measured to be."""
+"""Card on this PC: every device, why one is not used, and the measured speeds."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from engine.machine.facts import CPU
 FEWEST_TOKENS = 24
 """Fewest tokens of an answer that says something about speed."""
 MOST_ALIKE = 6
-"""How many are kept of those that ran with the same."""
+"""Most measurements that are kept with the same settings."""
 MOST = 300
 _SAVE_AFTER_MS = 1000
 _SIMULATED = "simulated:"
@@ -100,7 +100,7 @@ class MeasuredSpeeds(QObject):
         return tuple(self._points)
 
     def of(self, model: Path) -> list[Measured]:
-        """Those of a model, the oldest first."""
+        """Return the measurements of a model, the oldest first."""
         return [point for point in self._points if point.model == str(model)]
 
     def baseline(

@@ -1,4 +1,4 @@
-"""How much memory the model may use: of a graphics card, and for the conversation."""
+"""Card on the memory that the model may use: of a GPU, and for the conversation."""
 
 from __future__ import annotations
 

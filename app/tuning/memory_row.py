@@ -1,4 +1,4 @@
-"""How much of the graphics card Duotail may use at most."""
+"""Row with the most GPU memory that Duotail may use."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _useful(knee: int) -> str:
 
 
 def _without(machine: Machine | None) -> str:
-    """Why there is nothing to choose."""
+    """Return why there is nothing to choose."""
     reasons = [
         tr("{name} is not used: {reason}.").format(name=card.name, reason=card.unusable)
         for card in (machine.accelerators if machine is not None else ())

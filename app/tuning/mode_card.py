@@ -1,4 +1,4 @@
-"""Which mode, which draft: every choice with what it should come to, and why the plan is so."""
+"""Card with all modes and drafts, what each should come to, and why the plan is so."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ModeCard(Card):
 
 
 class Reasons(QWidget):
-    """Why a plan is as it is: the first reason, the others when they are asked for."""
+    """Reasons of a plan: the first one, the others when they are asked for."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)

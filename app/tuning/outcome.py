@@ -77,7 +77,7 @@ def predicted_now(told: Previewed | None, running: RunWish, plan: PlanSummary) -
 
 
 def changes(now: LoadOutcome, then: LoadOutcome, machine: Machine | None) -> str:
-    """From what to what; empty where nothing differs."""
+    """Return what changes, from and to; empty where nothing differs."""
     parts = []
     arrow = tr("{before} → {after}")
     if then.mode is not now.mode:

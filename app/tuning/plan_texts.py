@@ -14,7 +14,7 @@ MODE_NAMES = {
     Mode.PLAIN: later("Target alone"),
     Mode.DUO: "DuoDecoding",
 }
-"""In the order in which they are offered; texts for `tr`."""
+"""Names of modes in the order in which they are offered; texts for `tr`."""
 MODE_SENTENCES = {
     Mode.AUTO: later("Whatever should be fastest on this PC."),
     Mode.DOVETAIL: later(
@@ -68,7 +68,7 @@ def card_name(machine: Machine | None) -> str:
 
 
 def run_words(plan: PlanSummary, machine: Machine | None) -> str:
-    """Who drafts and who checks, with the names of the devices."""
+    """Return who drafts and who verifies, with the names of the devices."""
     return _said(plan, [card_name(machine), kind_of_card(machine)], plan.draft)
 
 

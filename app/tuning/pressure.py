@@ -25,15 +25,15 @@ from engine.machine.facts import CPU, Accelerator
 from engine.machine.memory import Holder
 
 PATIENCE_S = 2.0
-"""So long the card has to be too full before anything is said."""
+"""Seconds that the GPU has to be too full before anything is said."""
 CALM_S = 5.0
-"""So long there has to be room again before the event is over."""
+"""Seconds that there has to be room again before the event is over."""
 _ASK_AGAIN_S = 3.0
 """Somebody else's question may have taken the place of ours."""
 _MIB = 2**20
 _STEP = 64 * _MIB
 _GROWTH, _GROWTH_SHARE = 128 * _MIB, 1 / 64
-"""By which others must have grown since the load to be the cause."""
+"""Growth of others' memory since the load that makes them the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class _Phase(Enum):
     ASKING = auto()
     """A smaller plan is being made."""
     TOLD = auto()
-    """It was said, and no more is said until this event is over."""
+    """The notice was shown, and no more is said until this event is over."""
     LESS = auto()
-    """It runs with less; there may be room for more again."""
+    """The model runs with less; there may be room for more again."""
     ASKING_BACK = auto()
     TOLD_BACK = auto()
 
@@ -131,7 +131,7 @@ class Pressure(QObject):
         self._asked_at = 0.0
         self._room: GpuMemory | None = None
         self._before: tuple[Load, int] | None = None
-        """How it ran before it was given less, and what that took."""
+        """The load before it was given less, and the memory that it took."""
         self._less: Load | None = None
         self._bridge.subscribe(PlanReady, self._loaded)
         self._bridge.subscribe(Unloaded, lambda _event: self._forget())

@@ -67,7 +67,7 @@ def _button(offer: Offer) -> str:
 
 
 def _facts(plan: PlanSummary | None) -> str:
-    """How much of the card a plan takes, and its speed."""
+    """Return the GPU memory of a plan, and its speed."""
     if plan is None:
         return ""
     there = sum(each.total for each in plan.memory if each.device != CPU)

@@ -57,7 +57,7 @@ class Previews(QObject):
             self.refresh()
 
     def refresh(self) -> None:
-        """Something that the answer depends on has changed."""
+        """Ask again, as something that the answer depends on has changed."""
         self._stale = True
         self._asked = False
         if self._active and self._load is not None:

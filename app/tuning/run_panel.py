@@ -186,7 +186,7 @@ class RunPanel(QFrame):
         self.apply_button.setText(tr("Apply after this answer") if status.busy else tr("Apply"))
 
     def _order_tabs(self) -> None:
-        """From top to bottom, whenever the drafts' buttons were made."""
+        """Set the order of Tab from top to bottom, whenever the drafts' buttons were made."""
         rows = [*self.modes.rows.values(), *self.drafts.rows.values()]
         stops = [
             *(row.button for row in rows),

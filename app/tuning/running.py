@@ -1,4 +1,4 @@
-"""How the model in memory runs: what was asked for, how to ask for something else, what is kept."""
+"""State of the loaded model: what was asked for, how to ask for something else, what is kept."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Running(QObject):
 
     @property
     def in_force(self) -> RunWish | None:
-        """How the present model was loaded."""
+        """Return the wish that the present model was loaded with."""
         return None if self._in_force is None else RunWish.of(self._in_force)
 
     @property
@@ -128,7 +128,7 @@ class Running(QObject):
         return known + [path for path in wished if path not in known]
 
     def command(self, model: Path) -> Load:
-        """How to load a model: as the last one ran, with the draft that was chosen for this one.
+        """Return the load of a model: as the last one ran, with the draft chosen for this one.
 
         Reads the disk.
         """
@@ -245,7 +245,7 @@ class Running(QObject):
         self._failed = event.request_id is None
 
     def _forget_failure(self) -> None:
-        """It was the measurement that failed, which no model goes away with."""
+        """Forget a failed measurement, which no model goes away with."""
         self._failed = False
 
     def _unloaded(self, _event: Unloaded) -> None:

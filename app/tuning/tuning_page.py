@@ -36,7 +36,7 @@ _WIDEST = 960
 
 
 class TuningPage(PageFrame):
-    """How the model runs, chosen with everything in view that speaks for or against it.
+    """Page on how the model runs, with everything in view that speaks for or against a choice.
 
     What is chosen is only looked at until it is applied.
     """
@@ -198,7 +198,7 @@ class TuningPage(PageFrame):
             self._soon()
 
     def _chosen(self) -> None:
-        """Something was chosen, perhaps by dragging: what follows it at once."""
+        """Follow a choice at once, perhaps made by dragging."""
         if self.isVisible():
             self.previews.ask(self.choosing.load)
             self._show_choice()

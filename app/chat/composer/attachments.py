@@ -36,7 +36,7 @@ class Attachment:
     name: str
     text: str
     size: int
-    """In bytes, as it was on the drive."""
+    """Size of the file on disk, in bytes."""
     notice: str = ""
 
 

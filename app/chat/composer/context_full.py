@@ -86,7 +86,7 @@ class ContextChoices(QObject):
         self._look_for_room(plan, unsent)
 
     def close(self) -> None:
-        """Nothing is done."""
+        """Close the card without doing anything."""
         self._counter.forget(_NAME)
         self._go_on = lambda: None
         self._card.hide()

@@ -1,4 +1,4 @@
-"""How full the context is, in words over a thin bar."""
+"""Meter of the context, in words over a thin bar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.language import number, tr
 _BAR = 3
 _EVERY_S = 0.5
 _TIGHT = 0.9
-"""From this share on there is little room for an answer."""
+"""Share of the context from which on there is little room for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Fill:
 
     @property
     def percent(self) -> str:
-        """In few letters how much of the context is used."""
+        """Return the used share of the context in few letters."""
         return number(self.used / self.context, ".0%") if self.context else ""
 
     @property

@@ -96,7 +96,7 @@ class ComposerTokenCounter(QObject):
         self._next()
 
     def _status_changed(self, status: EngineStatus) -> None:
-        """Another model may leave the last question unanswered: it is asked again."""
+        """Ask again where another model may leave the last question unanswered."""
         if status.plan is self._plan:
             return
         self._plan = status.plan

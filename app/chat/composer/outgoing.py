@@ -134,7 +134,7 @@ class Outgoing(QObject):
 
     @staticmethod
     def _refuse(error: Exception) -> None:
-        """Nothing that is foreseen."""
+        """Raise an error that was not foreseen."""
         raise error
 
     def _remove(self, attachment: Attachment) -> None:
@@ -154,7 +154,7 @@ class Outgoing(QObject):
         self._stale()
 
     def _stale(self) -> None:
-        """Something changed: count and keep it after a pause."""
+        """Count and keep the text after a pause, as it has changed."""
         self._fill_is_current = False
         self._pause.start()
 
@@ -248,7 +248,7 @@ class Outgoing(QObject):
             self._counter.ask(f"file {id(attachment)}", build, show)
 
     def _status_changed(self, status: EngineStatus) -> None:
-        """Another model counts in another way."""
+        """Count again for another model, which counts in another way."""
         if status.plan is not self._plan:
             self._plan = status.plan
             self._stale()

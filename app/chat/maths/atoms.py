@@ -33,7 +33,7 @@ class Atom:
     text: str
     kind: MathClass = MathClass.ORDINARY
     lines: MathBox | None = None
-    """Its form on several lines, for matrices and the like."""
+    """Form on several lines, for matrices and the like."""
 
 
 def fraction(over: list[Atom], under: list[Atom]) -> Atom:

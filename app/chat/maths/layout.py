@@ -74,7 +74,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> MathBox:
 
 
 def width(text: str) -> int:
-    """How many characters wide `text` is: combining marks take no room."""
+    """Return the width of `text` in characters: combining marks take no room."""
     return sum(1 for character in text if not unicodedata.combining(character))
 
 

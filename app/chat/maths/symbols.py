@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 
 class MathClass(Enum):
-    """How a sign keeps its distance from its neighbours."""
+    """Class of a sign, which decides its distance from its neighbours."""
 
     ORDINARY = auto()
     BINARY = auto()
@@ -203,7 +203,7 @@ ACCENTS = {
 }
 PLAIN = {0x1D434 + index: 65 + index for index in range(26)}
 PLAIN |= {0x1D44E + index: 97 + index for index in range(26)} | {0x210E: ord("h")}
-"""From slanted letters to common ones."""
+"""Map from slanted letters to common ones."""
 _DOUBLE = dict(zip("CHNPQRZ", "ℂℍℕℙℚℝℤ", strict=True))
 _SCRIPT = dict(zip("BEFHILMRego", "ℬℰℱℋℐℒℳℛℯℊℴ", strict=True))
 _FRAKTUR = dict(zip("CHIRZ", "ℭℌℑℜℨ", strict=True))

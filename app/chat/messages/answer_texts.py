@@ -44,7 +44,7 @@ def answer_details(message: StoredMessage) -> str:
 
 
 def answer_table(message: StoredMessage) -> list[tuple[str, str]]:
-    """Everything that is known of how an answer was written: what it is, and its value."""
+    """Return all that is known of how an answer was written, as names and values."""
     stats = message.stats
     lines = [
         (tr("Model"), message.model or tr("unknown")),
@@ -135,7 +135,7 @@ def markdown_table(lines: Sequence[tuple[str, str]]) -> str:
 
 
 def sampling_words(sampling: SamplingParams) -> str:
-    """How the answer was drawn: the temperature, then what is not as usual, then the seed."""
+    """Return the sampling of an answer: temperature, what is not as usual, seed."""
     usual = SamplingParams()
     said = [tr("temperature {t}").format(t=number(sampling.temperature, "g"))]
     for field, name in _FILTERS.items():
@@ -147,7 +147,7 @@ def sampling_words(sampling: SamplingParams) -> str:
 
 
 def answer_note(message: StoredMessage) -> str:
-    """How an answer ended, when it did not simply end."""
+    """Return how an answer ended, when it did not simply end."""
     return {
         AnswerState.COMPLETE: "",
         AnswerState.STOPPED: tr("Stopped before its end."),

@@ -94,7 +94,7 @@ class Column(QAbstractScrollArea):
         """Paint a row that is not laid out yet, where it will be."""
 
     def row_made(self, index: int) -> None:
-        """There is a widget for a row now, in which nothing is laid out yet."""
+        """Take note of a new widget for a row, in which nothing is laid out yet."""
 
     def row_ready(self, index: int) -> None:
         """All of a row is laid out now."""
@@ -108,7 +108,7 @@ class Column(QAbstractScrollArea):
 
     @property
     def row_count(self) -> int:
-        """How many rows there are, with or without a widget."""
+        """Return the number of rows, with or without a widget."""
         return len(self._heights)
 
     @property
@@ -149,7 +149,7 @@ class Column(QAbstractScrollArea):
     # -- changes -------------------------------------------------------------------------------
 
     def reset_rows(self) -> None:
-        """Everything is new: show the end."""
+        """Make all rows anew and show the end."""
         self._drop_from(0)
         self._heights = RowHeights(self.estimates(0, self._width()))
         self._set_following(following=True)
@@ -167,7 +167,7 @@ class Column(QAbstractScrollArea):
         self._fill(_OPEN_S)
 
     def add_rows(self) -> None:
-        """There are more rows at the end."""
+        """Take in more rows at the end."""
         self._heights.extend(self.estimates(self.row_count, self._width()))
         self._fill(_NOW_S)
 
@@ -215,7 +215,7 @@ class Column(QAbstractScrollArea):
     # -- events --------------------------------------------------------------------------------
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Another width lays out the rows in sight at once."""
+        """Lay out the rows in sight at once for another width."""
         super().resizeEvent(event)
         if self._width() != self._laid_width:
             self.reflow()
@@ -338,7 +338,7 @@ class Column(QAbstractScrollArea):
         return self._ring is not None or not all(self.is_ready(index) for index in seen)
 
     def _hold(self, anchor: Anchor) -> None:
-        """From now on this place stays at the top of the view."""
+        """Hold this place at the top of the view from now on."""
         self._anchor, self._mark = anchor, None
         self._note_mark()
 

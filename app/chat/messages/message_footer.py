@@ -87,7 +87,7 @@ class Footer(QWidget):
             QTimer.singleShot(_CONFIRM_MS, button, lambda: button.set_icon(act.value))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Everything keeps its end of the line."""
+        """Keep every part at its end of the line."""
         super().resizeEvent(event)
         self._place()
 

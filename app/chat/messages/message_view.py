@@ -37,7 +37,7 @@ class AnswerMessage(MessageRow):
         self._live = False
         self._tinted = False
         self._late_spans: list[TokenSpan] = []
-        """Who wrote the text that came since `message` was taken in."""
+        """Spans of the text that came since `message` was taken in."""
         self._waiting: QLabel | None = None
         self._note: QLabel | None = None
         self._rendered_at = -inf
@@ -53,7 +53,7 @@ class AnswerMessage(MessageRow):
 
     @property
     def note(self) -> str:
-        """How it ended, in words; empty when it simply ended."""
+        """Return how the answer ended, in words; empty when it simply ended."""
         return "" if self._note is None else self._note.text()
 
     @property
@@ -113,7 +113,7 @@ class AnswerMessage(MessageRow):
             self._timer.start(int(1000 * left))
 
     def add_spans(self, spans: Sequence[TokenSpan]) -> None:
-        """Who wrote the text that has just come."""
+        """Take in the spans of the text that has just come."""
         self._late_spans.extend(spans)
         if self._tinted:
             self.text.add_tint(spans)
@@ -183,7 +183,7 @@ class AnswerMessage(MessageRow):
     # -- the line below ------------------------------------------------------------------------
 
     def update_parts(self) -> None:
-        """How the answer ended, its numbers, its versions, what can be done."""
+        """Renew how the answer ended, its numbers, its versions and its actions."""
         message = self.message
         self.text.setVisible(bool(message.text) or self._live)
         self._show_note("" if self._live else answer_note(message))

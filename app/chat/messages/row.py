@@ -21,7 +21,7 @@ class ListRow(QWidget):
     """One row. It arranges its parts by hand: layouts are slow where many rows pass."""
 
     growing = Signal(int)
-    """It is about to need so many pixels more at its end."""
+    """The row is about to need so many pixels more at its end."""
     grown = Signal()
     """The height it needs may have changed."""
 

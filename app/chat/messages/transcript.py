@@ -79,7 +79,7 @@ class Transcript(Column):
         self.reset_rows()
 
     def replace_from(self, index: int, messages: Sequence[StoredMessage]) -> None:
-        """From message `index` on these are the messages now; the view stays where it is."""
+        """Replace the messages from `index` on; the view stays where it is."""
         old, self._messages = self._messages, list(messages)
         focused = self.row_holding(QApplication.focusWidget())
         while index < min(len(old), len(messages)) and self._same(old[index], messages[index]):

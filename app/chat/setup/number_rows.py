@@ -26,7 +26,7 @@ class NumberSpec:
 
     @property
     def label(self) -> str:
-        """Its name."""
+        """Return the name of the setting."""
         return tr(FIELDS[self.field].label)
 
     @property

@@ -32,7 +32,7 @@ class PresetBar(QWidget):
     saved = Signal(str)
     """The present values shall be kept under this name, also over what had it before."""
     deleted = Signal(object)
-    """This `Preset` shall go."""
+    """The `Preset` to delete."""
     made_default = Signal(str)
     """New conversations shall begin with the preset of this name."""
 

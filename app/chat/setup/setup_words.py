@@ -21,7 +21,7 @@ _NAMES = {
     "frequency_penalty": later("frequency penalty {value}"),
     "max_tokens": later("at most {value} tokens"),
 }
-"""In the order in which they are told."""
+"""Names of the settings, in the order in which they are told."""
 
 
 def baseline(setup: ChatSetup, settings: Settings) -> ChatSetup:

@@ -251,7 +251,7 @@ def _last(chain: Chain, *, is_open: bool) -> MarkdownBlock:
 
 
 def _final(pieces: Sequence[_Piece], source: str) -> int:
-    """How many of the first pieces no further text can change."""
+    """Return the number of first pieces that no further text can change."""
     if not pieces:
         return 0
     lines = source.split("\n")

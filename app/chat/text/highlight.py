@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 _LINES = 40
-"""So many lines are coloured between two looks at the clock."""
+"""Lines that are coloured between two looks at the clock."""
 
 Spans = list[QTextLayout.FormatRange]
 

@@ -19,7 +19,7 @@ class SourcePlaces:
     sources: list[int] = field(default_factory=list)
 
     def add(self, start: int, source: int) -> None:
-        """From character `start` of the content on, it stands at `source`."""
+        """Note that the content from character `start` on stands at `source`."""
         self.starts.append(start)
         self.sources.append(source)
 
@@ -55,7 +55,7 @@ class SourceLines:
         return placed
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """From the start of source line `first` to the end of the line before `last`."""
+        """Return the start of source line `first` and the end of the line before `last`."""
         number = min(max(last, first + 1), len(self._lines))
         return self._starts[min(first, len(self._lines) - 1)], self._starts[number] - 1
 

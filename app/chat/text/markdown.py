@@ -39,7 +39,7 @@ _SENTENCE_END = re.compile(r"[.!?\u2026]['\")\]]* (?=[^\W\d_])|[\u3002\uff01\uff
 
 
 class BlockKind(StrEnum):
-    """How a block is rendered."""
+    """Kinds of blocks, which are rendered differently."""
 
     PROSE = "prose"
     CODE = "code"

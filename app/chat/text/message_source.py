@@ -39,7 +39,7 @@ class MessageSource:
         self._typed = TypedText()
         self._raw: list[str] = []
         self.restarts = 0
-        """How often everything had to begin anew: it turned out to be thought."""
+        """Number of times that all began anew, as it turned out to be thought."""
         self._reset(inside=False)
 
     def _reset(self, *, inside: bool) -> None:

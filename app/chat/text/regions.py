@@ -16,7 +16,7 @@ class Property(IntEnum):
     """Our own marks on text blocks."""
 
     CONTINUES = QTextFormat.Property.UserProperty + 1
-    """This text block goes on in the line of the one before (a giant line broken for layout)."""
+    """Property of a text block that goes on in the line before (a giant line broken for layout)."""
     FILLER = QTextFormat.Property.UserProperty + 2
     """An empty text block that Qt needs around a table, or one that keeps room for a widget."""
     SOURCE = QTextFormat.Property.UserProperty + 3

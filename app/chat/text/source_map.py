@@ -14,12 +14,12 @@ _SHIFTING = re.compile("[\r\U00010000-\U0010ffff]")
 
 
 def utf16_length(text: str) -> int:
-    """How many UTF-16 code units `text` has, which is what Qt counts."""
+    """Return the number of UTF-16 code units of `text`, which is what Qt counts."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class Offsets:
-    """From characters of the cleaned text to UTF-16 units of the source.
+    """Map from characters of the cleaned text to UTF-16 units of the source.
 
     The two drift apart at characters beyond the basic plane, at carriage returns, which the clean
     text lacks, and where parts of the source are left out.

@@ -14,7 +14,7 @@ CODE_HEADER = 34
 """Height of the strip above code that holds the language and the copy button."""
 CODE_PADDING = 14
 CODE_HANG = 18
-"""How far the rest of a wrapped line of code is moved in."""
+"""Pixels that the rest of a wrapped line of code is moved in."""
 INDENT = 26
 """Width of one level of a list."""
 QUOTE_INDENT = 18

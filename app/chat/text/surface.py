@@ -69,7 +69,7 @@ class TextSurface(QTextBrowser):
         return QSize(super().sizeHint().width(), self.height())
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:  # noqa: ANN401, ARG002, N802
-        """Nothing is loaded, whatever a text refers to."""
+        """Load nothing, whatever a text refers to."""
         return None
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

@@ -86,7 +86,7 @@ class TextView(TextSurface):
         self._working = self._told_half = False
         """True if text is being written; whether a part of it was the last that was told of."""
         self.last_render_s = 0.0
-        """How long the last rendering took."""
+        """Seconds that the last rendering took."""
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._go_on)
         self._pointer = QPointF(-1, -1)
@@ -103,7 +103,7 @@ class TextView(TextSurface):
 
     @property
     def thoughts(self) -> int:
-        """How many thoughts there are in the text."""
+        """Return the number of thoughts in the text."""
         return len(self._thoughts)
 
     @property
@@ -289,7 +289,7 @@ class TextView(TextSurface):
             self._turn.start(0)
 
     def _go_on(self) -> None:
-        """Another slice of what is long, then its colours."""
+        """Do another slice of long work, then colour the code."""
         if not self.work(time.perf_counter() + _SLICE_S):
             self._turn.start(0)
         elif not self._colours.busy:
@@ -502,7 +502,7 @@ class TextView(TextSurface):
             self._hover.start()
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Nothing is under the pointer any more."""
+        """Forget what was under the pointer."""
         super().leaveEvent(event)
         self._hover.stop()
         self._tell(-1)
@@ -517,6 +517,6 @@ class TextView(TextSurface):
 
 
 def _cost(block: MarkdownBlock) -> int:
-    """How long a block takes to write, in characters of running text."""
+    """Return the cost of writing a block, in characters of running text."""
     cells = block.source.count("|") if block.kind is BlockKind.TABLE else 0
     return max(len(block.source), 60) + 20 * cells

@@ -17,7 +17,7 @@ _TAG = re.compile(r"<(/?)think(?:ing)?>")
 _CLOSING = re.compile(r"<(/)think(?:ing)?>")
 _TAGS = ("<think>", "<thinking>", "</think>", "</thinking>")
 _LINE = 200
-"""So much of a line tells whether it begins or ends code."""
+"""Characters of a line that tell whether it begins or ends code."""
 
 
 class AnswerPart(Enum):
@@ -134,7 +134,7 @@ class ThoughtSplitter:
 
 
 def _possible_tag(text: str, at: int) -> int:
-    """How many characters at the end of `text` may be the beginning of a tag."""
+    """Return how many characters at the end of `text` may be the beginning of a tag."""
     start = text.rfind("<", max(at, len(text) - len("</thinking>")))
     if start < 0 or not any(tag.startswith(text[start:]) for tag in _TAGS):
         return 0

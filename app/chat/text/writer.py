@@ -147,7 +147,7 @@ class DocumentWriter:
         return note
 
     def _kept(self, wanted: Sequence[MarkdownBlock], cursor: QTextCursor) -> int:
-        """How many live blocks can stay; one that only grew is extended on the spot."""
+        """Return how many live blocks can stay; one that only grew is extended on the spot."""
         kept = 0
         for written, block in zip(self._live, wanted, strict=False):
             if written.block != block and not self._extended(written, block, cursor):

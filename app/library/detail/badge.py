@@ -19,7 +19,7 @@ class BadgeLabel(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def show_mark(self, mark: RowBadge | None) -> None:
-        """Another one."""
+        """Show another badge, or none."""
         self.mark = mark
         self.setVisible(mark is not None)
         self.setAccessibleName(mark.text if mark is not None else "")

@@ -33,7 +33,7 @@ class DraftChoices(QWidget):
     """One radio button for each candidate that fits, and one for none at all."""
 
     changed = Signal()
-    """Another one is chosen."""
+    """Another draft is chosen."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

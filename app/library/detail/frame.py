@@ -103,7 +103,7 @@ class Facts(QWidget):
         self.shown: tuple[tuple[str, str], ...] = ()
 
     def show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
-        """Those that have a value."""
+        """Show the facts that have a value."""
         self.shown = tuple((name, value) for name, value in facts if value)
         while len(self._labels) < len(self.shown):
             self._add()

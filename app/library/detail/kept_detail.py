@@ -99,7 +99,7 @@ class KeptDetail(DetailFrame):
             button.clicked.connect(lambda _=False, signal=signal: signal.emit(self.model))
 
     def show_model(self, model: KeptModel, *, in_use: bool, offered: bool) -> None:
-        """Another model, or another state of the same.
+        """Show another model, or another state of the same.
 
         Args:
             model: the model.

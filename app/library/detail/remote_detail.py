@@ -92,7 +92,7 @@ class RemoteDetail(DetailFrame):
         return cast("Variant | None", self.variants.current)
 
     def show_found(self, found: FoundRepository, *, token: bool = False) -> None:
-        """Another model, of which no more is known than a list says."""
+        """Show another model, of which no more is known than a list says."""
         self.found, self.repository, self._fits, self._busy = found, None, {}, False
         self._say_found(found, None, token=token)
         say(self.state, tr("Asking the hub for its files\N{HORIZONTAL ELLIPSIS}"))
@@ -118,7 +118,7 @@ class RemoteDetail(DetailFrame):
         self._choose_variant()
 
     def show_fits(self, fits: Fits) -> None:
-        """How the variants would run."""
+        """Show how the variants would run."""
         first = not self._fits
         self._fits = fits
         self.variants.rows.say_anew()

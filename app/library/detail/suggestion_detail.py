@@ -17,7 +17,7 @@ from engine.units import file_size
 
 
 class SuggestionDetail(DetailFrame):
-    """Everything in it is known without asking anybody."""
+    """Detail of a suggestion, known without asking anybody."""
 
     order_asked = Signal(object)
     """An `Wanted`."""
@@ -53,7 +53,7 @@ class SuggestionDetail(DetailFrame):
         self.page_button.clicked.connect(self._open_page)
 
     def show_suggestion(self, suggestion: Recommendation) -> None:
-        """Another one."""
+        """Show another suggestion."""
         self.suggestion = suggestion
         self.title.setText(suggestion.name)
         say(self.about, tr("by {owner}").format(owner=owner_of(suggestion.repo)))

@@ -63,7 +63,7 @@ class DownloadsBar(QFrame):
         self.hide()
 
     def show_reports(self, reports: Sequence[JobReport]) -> None:
-        """How far they are now; rows stay as they are, so that the keyboard stays where it is."""
+        """Show the downloads' progress; rows stay, so that the keyboard stays where it is."""
         keys = [each.job.key for each in reports]
         for key in [key for key in self.rows if key not in keys]:
             gone = self.rows.pop(key)

@@ -56,7 +56,7 @@ class JobRow(QWidget):
         self.show_report(report)
 
     def show_report(self, report: JobReport) -> None:
-        """How far it is now."""
+        """Show the progress of the download."""
         self.report, state = report, report.state
         self.state.setText(state_words(report))
         failed = state is JobState.FAILED

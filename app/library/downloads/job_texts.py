@@ -14,12 +14,12 @@ _HOUR = 3600.0
 
 
 def title(report: JobReport) -> str:
-    """Which model it is."""
+    """Return the name of the model."""
     return joined(model_of(report.job.repo), report.job.variant)
 
 
 def state_words(report: JobReport) -> str:
-    """How far it is."""
+    """Return the progress in words."""
     done = tr("{done} of {all}").format(
         done=file_size(report.done), all=file_size(report.job.nbytes)
     )

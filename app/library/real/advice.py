@@ -27,7 +27,7 @@ from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 
 _FRESH_S = 20.0
-"""How long memory is taken to be as free as it was."""
+"""Seconds for which memory is taken to be as free as it was."""
 
 
 class RealAdvice:
@@ -65,7 +65,7 @@ class RealAdvice:
     def drafts_of_remote(
         self, repository: Repository, variant: Variant, kept: Sequence[KeptModel], /
     ) -> Sequence[DraftCandidate]:
-        """From the dated list, and what is here of it; files cannot be compared yet."""
+        """Return the dated list's drafts, and those here; files cannot be compared yet."""
         known = curated()
         try:
             target = of_variant(repository, variant, known).listed

@@ -1,4 +1,4 @@
-"""How a row is drawn: two lines, a badge at the end of the first, a bar of progress below."""
+"""Painting of a row: two lines, a badge at the end of the first, a bar of progress below."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RowDelegate(QStyledItemDelegate):
         option: QStyleOptionViewItem,
         index: Index,
     ) -> bool:
-        """Why the badge says what it says, or what the row had no room for."""
+        """Show a tooltip: the reason of the badge, or what the row had no room for."""
         row = self._model.row(index)
         if event.type() is not QEvent.Type.ToolTip or row is None:
             return bool(super().helpEvent(event, view, option, index))

@@ -58,7 +58,7 @@ class LibraryListModel(QAbstractListModel):
         return self._rows[number]
 
     def rowCount(self, parent: Index = _TOP) -> int:  # noqa: N802
-        """How many there are."""
+        """Return the number of entries."""
         return 0 if parent.isValid() else len(self.entries)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """How a badge is meant; each has a sign of its own beside its colour."""
+    """Meaning of a badge; each has a sign of its own beside its colour."""
 
     GOOD = "good"
     FAIR = "fair"

@@ -28,7 +28,7 @@ class RowsView(UniformList):
     """
 
     chosen = Signal(object)
-    """Another entry, or None."""
+    """Another entry was chosen, or None."""
     entered = Signal(object)
     """An entry by Return or a double click."""
 

@@ -27,7 +27,7 @@ _OFFLINE = Refused(
 
 
 def models_page(stage: Stage, shoot: Shoot) -> None:
-    """From the first look at the page to models that are here."""
+    """Show the page from the first look to models that are here."""
     script = stage.hub_script
     _tell_story(script)
     new_chat(stage)

@@ -136,7 +136,7 @@ class CurveView(Painted):
     # -- the picture -----------------------------------------------------------------------
 
     def paint(self, painter: QPainter) -> None:
-        """Everything but the ceiling."""
+        """Paint everything but the ceiling."""
         model, plot = self._model, self._plot
         dots = model is not None and bool(model.measured)
         note = tr("tokens/s; dots were measured") if dots else tr("tokens/s")

@@ -42,7 +42,7 @@ class Grid:
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Return the number of rows."""
         return math.ceil(self.count / self.per_row)
 
     @property
@@ -87,7 +87,7 @@ class LayerMap(Painted):
         return self.header_height + Grid.of(len(self.places.layers), room).height + 6 + legend
 
     def describe(self) -> str:
-        """How many are where."""
+        """Return the number of layers on each device, in words."""
         return self.places.summary()
 
     def table(self) -> Table:
@@ -128,7 +128,7 @@ class LayerMap(Painted):
 
 
 def _entries(places: LayerPlaces) -> Iterator[Entry]:
-    """How many layers are where, and what lies beside them."""
+    """Yield the number of layers on each device, and what lies beside them."""
     for place, count in places.counts():
         yield Entry(places.count_words(place, count), partial(_look, place))
     for name, place in places.others:

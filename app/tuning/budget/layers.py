@@ -25,7 +25,7 @@ class LayerPlace(Enum):
 
     @classmethod
     def of(cls, now: bool | None, then: bool) -> LayerPlace:
-        """From whether it is on the card; None: it is nowhere yet."""
+        """Return the place, now and then; None: it is nowhere yet."""
         if now is None or now == then:
             return cls.GPU if then else cls.CPU
         return cls.TO_GPU if then else cls.TO_CPU
@@ -42,7 +42,7 @@ class LayerPlaces:
 
     @classmethod
     def of(cls, model: BudgetModel, ceiling: int | None) -> LayerPlaces:
-        """With a ceiling, compared with how the model runs now."""
+        """Return the places with a ceiling, compared with how the model runs now."""
         device, point = card_words(model.card), model.at(ceiling)
         if point is None:
             return cls((), (), device)
@@ -68,7 +68,7 @@ class LayerPlaces:
         return cls(layers, tuple(others), device)
 
     def counts(self) -> list[tuple[LayerPlace, int]]:
-        """How many layers are where; nothing of what there is none of."""
+        """Return the number of layers in each place, but for empty ones."""
         return [(place, n) for place in LayerPlace if (n := self.layers.count(place))]
 
     def words(self, place: LayerPlace) -> str:
@@ -82,7 +82,7 @@ class LayerPlaces:
         return texts[place].format(device=self.device)
 
     def count_words(self, place: LayerPlace, count: int) -> str:
-        """So many layers are there."""
+        """Return a number of layers in a place, in words."""
         texts = {
             LayerPlace.GPU: tr("{n} on {device}"),
             LayerPlace.TO_GPU: tr("{n} moving to {device}"),
@@ -97,7 +97,7 @@ class LayerPlaces:
         return said.format(n=number(index + 1), place=self.words(self.layers[index]))
 
     def each(self) -> Iterator[tuple[str, str]]:
-        """Everything by its name, and where it lies."""
+        """Yield everything by its name, and its place."""
         for index, place in enumerate(self.layers):
             yield tr("Layer {n}").format(n=number(index + 1)), self.words(place)
         for name, place in self.others:

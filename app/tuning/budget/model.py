@@ -64,7 +64,7 @@ class BudgetModel:
         measured: Iterable[MeasuredPoint] = (),
         others: int | None = None,
     ) -> BudgetModel:
-        """From a preview; `others` from the newest sample of the card, where there is one."""
+        """Return the model of a preview; `others` from the newest sample of the GPU, if any."""
         card, seen = _card_of(told.machine, told.curves), tuple(measured)
         if others is None:
             others = (card.memory_of_others if card is not None else None) or 0
@@ -99,7 +99,7 @@ class BudgetModel:
 
     @property
     def main(self) -> Curve:
-        """That of the wished mode."""
+        """Return the curve of the wished mode."""
         return self.curves[0] if self.curves else _NO_CURVE
 
     @property
@@ -152,11 +152,11 @@ class BudgetModel:
         return min(around, key=lambda place: abs(self.points[place].vram - vram))
 
     def stepped(self, index: int, by: int) -> int:
-        """So many steps further, as far as fits; one is a layer, mostly."""
+        """Return the index so many steps further, as far as fits; a step is mostly one layer."""
         return max(min(index + by, self.last), min(0, self.last))
 
     def paged(self, index: int, by: int) -> int:
-        """So many GiB further, at least one step."""
+        """Return the index so many GiB further, at least one step."""
         if not self.points:
             return -1
         found = self.nearest(self.points[index].vram + by * GIB)
@@ -202,7 +202,7 @@ class BudgetModel:
 def spread_of(
     curves: Sequence[Curve], measured: Sequence[MeasuredPoint], *, calibrated: bool = True
 ) -> float:
-    """How far predictions were from what was measured; what is usual where nothing was."""
+    """Return how far predictions were from measurements; the usual where nothing was measured."""
     errors = []
     for seen in measured:
         curve = next((each for each in curves if each.mode is seen.mode and each.points), None)

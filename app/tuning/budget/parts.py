@@ -11,7 +11,7 @@ from engine.machine.memory import DeviceMemory
 
 
 class MemoryPart(StrEnum):
-    """Who or what memory is for; texts for `tr`, in the order in which they are stacked."""
+    """Uses of memory, texts for `tr`, in the order in which they are stacked."""
 
     TARGET = later("Target")
     DRAFT = later("Draft")

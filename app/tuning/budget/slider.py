@@ -47,7 +47,7 @@ _KEYS: dict[Qt.Key, Callable[[BudgetModel, int], int]] = {
 
 
 class BudgetSlider(QSlider):
-    """Its value is the number of a step of the curve, for those that read it out too.
+    """Slider over the steps of the curve; its value is the number of a step.
 
     Where other programs have taken what the ceiling needs, the handle stays in the forbidden zone
     until somebody moves it; from there it only leads out.

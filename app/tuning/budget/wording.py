@@ -13,7 +13,7 @@ from engine.machine.facts import CPU, Accelerator, Machine
 from engine.units import gibibytes, memory
 
 _HARDLY = 1.01
-"""So much faster is still "nothing is gained"."""
+"""Speed-up up to which "nothing is gained"."""
 _ROOM = GIB // 4
 
 
@@ -48,7 +48,7 @@ def sentence(model: BudgetModel, ceiling: int | None) -> str:
 
 
 def layers_words(model: BudgetModel, point: CurvePoint) -> str:
-    """How many layers a step has on the card."""
+    """Return the number of a step's layers on the GPU, in words."""
     some, every, device = point.layers_on_gpu, model.main.layers, card_words(model.card)
     if not some:
         return tr("No layers on {device}").format(device=device)
@@ -92,7 +92,7 @@ def _idle(model: BudgetModel) -> bool:
 
 
 def forbidden_words(model: BudgetModel) -> str:
-    """Why not all of the card can be had; empty where it can."""
+    """Return why not all of the GPU can be had; empty where it can."""
     others, reserve = memory(model.others), memory(model.reserve)
     if model.others and model.reserve:
         said = tr("Other programs use {others}, {reserve} stay in reserve.")
@@ -105,7 +105,7 @@ def forbidden_words(model: BudgetModel) -> str:
 
 
 def without_card(machine: Machine | None = None) -> str:
-    """Why there is nothing to choose."""
+    """Return why there is nothing to choose."""
     reasons = [
         tr("{name} is not used: {reason}.").format(name=card.name, reason=card.unusable)
         for card in (machine.accelerators if machine is not None else ())
@@ -154,7 +154,7 @@ def stack_words(name: str, now: Stack | None, then: Stack) -> str:
 
 
 def over_words(then: Stack) -> str:
-    """How much is missing; empty where all fits."""
+    """Return how much memory is missing; empty where all fits."""
     return tr("{size} too much.").format(size=memory(then.over)) if then.over else ""
 
 
