@@ -11,8 +11,8 @@ from app.library.desks import Desks
 from app.library.detail.remote_detail import RemoteDetail
 from app.library.model_texts import found_row
 from app.library.part import ListPart
-from app.library.picking import draft_variant
 from app.library.rows.view import RowsView
+from app.library.variant_choice import draft_variant
 from engine.errors import UserFixable
 from engine.hub.messages import Describe, Refused, Results, Search
 from engine.hub.pairing.candidate import DraftCandidate

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QSplitter, QStackedWidget, QVBoxLayout, QW
 from app.banner import BannerArea
 from app.library.desks import Desks
 from app.library.downloads.bar import DownloadsBar
-from app.library.dropping import dropped_model
+from app.library.dropped_model import dropped_model
 from app.library.find_part import FindPart
 from app.library.notices import DownloadNotices
 from app.library.on_disk_part import OnDiskPart

@@ -15,17 +15,17 @@ from app.pages.frame import PageFrame
 from app.status import Phase
 from app.tuning.apply_bar import ApplyBar
 from app.tuning.budget.model import BudgetModel
-from app.tuning.choosing import Choosing
 from app.tuning.draft_dialog import ask_draft_file, ask_draft_folder
 from app.tuning.hardware_card import HardwareCard
-from app.tuning.interrupting import Interruption
+from app.tuning.interruption import Interruption
 from app.tuning.measured import Measured, MeasuredSpeeds
 from app.tuning.measured_points import points_for
 from app.tuning.memory_card import MemoryCard
 from app.tuning.mode_card import ModeCard
 from app.tuning.outcome import LoadOutcome, changes, newest_of, now_words, predicted_now, step_of
-from app.tuning.previewing import Previews
+from app.tuning.previews import Previews
 from app.tuning.refusal_notice import RefusalNotice
+from app.tuning.run_choice import RunChoice
 from app.tuning.running import Running, RunWish
 from engine.commands import Calibrate, Stop
 from engine.events import Calibrated, DeviceSample, PlanSummary
@@ -50,7 +50,7 @@ class TuningPage(PageFrame):
     ) -> None:
         super().__init__(tr("Tuning"), parent, widest=_WIDEST)
         self._running, self._bridge, self._measured = running, running.bridge, measured
-        self.choosing = Choosing(running, self)
+        self.choosing = RunChoice(running, self)
         self.previews = Previews(self._bridge, self)
         self._interruption = Interruption(running, session, self)
         self._measuring_asked = False

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 
 from app.bridge import EngineBridge
 from app.chat.composer.context_card import ContextCard, LargerContext
-from app.chat.composer.counting import ComposerTokenCounter
+from app.chat.composer.token_counter import ComposerTokenCounter
 from app.chat.request import counted_request, seen
 from app.chat.session import ChatSession
 from app.history import ChatSetup, StoredMessage

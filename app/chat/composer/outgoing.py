@@ -22,8 +22,8 @@ from app.chat.composer.attachments import (
 from app.chat.composer.composer import Composer
 from app.chat.composer.context_full import ContextChoices
 from app.chat.composer.context_meter import Fill
-from app.chat.composer.counting import ComposerTokenCounter
 from app.chat.composer.drafts import NOTHING, Draft, MessageDrafts
+from app.chat.composer.token_counter import ComposerTokenCounter
 from app.chat.request import counted_request
 from app.chat.session import ChatSession
 from app.history import StoredMessage

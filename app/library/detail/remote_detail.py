@@ -8,10 +8,11 @@ from typing import cast
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
-from app.library.advising import Fits
+from app.library.advice_desk import Fits
 from app.library.detail.drafts import DraftChoices
 from app.library.detail.frame import DetailFrame, Facts, breakable, say
 from app.library.detail.licence import HUB, LicencePart, open_link
+from app.library.download_orders import Wanted
 from app.library.model_texts import (
     PACKAGINGS,
     date_words,
@@ -23,10 +24,9 @@ from app.library.model_texts import (
     speed_words,
     variant_row,
 )
-from app.library.ordering import Wanted
-from app.library.picking import target_variant
 from app.library.rows.row import LibraryRow
 from app.library.rows.view import RowsView
+from app.library.variant_choice import target_variant
 from app.settings.rows import plain_label
 from engine.errors import UserFixable
 from engine.hub.pairing.candidate import DraftCandidate

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from app.library.detail.badge import BadgeLabel
 from app.library.detail.frame import DetailFrame, Facts, breakable, say
 from app.library.detail.licence import HUB, LicencePart, open_link
+from app.library.download_orders import Wanted
 from app.library.model_texts import ROLES, fit_mark, name_of, owner_of, speed_words
-from app.library.ordering import Wanted
 from app.settings.rows import plain_label
 from engine.hub.recommendation import Recommendation
 from engine.language import sentences, tr

@@ -18,7 +18,7 @@ Fits = dict[str, Fit]
 """Fits by the names of variants."""
 
 
-class Advising(QObject):
+class AdviceDesk(QObject):
     """Answers are kept as long as the window is open."""
 
     fits_known = Signal(str)

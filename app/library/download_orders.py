@@ -9,7 +9,7 @@ from uuid import uuid4
 from PySide6.QtCore import QObject, Signal
 
 from app.library.hub_desk import HubDesk
-from app.library.picking import draft_variant, target_variant
+from app.library.variant_choice import draft_variant, target_variant
 from engine.errors import UserFixable
 from engine.hub.download.job import Job, JobState
 from engine.hub.messages import Describe, Refused
@@ -36,7 +36,7 @@ class Wanted:
     draft_path: Path | None = None
 
 
-class Ordering(QObject):
+class DownloadOrders(QObject):
     """Orders wait here until the hub has said what they consist of."""
 
     changed = Signal()

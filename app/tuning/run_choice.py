@@ -10,7 +10,7 @@ from app.tuning.running import Running, RunWish
 from engine.commands import Load
 
 
-class Choosing(QObject):
+class RunChoice(QObject):
     """Begins with what is in force or under way, and follows that until something is chosen."""
 
     changed = Signal()
