@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import add_json_option, add_simulated_gpu_option
+from engine.cli.options import add_options
 from engine.columns import table_row
 from engine.hardware import machine_file
 from engine.language import listed, number, tr
@@ -31,8 +31,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help=tr("measure the devices now, which takes some seconds"),
     )
-    add_simulated_gpu_option(parser)
-    add_json_option(parser)
+    add_options(parser, "--simulate-gpu", "--json")
     parser.set_defaults(run=run)
 
 

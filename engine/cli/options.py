@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, replace
 from math import inf
 from pathlib import Path
+from typing import Any, TypeVar
 
 from engine.backend.simulated.spec import simulated_accelerator
 from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, WeightFormat
@@ -22,92 +25,80 @@ from engine.request import SamplingParams
 
 GIB = 2**30
 
+Number = TypeVar("Number", int, float)
+
+
+def add_options(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Declare options of `_shared_options` by their names."""
+    known = _shared_options()
+    for name in names:
+        parser.add_argument(name, **known[name])
+
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Declare what `load_command` reads, and --json."""
-    add_model_option(parser)
-    parser.add_argument(
-        "--draft",
-        default=DraftChoice.AUTO,
-        metavar="auto|NAME|PATH|lookup|none",
-        help=tr("the draft: chosen for the target, a model, lookup in earlier text, or none"),
-    )
-    add_mode_option(parser)
-    parser.add_argument(
-        "--format",
-        default=WeightFormat.AUTO,
-        choices=[str(weights) for weights in WeightFormat],
-        help=tr("weight format of the target"),
-    )
-    add_context_option(parser)
+    add_options(parser, "--model", "--draft", "--mode", "--format", "--context")
     add_gpu_options(parser)
-    add_json_option(parser)
-
-
-def add_model_option(parser: argparse._ActionsContainer) -> None:
-    """Declare --model."""
-    parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("the target model (default: the starter model)")
-    )
-
-
-def add_mode_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --mode."""
-    parser.add_argument(
-        "--mode",
-        default=Mode.AUTO,
-        choices=[str(mode) for mode in Mode],
-        help=tr("how target and draft share the devices (default: auto, the fastest expected)"),
-    )
-
-
-def add_context_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --context."""
-    parser.add_argument(
-        "--context", type=int, metavar="N", help=tr("context length to plan for, in tokens")
-    )
+    add_options(parser, "--json")
 
 
 def add_gpu_options(parser: argparse.ArgumentParser) -> None:
     """Declare --vram, --layers-on-gpu and --simulate-gpu; sizes come as bytes."""
-    parser.add_argument(
-        "--vram",
-        type=gibibytes,
-        metavar="GIB",
-        help=tr("use at most this much GPU memory, in GiB"),
-    )
-    parser.add_argument(
-        "--layers-on-gpu",
-        type=layers,
-        metavar="N|all",
-        help=tr("number of target layers to put on the GPU, or all"),
-    )
-    add_simulated_gpu_option(parser)
-
-
-def add_simulated_gpu_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --simulate-gpu, in bytes."""
-    parser.add_argument(
-        "--simulate-gpu",
-        type=gibibytes,
-        metavar="GIB",
-        help=tr("simulate a GPU with this much memory, in GiB"),
-    )
+    add_options(parser, "--vram", "--layers-on-gpu", "--simulate-gpu")
 
 
 def add_hardware_option(parser: argparse.ArgumentParser) -> None:
     """Declare --hardware, which `known_machine` reads."""
-    parser.add_argument(
-        "--hardware",
-        type=Path,
-        metavar="FILE.json",
-        help=tr("plan for another machine, as `duotail hardware --json` has described it"),
-    )
+    add_options(parser, "--hardware")
 
 
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --json."""
-    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
+def _shared_options() -> dict[str, dict[str, Any]]:
+    """Return the arguments of `add_argument` for options that several sub-commands have."""
+    modes, formats = [str(mode) for mode in Mode], [str(weights) for weights in WeightFormat]
+    size = {"type": gibibytes, "metavar": "GIB"}
+    return {
+        "--model": {
+            "metavar": "NAME|PATH",
+            "help": tr("the target model (default: the starter model)"),
+        },
+        "--draft": {
+            "default": DraftChoice.AUTO,
+            "metavar": "auto|NAME|PATH|lookup|none",
+            "help": tr(
+                "the draft: chosen for the target, a model, lookup in earlier text, or none"
+            ),
+        },
+        "--mode": {
+            "default": Mode.AUTO,
+            "choices": modes,
+            "help": tr(
+                "how target and draft share the devices (default: auto, the fastest expected)"
+            ),
+        },
+        "--format": {
+            "default": WeightFormat.AUTO,
+            "choices": formats,
+            "help": tr("weight format of the target"),
+        },
+        "--context": {
+            "type": int,
+            "metavar": "N",
+            "help": tr("context length to plan for, in tokens"),
+        },
+        "--vram": size | {"help": tr("use at most this much GPU memory, in GiB")},
+        "--layers-on-gpu": {
+            "type": layers,
+            "metavar": "N|all",
+            "help": tr("number of target layers to put on the GPU, or all"),
+        },
+        "--simulate-gpu": size | {"help": tr("simulate a GPU with this much memory, in GiB")},
+        "--hardware": {
+            "type": Path,
+            "metavar": "FILE.json",
+            "help": tr("plan for another machine, as `duotail hardware --json` has described it"),
+        },
+        "--json": {"action": "store_true", "help": tr("print one JSON object on stdout")},
+    }
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
@@ -221,14 +212,7 @@ def sampling(arguments: argparse.Namespace) -> SamplingParams:
     """
     try:
         return SamplingParams(
-            temperature=arguments.temperature,
-            top_k=arguments.top_k,
-            top_p=arguments.top_p,
-            min_p=arguments.min_p,
-            repetition_penalty=arguments.repetition_penalty,
-            presence_penalty=arguments.presence_penalty,
-            frequency_penalty=arguments.frequency_penalty,
-            seed=arguments.seed,
+            **{field.name: getattr(arguments, field.name) for field in fields(SamplingParams)}
         )
     except ValueError as error:
         raise UserFixable(
@@ -238,26 +222,20 @@ def sampling(arguments: argparse.Namespace) -> SamplingParams:
 
 def one_or_more(text: str) -> int:
     """Parse a whole number of 1 or more."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(
-            tr("{text!r} is not a whole number of 1 or more").format(text=text)
-        )
-    return number
+    wrong = tr("{text!r} is not a whole number of 1 or more")
+    return _parsed(text, int, lambda number: number >= 1, wrong)
 
 
 def gibibytes(text: str) -> int:
     """Parse a size in GiB; returns bytes."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < inf:
-        raise argparse.ArgumentTypeError(tr("{text!r} is not a size in GiB").format(text=text))
-    return round(number * GIB)
+    wrong = tr("{text!r} is not a size in GiB")
+    return round(_parsed(text, float, lambda number: 0 <= number < inf, wrong) * GIB)
+
+
+def probability(text: str) -> float:
+    """Parse a number from 0 to 1."""
+    wrong = tr("{text!r} is not a number from 0 to 1")
+    return _parsed(text, float, lambda number: 0 <= number <= 1, wrong)
 
 
 def layers(text: str) -> int:
@@ -271,17 +249,15 @@ def layers(text: str) -> int:
     return int(text)
 
 
-def probability(text: str) -> float:
-    """Parse a number from 0 to 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(
-            tr("{text!r} is not a number from 0 to 1").format(text=text)
-        )
-    return number
+def _parsed(
+    text: str, convert: Callable[[str], Number], fits: Callable[[Number], bool], wrong: str
+) -> Number:
+    """Convert an option's value, or raise ArgumentTypeError with `wrong` where it does not fit."""
+    with suppress(ValueError):
+        number = convert(text)
+        if fits(number):
+            return number
+    raise argparse.ArgumentTypeError(wrong.format(text=text))
 
 
 def _draft(value: str) -> Path | DraftChoice:

@@ -14,12 +14,8 @@ from engine.bench.random_model import RandomModel
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
-    add_context_option,
     add_gpu_options,
-    add_hardware_option,
-    add_json_option,
-    add_mode_option,
-    add_model_option,
+    add_options,
     known_machine,
     load_command,
     probability,
@@ -52,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the sub-command."""
     parser = commands.add_parser("plan", help=tr("plan where a model would run, how fast, and why"))
     subject = parser.add_mutually_exclusive_group()
-    add_model_option(subject)
+    add_options(subject, "--model")
     subject.add_argument(
         "--shape",
         metavar="S",
@@ -72,7 +68,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="A",
         help=tr("with --shape: probability that a drafted token is accepted"),
     )
-    add_mode_option(parser)
+    add_options(parser, "--mode")
     parser.add_argument(
         "--format",
         choices=sorted({*map(str, WeightFormat), *FORMATS}),
@@ -86,13 +82,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="F",
         help=tr("with --shape: weight format of the draft"),
     )
-    add_context_option(parser)
+    add_options(parser, "--context", "--hardware", "--json")
     add_gpu_options(parser)
-    add_hardware_option(parser)
     parser.add_argument(
         "--curve", action="store_true", help=tr("also show the speed under several VRAM budgets")
     )
-    add_json_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -117,7 +111,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def report(plan: Plan, speeds: Speeds, points: list[_Sample]) -> dict[str, object]:
-    """What `--json` prints; bytes, and `measured`: whether the speeds were."""
+    """Return what `--json` prints; sizes in bytes, `measured` tells whether the speeds were."""
     return {
         **plan_report(plan),
         "tokens_per_s": plan.tokens_per_s,
@@ -144,17 +138,15 @@ def report(plan: Plan, speeds: Speeds, points: list[_Sample]) -> dict[str, objec
 
 
 def _planning(arguments: argparse.Namespace, machine: Machine, speeds: Speeds) -> Planning:
-    """The planner's question that the options ask.
+    """Return the planner's question that the options ask.
 
     Raises:
-        UserFixable: an unknown model or shape, unusable files, a wish that cannot be met.
+        UserFixable: the model or shape is unknown, files are unusable, or a wish cannot be met.
     """
     if arguments.shape is None:
         arguments.format = arguments.format or WeightFormat.AUTO
         return check(load_command(arguments), machine, speeds).planning
-    command = _shape_command(arguments)
-    target = RandomModel.published(arguments.shape, _recipe(arguments.format))
-    return _shape_planning(arguments, target, command, machine, speeds)
+    return _shape_planning(arguments, _shape_command(arguments), machine, speeds)
 
 
 def _shape_command(arguments: argparse.Namespace) -> Load:
@@ -170,18 +162,23 @@ def _shape_command(arguments: argparse.Namespace) -> Load:
     )
 
 
+def _shape_target(arguments: argparse.Namespace, weights: str = WeightFormat.AUTO) -> RandomModel:
+    """Return the shape with weights in a format; AUTO: that of --format, or the usual one."""
+    wanted = arguments.format if weights == WeightFormat.AUTO else weights
+    usual = wanted in (None, WeightFormat.AUTO, WeightFormat.STORED)
+    return RandomModel.published(arguments.shape, SHAPE_FORMAT if usual else wanted)
+
+
 def _shape_planning(
-    arguments: argparse.Namespace,
-    target: RandomModel,
-    command: Load,
-    machine: Machine,
-    speeds: Speeds,
+    arguments: argparse.Namespace, load: Load, machine: Machine, speeds: Speeds
 ) -> Planning:
-    mode, draft, drafts = command.mode, command.draft, []
+    """Return the planner's question for a shape that is loaded as `load` says."""
+    mode, draft, drafts = load.mode, load.draft, []
+    target = _shape_target(arguments, load.weights)
     if isinstance(draft, Path) and mode is not Mode.PLAIN:
         drafts = [random_draft(target, arguments.draft, arguments.draft_format).facts]
     return asked(
-        command,
+        load,
         target.facts,
         drafts,
         machine,
@@ -195,40 +192,34 @@ def _shape_planning(
 def _shape_ways_out(
     arguments: argparse.Namespace, machine: Machine, speeds: Speeds
 ) -> tuple[WayOut, ...]:
-    """As of a model in files."""
-    target = RandomModel.published(arguments.shape, _recipe(arguments.format))
-    facts, held = target.facts, target.facts.footprint.weight_bytes
-
-    def planned(load: Load) -> Plan:
-        known = load.weights is WeightFormat.AUTO
-        model = target if known else RandomModel.published(arguments.shape, load.weights)
-        return _shape_planning(arguments, model, load, machine, speeds).plan()
-
+    """Return what would fit of a shape, as loading does for a model in files."""
+    facts = _shape_target(arguments).facts
     formats = [
         each
         for each in (WeightFormat.Q8, WeightFormat.Q4)
-        if RandomModel.published(arguments.shape, each).facts.footprint.weight_bytes < held
+        if _shape_target(arguments, each).facts.footprint.weight_bytes
+        < facts.footprint.weight_bytes
     ]
     device = machine.usable[0].name if machine.usable else ""
     model = Model(len(facts.footprint.blocks), facts.max_positions, formats, device)
-    found = ways_out(_shape_command(arguments), model, planned)
+    found = ways_out(
+        _shape_command(arguments),
+        model,
+        lambda load: _shape_planning(arguments, load, machine, speeds).plan(),
+    )
     return tuple(replace(way, load=_as_typed(way.load, arguments)) for way in found)
 
 
 def _as_typed(load: Load, arguments: argparse.Namespace) -> Load:
-    """With the options that were given and stay."""
+    """Return a load with the given options that stay as they are."""
     given = arguments.format
     same = load.weights is WeightFormat.AUTO and given in set(WeightFormat)
     weights = WeightFormat(given) if same else load.weights
     return replace(load, weights=weights, simulate_gpu=arguments.simulate_gpu)
 
 
-def _recipe(wanted: str | None) -> str:
-    return SHAPE_FORMAT if wanted in (None, WeightFormat.AUTO, WeightFormat.STORED) else wanted
-
-
 def _evenly(curve: Curve) -> Iterator[_Sample]:
-    """From nothing to all that an accelerator has."""
+    """Yield ceilings from nothing to all that an accelerator has."""
     for step in range(CURVE_POINTS if curve.limit else 1):
         ceiling = curve.limit * step // (CURVE_POINTS - 1)
         yield ceiling, curve.at(ceiling)
