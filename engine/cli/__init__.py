@@ -18,9 +18,6 @@ from engine.cli.exit_code import ExitCode, report
 from engine.errors import Absent, UserFixable
 from engine.language import tr
 
-COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft")
-"""Sub-commands of `duotail` that need no window."""
-
 
 def main(argv: Sequence[str], data: Path | None = None) -> int:
     """Run a sub-command, in the language of the environment, and return the exit code.

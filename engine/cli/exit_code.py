@@ -1,4 +1,4 @@
-"""How commands end: exit codes, Ctrl-C, and errors in words and as JSON."""
+"""Ends of commands: exit codes, Ctrl-C, and errors in words and as JSON."""
 
 from __future__ import annotations
 

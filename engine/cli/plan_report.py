@@ -16,7 +16,7 @@ from engine.plan.plan import Plan
 from engine.units import gibibytes, memory
 
 PURPOSES = ("target", "draft", "kv", "features", "workspace", "runtime")
-"""What memory is taken for: fields of `DeviceMemory`, in the order of tables."""
+"""Purposes of memory: fields of `DeviceMemory`, in the order of tables."""
 MOST_LOADS = 3
 _GIB = 2**30
 _WIDTHS = 40, 13
