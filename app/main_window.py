@@ -54,7 +54,7 @@ _ROOM_FOR_MODE = 520
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the window is given to work with."""
+    """The objects that the window works with."""
 
     bridge: EngineBridge
     session: ChatSession
@@ -217,7 +217,7 @@ class MainWindow(QMainWindow):
             page.choose(wish)
 
     def _replaces(self, area: QWidget) -> bool:
-        """Whether the page on show makes a side area needless."""
+        """Return whether the page on show makes a side area needless."""
         return area is self.performance and self.pages.shown in _WIDE
 
     def _show_performance(self) -> None:
@@ -255,7 +255,7 @@ class MainWindow(QMainWindow):
         chooser.open()
 
     def _tell_of_running(self) -> None:
-        """What becomes of a wish how the model shall run."""
+        """Tell what becomes of a change of how the model runs."""
         notice, running = self.chat.banners.show_notice, self._services.models.running
         running.waiting.connect(
             lambda: notice(tr("The change takes effect when this answer is finished."))
@@ -265,7 +265,7 @@ class MainWindow(QMainWindow):
         )
 
     def _tell_caveat(self, event: PlanReady) -> None:
-        """What the new model cannot do that others can; an empty chat says it itself."""
+        """Tell what the new model cannot do that others can; an empty chat says it itself."""
         if event.plan.caveat and self._services.session.current is not None:
             self.chat.banners.show_notice(event.plan.caveat)
 

@@ -29,7 +29,7 @@ class UserFixable(Exception):
 
 
 class Absent(UserFixable):
-    """Something optional is not here: a graphics card, a peer to compare with."""
+    """Something optional is missing: a GPU, a peer to compare with."""
 
 
 class NotPossible(UserFixable):
@@ -37,7 +37,7 @@ class NotPossible(UserFixable):
 
 
 class OutOfMemory(UserFixable):
-    """There is less memory than is needed.
+    """Less memory is free than is needed.
 
     Attributes:
         shortage: what is missing, and where; None where nobody has counted.

@@ -51,7 +51,7 @@ def _out_of_memory(told: Failed, error: OutOfMemory) -> Failed:
 
 
 def _mistake(error: BaseException, request_id: str | None) -> Failed:
-    """Of an error that nobody has put into words."""
+    """Return the failure of an error that nobody has put into words."""
     now = perf_counter()
     details = "".join(traceback.format_exception(error))
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):

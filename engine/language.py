@@ -24,7 +24,7 @@ _POINT_AND_COMMA = str.maketrans(",.", ".,")
 _code = ENGLISH
 _catalogue = gettext.NullTranslations()
 _signs: dict[int, int] = {}
-"""How the signs in an English number are written in the language in use."""
+"""Signs of an English number, and the language's own."""
 _comma = ", "
 _space = " "
 """Between words of a list, and between sentences, in the language in use."""
@@ -46,7 +46,7 @@ def use(code: str) -> None:
 
 
 def in_use() -> str:
-    """What `use` was told; for processes that are started to speak the same."""
+    """Return the code that `use` was given, for processes that shall speak the same language."""
     return _code
 
 

@@ -14,17 +14,17 @@ _FILES = ((1e9, later("{n} GB")), (1e6, later("{n} MB")), (1e3, later("{n} kB"))
 
 
 def milliseconds(value: float, spec: str = ".0f") -> str:
-    """So many thousandths of a second."""
+    """Return a time in milliseconds, with its unit."""
     return _of(later("{n} ms"), value, spec)
 
 
 def seconds(value: float, spec: str = ".1f") -> str:
-    """So many seconds."""
+    """Return a time in seconds, with its unit."""
     return _of(later("{n} s"), value, spec)
 
 
 def minutes(value: float, spec: str = ".1f") -> str:
-    """So many minutes."""
+    """Return a time in minutes, with its unit."""
     return _of(later("{n} min"), value, spec)
 
 
@@ -38,7 +38,7 @@ def duration(span: float) -> str:
 
 
 def gibibytes(value: float, spec: str = ".1f") -> str:
-    """So many GiB."""
+    """Return a size in GiB, with its unit."""
     return _of(later("{n} GiB"), value, spec)
 
 

@@ -56,7 +56,7 @@ class BarsView(Painted):
 
     @property
     def rows(self) -> tuple[ModeRow, ...]:
-        """Those in the picture."""
+        """Return the rows in the picture."""
         return self._rows
 
     def height_for(self, room: float) -> float:
@@ -72,7 +72,7 @@ class BarsView(Painted):
         return table_of(self._rows, self.accessibleName())
 
     def blank(self, size: QSize) -> QPixmap:
-        """It lies on a card."""
+        """Return an empty picture in the colour of the card below."""
         pixmap = super().blank(size)
         pixmap.fill(QColor(current().surface))
         return pixmap
@@ -159,7 +159,7 @@ class BarsView(Painted):
 
     @property
     def _pale(self) -> QColor:
-        """Of all bars but the best one."""
+        """Return the colour of all bars but the best one."""
         return blend(current().accent, current().surface, _PALE)
 
     def _paint_bar(

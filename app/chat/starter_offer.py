@@ -1,4 +1,4 @@
-"""What an empty chat without a model offers: the starter model, on one click."""
+"""The page of an empty chat without a model: the starter model, on one click."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StarterOffer(QWidget):
     def show_state(
         self, *, here: bool, report: JobReport | None, problem: UserFixable | None = None
     ) -> None:
-        """What there is to do.
+        """Show the button that is of use now.
 
         Args:
             here: whether the model is on this computer.

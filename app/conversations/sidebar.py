@@ -27,7 +27,7 @@ from app.conversations.library import ConversationList
 from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
 from app.history import Conversation, Hit
-from app.history.words import words_of
+from app.history.search_text import words_of
 from app.keys import with_keys
 from app.pages.navigation import Navigation
 from app.theme.icons import IconButton, icon
@@ -74,7 +74,7 @@ class Sidebar(QWidget):
     hit_opened = Signal(object, object)
     """A `Hit` that the user wants to see, and the words that were looked for."""
     said = Signal(str)
-    """What was done, in a sentence."""
+    """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
     page_asked = Signal(object)

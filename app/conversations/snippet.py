@@ -23,7 +23,7 @@ class Snippet:
 
     @classmethod
     def of(cls, text: str, ranges: Ranges) -> Snippet:
-        """From text that may have line breaks; no character is added or lost."""
+        """Return a snippet of text that may have line breaks; no character is added or lost."""
         flat = "".join(" " if each.isspace() else each for each in text)
         return cls(flat, tuple(ranges))
 
@@ -61,7 +61,7 @@ def laid_out(
 
 
 def line_height(font: QFont) -> float:
-    """From one line to the next, with room for scripts that are higher than the font's own."""
+    """Return the distance of two lines, with room for scripts higher than the font's own."""
     return QFontMetricsF(font).lineSpacing() * 1.12
 
 
@@ -100,11 +100,11 @@ def _format(text: str, first: int, last: int, mark: QTextCharFormat) -> QTextLay
 
 
 def _units(text: str) -> int:
-    """How many UTF-16 units Qt counts."""
+    """Return the number of UTF-16 units of `text`."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _word_start(text: str, start: int, hit: int) -> int:
-    """Where a word begins between `start` and the hit, or else `start`."""
+    """Return where a word begins between `start` and the hit, or else `start`."""
     blank = text.find(" ", start, hit)
     return blank + 1 if blank >= 0 else start

@@ -1,4 +1,4 @@
-"""How the fields of records look inside SQLite: JSON for people to read, words for what is much."""
+"""Format of records' fields in SQLite: JSON for people to read, words for what is much."""
 
 from __future__ import annotations
 

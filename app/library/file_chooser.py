@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.hub.gguf_files import SeveralModels
 
 _WIDTH, _HEIGHT = 44, 28
-"""In sizes of running text."""
+"""Width and height of the dialog, in sizes of running text."""
 
 
 class FileChooser(QDialog):

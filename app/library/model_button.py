@@ -23,7 +23,7 @@ class ModelButton(QToolButton):
     """Shows which model answers, and how far it has loaded."""
 
     running_asked = Signal()
-    """How the model runs shall be shown."""
+    """The panel on how the model runs is asked for."""
 
     def __init__(self, choice: ModelChoice, parent: QWidget | None = None) -> None:
         super().__init__(parent)

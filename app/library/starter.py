@@ -36,9 +36,9 @@ class StarterDesk(QObject):
         super().__init__(offer)
         self._offer, self._models, self._library, self._find = offer, models, library, find
         self._asked = False
-        """Whether the download was asked for here and has not begun yet."""
+        """True if the download was asked for here and has not begun yet."""
         self._problem: UserFixable | None = None
-        """Why it did not even begin."""
+        """The reason why it did not even begin."""
         self._desks: Desks | None = None
         offer.load_asked.connect(self._load)
         offer.fetch_asked.connect(self._fetch)

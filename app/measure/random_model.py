@@ -76,7 +76,7 @@ class RandomModels(Engine):
 
 
 def shape_path(name: str) -> Path:
-    """What to load for the shape called `name`.
+    """Return the path to load for the shape called `name`.
 
     Raises:
         UserFixable: there is none of that name.
@@ -107,7 +107,7 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
 
 
 def _reciter(model: LocalModel) -> Tokenizer:
-    """With the vocabulary of this one."""
+    """Return a tokenizer with the vocabulary of this model."""
     if model.gguf is None:
         return _Reciter.open(model.path)
     return _Reciter.from_gguf(model.gguf.metadata.values)

@@ -1,4 +1,4 @@
-"""What was predicted and what is held, in rows of texts. No Qt."""
+"""Predicted and held memory, in rows of texts. No Qt."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from app.memory_strip.devices import Shown, part_of
-from app.memory_strip.words import name_of, part_name
+from app.memory_strip.memory_texts import name_of, part_name
 from app.performance.table import Row, Table
-from app.tuning.budget.parts import OURS, Part
-from app.tuning.words import mode_name
+from app.tuning.budget.parts import OURS, MemoryPart
+from app.tuning.plan_texts import mode_name
 from engine.events import DeviceHeld
 from engine.language import later, listed, number, tr, tr_count
 from engine.machine.memory import DeviceMemory
@@ -54,31 +54,33 @@ def _rows(shown: Shown) -> Iterator[Row]:
                 _difference(part, planned[part], now[part]),
             )
     told, whole = sum(planned.values()), sum(now.values())
-    difference = _difference(Part.TARGET, told, whole)
-    if planned[Part.KEPT] and now[Part.KEPT] > planned[Part.KEPT]:  # more than was planned for
+    difference = _difference(MemoryPart.TARGET, told, whole)
+    if (
+        planned[MemoryPart.KEPT] and now[MemoryPart.KEPT] > planned[MemoryPart.KEPT]
+    ):  # more than was planned for
         difference = NOTHING
     yield name_of(shown), tr("In all"), exact(told), exact(whole), difference
 
 
-def _planned(predicted: DeviceMemory | None) -> dict[Part, int]:
+def _planned(predicted: DeviceMemory | None) -> dict[MemoryPart, int]:
     found = dict.fromkeys(OURS, 0)
     if predicted is not None:
-        found[Part.TARGET], found[Part.DRAFT] = predicted.target, predicted.draft
-        found[Part.KEPT] = predicted.kv + predicted.features
-        found[Part.WORK], found[Part.RUNTIME] = predicted.workspace, predicted.runtime
+        found[MemoryPart.TARGET], found[MemoryPart.DRAFT] = predicted.target, predicted.draft
+        found[MemoryPart.KEPT] = predicted.kv + predicted.features
+        found[MemoryPart.WORK], found[MemoryPart.RUNTIME] = predicted.workspace, predicted.runtime
     return found
 
 
-def _now(held: DeviceHeld) -> dict[Part, int]:
+def _now(held: DeviceHeld) -> dict[MemoryPart, int]:
     found = dict.fromkeys(OURS, 0)
     for line in held.lines:
         found[part_of(line.owner, line.purpose)] += line.nbytes
     return found
 
 
-def _difference(part: Part, predicted: int, held: int) -> str:
+def _difference(part: MemoryPart, predicted: int, held: int) -> str:
     """Keys are planned for one conversation; others stay as long as there is room."""
-    if part is Part.KEPT and predicted and held > predicted:
+    if part is MemoryPart.KEPT and predicted and held > predicted:
         return tr_count("{n} conversation", "{n} conversations", max(round(held / predicted), 1))
     if not held:
         return NOTHING
@@ -127,7 +129,7 @@ def _load(models: ModelEstimates, load: LoadEstimate, each: DeviceEstimate) -> R
 
 
 def typical_errors(kept: Sequence[ModelEstimates]) -> list[str]:
-    """How far estimates are off, and what is done about it; a sentence or two a model."""
+    """Return the usual error of estimates and its correction, in a sentence or two a model."""
     said = tr("{model}: estimates are typically off by {share}.")
     found = []
     for models in kept:

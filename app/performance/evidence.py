@@ -1,4 +1,4 @@
-"""What the findings rest on: numbers that were measured, put together from model and plan. No Qt.
+"""Measured numbers that the findings rest on, put together from model and plan. No Qt.
 
 None, or nothing, wherever something was not measured.
 """
@@ -23,8 +23,8 @@ _NEWEST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What is known beside an answer's rounds.
+class RunFacts:
+    """Facts beside an answer's rounds.
 
     Attributes:
         speeds: of this machine, where it was measured.
@@ -63,9 +63,9 @@ class Evidence:
 
 
 def evidence(
-    model: PerformanceModel, timeline: Timeline, tally: AnswerTally | None, setting: Setting
+    model: PerformanceModel, timeline: Timeline, tally: AnswerTally | None, setting: RunFacts
 ) -> Evidence:
-    """What is known about the answer on show; of one from before only what its rounds say."""
+    """Return what is known about the answer on show; of an earlier one only what its rounds say."""
     own = timeline is model.timeline
     rounds = [done for done in timeline.rounds[-_NEWEST:] if done.index > 0]
     drafted = [done for done in rounds if done.drafted and done.drafting]

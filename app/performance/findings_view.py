@@ -1,4 +1,4 @@
-"""Why it is as fast as it is, in words, with the comparison to the target alone."""
+"""Findings on the speed, in words, with the comparison to the target alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all painted widgets share: a kept picture, type, the header line, focus, menu."""
+"""The base of all painted widgets: a kept picture, fonts, the header line, focus, menu."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Painted(QWidget):
         raise NotImplementedError
 
     def describe(self) -> str:
-        """What is to be seen, in words."""
+        """Return the content in words."""
         raise NotImplementedError
 
     def table(self) -> Table:
-        """What is to be seen, in numbers."""
+        """Return the content in numbers."""
         raise NotImplementedError
 
     def paint(self, painter: QPainter) -> None:
@@ -100,7 +100,7 @@ class Painted(QWidget):
         return self.width() - 2 * SIDE
 
     def refresh(self) -> None:
-        """What is to be seen has changed."""
+        """Paint anew: the content has changed."""
         self._picture = None
         self.update()
 
@@ -133,7 +133,7 @@ class Painted(QWidget):
         return pixmap
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As wide as a narrow panel."""
+        """Return the width of a narrow panel."""
         return QSize(280, self._height(max(self.width(), 280)))
 
     def _height(self, width: int) -> int:
@@ -159,7 +159,7 @@ class Painted(QWidget):
             self.refresh()
 
     def event(self, event: QEvent) -> bool:
-        """Another screen may be finer."""
+        """Paint anew on another screen, which may be finer."""
         if event.type() is QEvent.Type.DevicePixelRatioChange:
             self.refresh()
         return super().event(event)

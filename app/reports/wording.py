@@ -1,4 +1,4 @@
-"""What a report says. In English, for whoever mends the error; never a word of a conversation."""
+"""Text of a report. In English, for whoever mends the error; never a word of a conversation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def safe_traceback(error: BaseException) -> str:
 
 
 def header(title: str, when: str) -> str:
-    """What Duotail, Python, Qt and the machine are."""
+    """Return the versions of Duotail, Python, Qt and the machine."""
     import psutil  # slow to import, like the version; no start needs them
 
     from app.version import version

@@ -1,4 +1,4 @@
-"""What drafts: the setting for all models, and the drafts that somebody has chosen for one."""
+"""Settings of drafts: one for all models, and the drafts that somebody has chosen for one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST = 4096
 
 
 class DraftSource(StrEnum):
-    """What drafts, as the settings keep it."""
+    """Sources of drafts, as the settings keep them."""
 
     AUTO = "auto"
     LOOKUP = "lookup"
@@ -29,7 +29,7 @@ class DraftOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Drafts:
+class ModelDrafts:
     """The kind of setting that holds them, the last used first."""
 
     def read(self, value: object) -> tuple[DraftOf, ...]:

@@ -1,4 +1,4 @@
-"""How to get to the model hub, as the settings say."""
+"""Access to the model hub, by the settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HubSettings(Protocol):
 
 
 def access_of(settings: HubSettings, token: str | None = None) -> Access:
-    """What the worker processes are told."""
+    """Return the access that the worker processes are told."""
     cache = settings.hub_cache
     return Access(
         endpoint=settings.hub_endpoint.rstrip("/") or None,

@@ -1,4 +1,4 @@
-"""What a setting can hold: how it looks in the file, and what is refused."""
+"""Kinds of settings: how a value looks in the file, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 
-class Kind(Protocol):
+class SettingKind(Protocol):
     """Turns a TOML value into a setting and back. The page picks its control by the kind."""
 
     def read(self, value: object) -> Any:  # noqa: ANN401 - each kind has its own type
@@ -30,7 +30,7 @@ class _AsIs:
 
 @dataclass(frozen=True, slots=True)
 class Switch(_AsIs):
-    """On or off."""
+    """A setting that is on or off."""
 
     def read(self, value: object) -> bool:
         """True or false, nothing that merely looks like it."""

@@ -13,7 +13,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class ModeOf:
-    """How a model, named by its path, runs whatever mode others run in."""
+    """Mode of one model, named by its path, whatever mode others run in."""
 
     model: str
     mode: Mode

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 from app.settings.rows import plain_label
 
 _INDENT = 28
-"""Where the words of the button begin."""
+"""Pixel where the words of the button begin."""
 
 
 class ChoiceRow(QWidget):
@@ -46,7 +46,7 @@ class ChoiceRow(QWidget):
         self.say(about)
 
     def say(self, about: str) -> None:
-        """Another sentence."""
+        """Show another sentence."""
         self.about.setText(about)
         self.about.setVisible(bool(about))
         self._describe()

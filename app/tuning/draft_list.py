@@ -1,4 +1,4 @@
-"""What may draft: the model's own, a draft that somebody has chosen, lookup only, nothing."""
+"""Choices of a draft: the model's own, one that the user has opened, lookup only, none."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class DraftList(QWidget):
         self._rows[draft].button.setChecked(True)
 
     def fit(self, width: int) -> None:
-        """There is room for so many logical pixels."""
+        """Make room for so many logical pixels."""
         self._room = width
         for row in self._rows.values():
             row.fit(width)

@@ -1,4 +1,4 @@
-"""What was found in this PC, device by device, in words. No Qt."""
+"""Texts on the hardware of this PC, device by device. No Qt."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _missing(gaps: Sequence[Missing]) -> tuple[str, ...]:
 
 
 def _link(link: PcieLink) -> list[str]:
-    """As fast as it can be: idle cards slow it down."""
+    """Return the link at its full speed: idle GPUs slow it down."""
     generation, width = link.max_generation or link.generation, link.max_width or link.width
     if generation is None or width is None:
         return []

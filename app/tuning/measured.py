@@ -17,9 +17,9 @@ from engine.events import Compared, Finished, FinishReason, PlanReady, PlanSumma
 from engine.machine.facts import CPU
 
 FEWEST_TOKENS = 24
-"""Of an answer that says something about speed."""
+"""Fewest tokens of an answer that says something about speed."""
 MOST_ALIKE = 6
-"""How many are kept of those that ran with the same."""
+"""Most measurements that are kept with the same settings."""
 MOST = 300
 _SAVE_AFTER_MS = 1000
 _SIMULATED = "simulated:"
@@ -27,7 +27,7 @@ _SIMULATED = "simulated:"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one answer, or the answers of a benchmark, came to.
+    """Speed of one answer, or of the answers of a benchmark.
 
     Attributes:
         model: the path of its file or folder.
@@ -55,7 +55,7 @@ class Measured:
 
     @property
     def setup(self) -> tuple[object, ...]:
-        """What it ran with."""
+        """Return the settings that it ran with."""
         where = (self.layers_on_gpu, self.vram, self.simulated)
         return (self.model, self.mode, self.draft, self.drafting, *where)
 
@@ -100,7 +100,7 @@ class MeasuredSpeeds(QObject):
         return tuple(self._points)
 
     def of(self, model: Path) -> list[Measured]:
-        """Those of a model, the oldest first."""
+        """Return the measurements of a model, the oldest first."""
         return [point for point in self._points if point.model == str(model)]
 
     def baseline(

@@ -12,8 +12,7 @@ from engine.bench.answers import Wishes
 from engine.bench.dovetail import PAPERS_SHAPE
 from engine.bench.recipes import FORMATS
 from engine.cli.exit_code import ExitCode
-from engine.cli.known_machine import known_machine
-from engine.cli.options import gibibytes, one_or_more
+from engine.cli.options import gibibytes, known_machine, one_or_more
 from engine.cli.plan_report import use_report
 from engine.columns import left, right
 from engine.commands import Mode
@@ -40,27 +39,47 @@ _PARTS = {
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = kinds.add_parser(
-        "accelerator", help=tr("products and decoding on a graphics card, by its memory's speed")
-    )
-    parser.add_argument("--shape", default=PAPERS_SHAPE, metavar="S", help=tr("a published shape"))
-    parser.add_argument(
-        "--formats", type=_formats, default=DEFAULT_FORMATS, metavar="F,...", help=tr("of weights")
+        "accelerator",
+        help=tr("measure a GPU: matrix products and decoding, relative to its memory bandwidth"),
     )
     parser.add_argument(
-        "--rows", type=_rows, default=DEFAULT_ROWS, metavar="N,...", help=tr("of forwards")
+        "--shape",
+        default=PAPERS_SHAPE,
+        metavar="S",
+        help=tr("random weights of a published shape, such as qwen2.5-1.5b"),
+    )
+    parser.add_argument(
+        "--formats",
+        type=_formats,
+        default=DEFAULT_FORMATS,
+        metavar="F,...",
+        help=tr("weight formats to measure"),
+    )
+    parser.add_argument(
+        "--rows",
+        type=_rows,
+        default=DEFAULT_ROWS,
+        metavar="N,...",
+        help=tr("numbers of rows in a forward to measure"),
     )
     parser.add_argument(
         "--read",
         type=gibibytes,
         default=gibibytes("1"),
         metavar="GIB",
-        help=tr("memory that is read to measure its speed"),
+        help=tr("read this much memory to measure its bandwidth, in GiB"),
     )
     parser.add_argument(
-        "--tokens", type=one_or_more, default=64, metavar="N", help=tr("per answer")
+        "--tokens",
+        type=one_or_more,
+        default=64,
+        metavar="N",
+        help=tr("write this many tokens in every answer"),
     )
-    parser.add_argument("--runs", type=one_or_more, default=3, metavar="N", help=tr("answers"))
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--runs", type=one_or_more, default=3, metavar="N", help=tr("measure this many answers")
+    )
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 

@@ -14,8 +14,13 @@ from engine.bench.drafts import NAMES, RandomPair
 from engine.bench.random_model import DRAFT_FORMAT
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.cli.exit_code import ExitCode
-from engine.cli.known_machine import add_hardware_option, known_machine
-from engine.cli.options import gibibytes, one_or_more, probability
+from engine.cli.options import (
+    add_hardware_option,
+    gibibytes,
+    known_machine,
+    one_or_more,
+    probability,
+)
 from engine.cli.plan_report import plan_report, use_report
 from engine.columns import left, right
 from engine.language import number, tr
@@ -29,47 +34,76 @@ _NAME, _CELL = 30, 10
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = kinds.add_parser(
-        "dovetail", help=tr("a draft on the accelerator under several budgets, beside the paper")
+        "dovetail", help=tr("measure Dovetail, the draft on the GPU, under several VRAM budgets")
     )
-    parser.add_argument("--shape", default=PAPERS_SHAPE, metavar="S", help=tr("a published shape"))
+    parser.add_argument(
+        "--shape",
+        default=PAPERS_SHAPE,
+        metavar="S",
+        help=tr("random weights of a published shape, such as qwen2.5-1.5b"),
+    )
     parser.add_argument(
         "--acceptance",
         type=_probabilities,
         default=(0.6, 0.7, 0.8, 0.9),
         metavar="A,...",
-        help=tr("of each drafted token"),
+        help=tr("probability that a drafted token is accepted"),
     )
     parser.add_argument(
         "--vram",
         type=_budgets,
         default=(3 * GIB, 7 * GIB),
         metavar="GIB,...",
-        help=tr("VRAM budgets"),
+        help=tr("VRAM budgets to measure, in GiB"),
     )
-    parser.add_argument("--draft", default="dgf-5", metavar=NAMES, help=tr("what drafts"))
+    parser.add_argument(
+        "--draft",
+        default="dgf-5",
+        metavar=NAMES,
+        help=tr("random draft: a published shape or a kind of feature head"),
+    )
     for option, default, said in (
-        ("--format", SHAPE_FORMAT, tr("how the target's weights are held")),
-        ("--draft-format", DRAFT_FORMAT, tr("how the draft's weights are held")),
+        ("--format", SHAPE_FORMAT, tr("weight format of the target")),
+        ("--draft-format", DRAFT_FORMAT, tr("weight format of the draft")),
     ):
         parser.add_argument(option, default=default, choices=FORMATS, metavar="F", help=said)
     parser.add_argument(
-        "--trees", action="store_true", help=tr("draft trees, the script's chain in them")
+        "--trees",
+        action="store_true",
+        help=tr("draft trees that hold the scripted chain, not the chain alone"),
     )
     parser.add_argument(
-        "--depth", type=one_or_more, default=DEPTH, metavar="D", help=tr("the fixed depth")
+        "--depth",
+        type=one_or_more,
+        default=DEPTH,
+        metavar="D",
+        help=tr("also measure this fixed draft depth, beside the controller's choice"),
     )
     parser.add_argument(
-        "--simulate-gpu", type=gibibytes, metavar="GIB", help=tr("simulated accelerator")
+        "--simulate-gpu",
+        type=gibibytes,
+        metavar="GIB",
+        help=tr("simulate a GPU with this much memory, in GiB"),
     )
     add_hardware_option(parser)
-    parser.add_argument("--threads", type=one_or_more, metavar="N")
     parser.add_argument(
-        "--tokens", type=one_or_more, default=64, metavar="N", help=tr("per answer")
+        "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
     )
     parser.add_argument(
-        "--runs", type=one_or_more, default=3, metavar="N", help=tr("answers each way")
+        "--tokens",
+        type=one_or_more,
+        default=64,
+        metavar="N",
+        help=tr("write this many tokens in every answer"),
     )
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--runs",
+        type=one_or_more,
+        default=3,
+        metavar="N",
+        help=tr("measure this many answers in every mode"),
+    )
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 

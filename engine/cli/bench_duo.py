@@ -22,8 +22,14 @@ from engine.bench.random_model import DRAFT_FORMAT
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.cli.bench_round import PROMPTS
 from engine.cli.exit_code import ExitCode
-from engine.cli.known_machine import add_hardware_option, known_machine
-from engine.cli.options import gibibytes, load_command, one_or_more, probability
+from engine.cli.options import (
+    add_hardware_option,
+    gibibytes,
+    known_machine,
+    load_command,
+    one_or_more,
+    probability,
+)
 from engine.cli.plan_report import plan_report
 from engine.columns import left, right
 from engine.commands import Mode, WeightFormat
@@ -38,26 +44,36 @@ _NAME, _CELL = 34, 12
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = kinds.add_parser(
-        "duo", help=tr("drafting while the target verifies, beside drafting in turns")
+        "duo", help=tr("measure parallel drafting (DuoDecoding) against serial drafting")
     )
     parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
+        "--model", metavar="NAME|PATH", help=tr("the target model (default: the starter model)")
     )
     parser.add_argument(
-        "--shape", metavar="S", help=tr("random weights of a published shape instead")
+        "--shape", metavar="S", help=tr("random weights of a published shape, such as qwen2.5-1.5b")
     )
     parser.add_argument(
-        "--draft", default="auto", metavar=f"auto|NAME|PATH|{NAMES}", help=tr("what drafts")
+        "--draft",
+        default="auto",
+        metavar=f"auto|NAME|PATH|{NAMES}",
+        help=tr("the draft: a model, or random weights beside a --shape"),
     )
-    parser.add_argument("--vram", type=gibibytes, metavar="GIB", help=tr("VRAM budget"))
     parser.add_argument(
-        "--simulate-gpu", type=gibibytes, metavar="GIB", help=tr("simulated accelerator")
+        "--vram", type=gibibytes, metavar="GIB", help=tr("use at most this much GPU memory, in GiB")
+    )
+    parser.add_argument(
+        "--simulate-gpu",
+        type=gibibytes,
+        metavar="GIB",
+        help=tr("simulate a GPU with this much memory, in GiB"),
     )
     add_hardware_option(parser)
-    parser.add_argument("--threads", type=one_or_more, metavar="N")
+    parser.add_argument(
+        "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
+    )
     _add_what_is_asked(parser)
     _add_what_is_scripted(parser)
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(
         run=run, mode=Mode.DUO, format=WeightFormat.AUTO, context=None, layers_on_gpu=None
     )
@@ -65,27 +81,43 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def _add_what_is_asked(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--prompts", type=Path, metavar="FILE.jsonl", help=tr("what a model is asked")
+        "--prompts",
+        type=Path,
+        metavar="FILE.jsonl",
+        help=tr("file of prompts for a --model, one JSON object a line"),
     )
-    parser.add_argument("--limit", type=one_or_more, metavar="N", help=tr("prompts per category"))
     parser.add_argument(
-        "--tokens", type=one_or_more, default=64, metavar="N", help=tr("per answer")
+        "--limit",
+        type=one_or_more,
+        metavar="N",
+        help=tr("use only the first N prompts of each category"),
     )
     parser.add_argument(
-        "--runs", type=one_or_more, default=3, metavar="N", help=tr("answers each way")
+        "--tokens",
+        type=one_or_more,
+        default=64,
+        metavar="N",
+        help=tr("write this many tokens in every answer"),
+    )
+    parser.add_argument(
+        "--runs",
+        type=one_or_more,
+        default=3,
+        metavar="N",
+        help=tr("measure this many answers in every mode"),
     )
     parser.add_argument(
         "--first-token",
         type=one_or_more,
         metavar="N",
-        help=tr("time the first token, too, behind a prompt of N tokens"),
+        help=tr("also measure the time to first token after a prompt of N tokens"),
     )
 
 
 def _add_what_is_scripted(parser: argparse.ArgumentParser) -> None:
     for option, default, said in (
-        ("--shape-format", SHAPE_FORMAT, tr("how a shape's weights are held")),
-        ("--draft-format", DRAFT_FORMAT, tr("how those of its draft are held")),
+        ("--shape-format", SHAPE_FORMAT, tr("weight format of a --shape")),
+        ("--draft-format", DRAFT_FORMAT, tr("weight format of its draft")),
     ):
         parser.add_argument(option, default=default, choices=FORMATS, metavar="F", help=said)
     parser.add_argument(
@@ -93,28 +125,28 @@ def _add_what_is_scripted(parser: argparse.ArgumentParser) -> None:
         type=probability,
         default=0.7,
         metavar="A",
-        help=tr("share of a shape's tokens for which the draft's first choice is right"),
+        help=tr("with --shape: probability that the draft's first choice is accepted"),
     )
     parser.add_argument(
         "--second",
         type=probability,
         default=0.0,
         metavar="A",
-        help=tr("share of the others for which its second choice is"),
+        help=tr("with --shape: probability that its second choice is, where the first is rejected"),
     )
     parser.add_argument(
         "--prompt-tokens",
         type=one_or_more,
         default=CONTEXT,
         metavar="N",
-        help=tr("before a shape's answer"),
+        help=tr("with --shape: number of tokens in the context before the answer"),
     )
     parser.add_argument(
         "--c",
         type=_shares,
         default=(None,),
         metavar="C,...",
-        help=tr("let the simulated accelerator be so slow that T_draft / T_verify is this"),
+        help=tr("slow the simulated GPU down until T_draft / T_verify is C"),
     )
 
 

@@ -32,23 +32,39 @@ _SURE = 2.0
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = kinds.add_parser(
-        "lanes", help=tr("DuoDecoding in virtual time, beside the paper's machine")
+        "lanes", help=tr("simulate DuoDecoding in virtual time and compare with the paper")
     )
     for option, default, said in (
-        ("--acceptance", FIRST, tr("of each drafted token")),
-        ("--second", SECOND, tr("chance of a second choice where the first was wrong")),
-        ("--cost", COSTS, tr("of a drafting step, in verifications")),
-        ("--breadth", BREADTHS, tr("of a further node of a step, in steps")),
+        ("--acceptance", FIRST, tr("probability that a drafted token is accepted")),
+        (
+            "--second",
+            SECOND,
+            tr("probability that the second choice is accepted where the first is rejected"),
+        ),
+        ("--cost", COSTS, tr("time of a drafting step, as a share of a verification")),
+        (
+            "--breadth",
+            BREADTHS,
+            tr("time of a further node in a drafting step, as a share of the step"),
+        ),
     ):
         parser.add_argument(option, type=_shares, default=default, metavar="X,...", help=said)
     parser.add_argument(
-        "--tokens", type=one_or_more, default=TOKENS, metavar="N", help=tr("of each cell")
+        "--tokens",
+        type=one_or_more,
+        default=TOKENS,
+        metavar="N",
+        help=tr("simulate this many tokens for every combination"),
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help=tr("of the dice"))
     parser.add_argument(
-        "--for-plans", action="store_true", help=tr("print engine/plan/both_lanes.py instead")
+        "--seed", type=int, default=1, metavar="N", help=tr("seed of the random numbers")
     )
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--for-plans",
+        action="store_true",
+        help=tr("print the source of engine/plan/both_lanes.py instead of a table"),
+    )
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 

@@ -20,8 +20,14 @@ from engine.bench.predictions import (
 )
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.cli.exit_code import ExitCode
-from engine.cli.known_machine import add_hardware_option, known_machine
-from engine.cli.options import gibibytes, layers, one_or_more, probability
+from engine.cli.options import (
+    add_hardware_option,
+    gibibytes,
+    known_machine,
+    layers,
+    one_or_more,
+    probability,
+)
 from engine.cli.plan_report import memory_report, plan_report
 from engine.columns import left, right
 from engine.commands import Mode
@@ -36,37 +42,82 @@ _MEMORY_WIDTHS = (11, 11, 9, 11, 11, 9)
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = kinds.add_parser(
-        "predictions", help=tr("the planner's numbers beside runs done afterwards")
-    )
-    parser.add_argument("--shapes", type=_listed, default=SHAPES, metavar="S,S")
-    parser.add_argument("--formats", type=_formats, default=(SHAPE_FORMAT,), metavar="F,F")
-    parser.add_argument(
-        "--modes", type=_modes, default=(Mode.CPU,), metavar="M,M", help=tr("without a GPU")
+        "predictions", help=tr("compare what the planner predicts with what is measured")
     )
     parser.add_argument(
-        "--simulate-gpu", type=gibibytes, metavar="GIB", help=tr("simulated accelerator")
+        "--shapes", type=_listed, default=SHAPES, metavar="S,S", help=tr("published shapes to run")
+    )
+    parser.add_argument(
+        "--formats",
+        type=_formats,
+        default=(SHAPE_FORMAT,),
+        metavar="F,F",
+        help=tr("weight formats to run"),
+    )
+    parser.add_argument(
+        "--modes",
+        type=_modes,
+        default=(Mode.CPU,),
+        metavar="M,M",
+        help=tr("modes to run without a GPU"),
+    )
+    parser.add_argument(
+        "--simulate-gpu",
+        type=gibibytes,
+        metavar="GIB",
+        help=tr("simulate a GPU with this much memory, in GiB"),
     )
     parser.add_argument(
         "--vram",
         type=_budgets,
         default=(),
         metavar="GIB,GIB",
-        help=tr("Dovetail with each of these VRAM budgets"),
+        help=tr("VRAM budgets to run Dovetail with, in GiB"),
     )
     parser.add_argument(
         "--layers-on-gpu",
         type=_layers,
         default=(),
         metavar="N,all",
-        help=tr("Dovetail with each of these numbers of target layers on the GPU"),
+        help=tr("numbers of target layers on the GPU to run Dovetail with"),
     )
-    parser.add_argument("--acceptance", type=probability, default=0.8, metavar="A")
-    parser.add_argument("--context", type=one_or_more, default=CONTEXT, metavar="N")
-    parser.add_argument("--tokens", type=one_or_more, default=48, metavar="N")
-    parser.add_argument("--runs", type=one_or_more, default=2, metavar="N")
-    parser.add_argument("--rounds", type=one_or_more, default=1, metavar="N")
+    parser.add_argument(
+        "--acceptance",
+        type=probability,
+        default=0.8,
+        metavar="A",
+        help=tr("probability that a drafted token is accepted"),
+    )
+    parser.add_argument(
+        "--context",
+        type=one_or_more,
+        default=CONTEXT,
+        metavar="N",
+        help=tr("number of tokens in the context before the answer"),
+    )
+    parser.add_argument(
+        "--tokens",
+        type=one_or_more,
+        default=48,
+        metavar="N",
+        help=tr("write this many tokens in every answer"),
+    )
+    parser.add_argument(
+        "--runs",
+        type=one_or_more,
+        default=2,
+        metavar="N",
+        help=tr("measure this many answers in every mode"),
+    )
+    parser.add_argument(
+        "--rounds",
+        type=one_or_more,
+        default=1,
+        metavar="N",
+        help=tr("repeat the whole comparison this many times"),
+    )
     add_hardware_option(parser)
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 

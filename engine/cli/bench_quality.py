@@ -23,21 +23,33 @@ WINDOW = 512
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = kinds.add_parser("quality", help=tr("perplexity of a text in each weight format"))
-    parser.add_argument("--model", metavar="NAME|PATH", help=tr("default: the starter model"))
+    parser = kinds.add_parser(
+        "quality", help=tr("measure the perplexity of a text in every weight format")
+    )
+    parser.add_argument(
+        "--model", metavar="NAME|PATH", help=tr("the target model (default: the starter model)")
+    )
     parser.add_argument(
         "--text",
         type=Path,
         required=True,
         metavar="FILE",
-        help=tr("plain text, or .jsonl of messages"),
+        help=tr("the text to measure: plain text, or messages in .jsonl"),
     )
     parser.add_argument(
-        "--formats", type=_formats, default=FORMATS, metavar="F,F", help=tr("default: all")
+        "--formats",
+        type=_formats,
+        default=FORMATS,
+        metavar="F,F",
+        help=tr("weight formats to measure (default: all)"),
     )
-    parser.add_argument("--limit", type=one_or_more, metavar="N", help=tr("first passages only"))
-    parser.add_argument("--threads", type=one_or_more, metavar="N")
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--limit", type=one_or_more, metavar="N", help=tr("use only the first N passages")
+    )
+    parser.add_argument(
+        "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
+    )
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 

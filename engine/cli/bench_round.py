@@ -29,11 +29,16 @@ DEFAULT_MAX_TOKENS = 128
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = kinds.add_parser(
-        "round", help=tr("what a round costs inside and outside native calls")
+        "round", help=tr("measure the time of a round inside and outside native calls")
     )
     add_model_options(parser)
     add_sampling_options(parser)
-    parser.add_argument("--prompts", type=Path, metavar="FILE.jsonl")
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE.jsonl",
+        help=tr("file of prompts, one JSON object a line"),
+    )
     parser.set_defaults(run=run)
 
 

@@ -38,32 +38,38 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the sub-command."""
     parser = commands.add_parser("train-draft", help=tr("train a draft for a model"))
     parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
+        "--model", metavar="NAME|PATH", help=tr("the target model (default: the starter model)")
     )
     parser.add_argument(
         "--data", nargs="+", type=Path, required=True, metavar="PATH",
         help=tr("conversations (.jsonl, .jsonl.zst), texts (.txt, .md), or folders with them"),
     )  # fmt: skip
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help=tr("folder of the result")
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help=tr("folder to write the trained draft to"),
     )
-    parser.add_argument("--resume", action="store_true", help=tr("go on where it was stopped"))
+    parser.add_argument(
+        "--resume", action="store_true", help=tr("continue a training that was stopped")
+    )
     _add_recording(parser)
     _add_shape(parser)
     _add_schedule(parser)
     _add_machine(parser)
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 
 def _add_recording(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--given", action="store_true",
-        help=tr("learn from the answers in the data (default: the target answers anew)"),
+        help=tr("learn from the answers in the data (default: from answers the target writes)"),
     )  # fmt: skip
     parser.add_argument(
         "--recorded", type=tokens, default=1_000_000, metavar="N",
-        help=tr("tokens that the target's states are recorded of, such as 500k, 2M"),
+        help=tr("record the target's hidden states of this many tokens, such as 500k or 2M"),
     )  # fmt: skip
     parser.add_argument(
         "--recording", type=Path, metavar="DIR",
@@ -71,82 +77,141 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--answer-length", type=one_or_more, default=256, metavar="N",
-        help=tr("tokens after which the target's own answers are cut"),
+        help=tr("cut the answers that the target writes after this many tokens"),
     )  # fmt: skip
 
 
 def _add_shape(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind", default=DraftKind.DGF, choices=[str(kind) for kind in DraftKind],
-        help=tr("a feature head (Dovetail's, EAGLE's, EAGLE-3's), or a model of its own"),
+        help=tr("a feature head (of Dovetail, EAGLE or EAGLE-3), or a stand-alone model"),
     )  # fmt: skip
-    parser.add_argument("--blocks", type=one_or_more, default=1, metavar="M", help=tr("its depth"))
     parser.add_argument(
-        "--hidden", type=one_or_more, metavar="N", help=tr("width of a model of its own")
+        "--blocks",
+        type=one_or_more,
+        default=1,
+        metavar="M",
+        help=tr("number of decoder blocks in the draft"),
     )
     parser.add_argument(
-        "--heads", type=one_or_more, metavar="N", help=tr("attention heads of a model of its own")
+        "--hidden", type=one_or_more, metavar="N", help=tr("hidden size of a stand-alone model")
     )
     parser.add_argument(
-        "--intermediate", type=one_or_more, metavar="N", help=tr("width of the feed-forwards")
+        "--heads",
+        type=one_or_more,
+        metavar="N",
+        help=tr("number of attention heads of a stand-alone model"),
+    )
+    parser.add_argument(
+        "--intermediate",
+        type=one_or_more,
+        metavar="N",
+        help=tr("intermediate size of the feed-forward layers"),
     )
     parser.add_argument(
         "--rows", type=one_or_more, metavar="N",
-        help=tr("tokens that it can propose, those written most (default: 8192)"),
+        help=tr("let the draft propose only the N most frequent tokens (default: 8192)"),
     )  # fmt: skip
     parser.add_argument(
-        "--from", dest="begin", metavar="NAME|PATH", help=tr("begin with this draft's weights")
+        "--from", dest="begin", metavar="NAME|PATH", help=tr("start from the weights of this draft")
     )
 
 
 def _add_schedule(parser: argparse.ArgumentParser) -> None:
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
-        "--tokens", type=tokens, metavar="N", help=tr("train on so many tokens, such as 500k, 2M")
+        "--tokens",
+        type=tokens,
+        metavar="N",
+        help=tr("train on this many tokens, such as 500k or 2M"),
     )
-    length.add_argument("--minutes", type=positive, metavar="T", help=tr("train for so long"))
+    length.add_argument(
+        "--minutes", type=positive, metavar="T", help=tr("train for this many minutes")
+    )
     parser.add_argument(
         "--rate", type=positive, default=6e-4, metavar="R",
         help=tr("highest learning rate of AdamW"),
     )  # fmt: skip
     parser.add_argument(
         "--muon", type=_not_negative, default=0.02, metavar="R",
-        help=tr("highest rate of Muon, which learns the blocks far faster; 0: AdamW learns them"),
+        help=tr("highest learning rate of Muon, which trains the blocks; 0: AdamW trains them"),
     )  # fmt: skip
-    parser.add_argument("--warm-up", type=one_or_more, default=20, metavar="STEPS")
-    parser.add_argument("--clip", type=_not_negative, default=0.5, metavar="X")
-    parser.add_argument("--decay", type=_not_negative, default=0.05, metavar="X")
-    parser.add_argument("--noise", type=_not_negative, default=20.0, metavar="X")
+    parser.add_argument(
+        "--warm-up",
+        type=one_or_more,
+        default=20,
+        metavar="STEPS",
+        help=tr("raise the learning rate from 0 over this many steps"),
+    )
+    parser.add_argument(
+        "--clip",
+        type=_not_negative,
+        default=0.5,
+        metavar="X",
+        help=tr("clip every gradient value to +-X; 0: no clipping"),
+    )
+    parser.add_argument(
+        "--decay",
+        type=_not_negative,
+        default=0.05,
+        metavar="X",
+        help=tr("weight decay of the matrices"),
+    )
+    parser.add_argument(
+        "--noise",
+        type=_not_negative,
+        default=20.0,
+        metavar="X",
+        help=tr(
+            "half-width of the uniform noise on the target's features, divided by the text's length"
+        ),
+    )
     parser.add_argument(
         "--unroll", type=one_or_more, metavar="STEPS",
-        help=tr("tokens that a head drafts in a row while it learns (default: 2, of EAGLE-3: 5)"),
+        help=tr("train a head on drafts of this many steps (default: 2, for EAGLE-3: 5)"),
     )  # fmt: skip
     parser.add_argument(
-        "--batch", type=one_or_more, default=2048, metavar="N", help=tr("tokens of a step")
+        "--batch",
+        type=one_or_more,
+        default=2048,
+        metavar="N",
+        help=tr("number of tokens in a training step"),
     )
     parser.add_argument(
-        "--max-length", type=one_or_more, metavar="N", help=tr("tokens after which texts are cut")
+        "--max-length", type=one_or_more, metavar="N", help=tr("cut texts after this many tokens")
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S", help=tr("seed of the random numbers")
+    )
 
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", default="auto", metavar="auto|cpu|cuda:0")
+    parser.add_argument(
+        "--device",
+        default="auto",
+        metavar="auto|cpu|cuda:0",
+        help=tr("device to train on (default: auto, a GPU if there is one)"),
+    )
     parser.add_argument(
         "--precision", default="auto", choices=["auto", "fp32", "bf16"],
-        help=tr("of the products; bf16 is faster on processors that have it"),
+        help=tr("precision of matrix products; bf16 is faster on processors that have it"),
     )  # fmt: skip
-    parser.add_argument("--threads", type=one_or_more, metavar="N")
+    parser.add_argument(
+        "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
+    )
     parser.add_argument(
         "--format", default=WeightFormat.AUTO, choices=[str(weights) for weights in WeightFormat],
-        help=tr("how the target's weights are held"),
+        help=tr("weight format of the target"),
     )  # fmt: skip
     parser.add_argument(
         "--checkpoint-minutes", type=positive, default=5.0, metavar="T",
-        help=tr("time between checkpoints"),
+        help=tr("minutes between two checkpoints"),
     )  # fmt: skip
     parser.add_argument(
-        "--checkpoint-steps", type=one_or_more, metavar="N", help=tr("steps between checkpoints")
+        "--checkpoint-steps",
+        type=one_or_more,
+        metavar="N",
+        help=tr("steps between two checkpoints"),
     )
 
 

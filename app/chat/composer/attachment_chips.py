@@ -134,7 +134,7 @@ class AttachmentChips(QScrollArea):
         self._fit()
 
     def _fit(self) -> None:
-        """As high as the lines are, up to two and a bit."""
+        """Take the height of the lines, up to two and a half."""
         needed = self._flow.heightForWidth(self.viewport().width())
         line = self.chips[0].sizeHint().height() if self.chips else 0
         self.setFixedHeight(min(needed, line * 5 // 2))

@@ -36,7 +36,7 @@ class Attachment:
     name: str
     text: str
     size: int
-    """In bytes, as it was on the drive."""
+    """Size of the file on disk, in bytes."""
     notice: str = ""
 
 
@@ -101,7 +101,7 @@ def with_attachments(attachments: Sequence[Attachment], text: str) -> str:
 
 
 def without_attachments(message: str) -> tuple[str, list[str]]:
-    """What was said beside the files that open a message, and the files' names."""
+    """Return the text behind the attached files that open a message, and the files' names."""
     names, start = [], 0
     while (opening := _OPENING.match(message, start)) is not None:
         closing = f"\n{opening[2]}\n"

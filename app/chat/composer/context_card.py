@@ -91,7 +91,7 @@ class ContextCard(QFrame):
         self.dismiss_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def counting(self) -> None:
-        """It is being counted how many messages have to be left out."""
+        """Tell that the messages to be left out are being counted."""
         self.leave_out_button.setText(tr("Counting\u2026"))
         self.leave_out_button.setEnabled(False)
         self.leave_out_button.show()

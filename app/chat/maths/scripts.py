@@ -44,7 +44,7 @@ def plain(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """What was typed, without the signs that are marks here."""
+    """Return the typed text without the characters that serve as marks here."""
     return _MARKS.sub("\ufffd", text)
 
 

@@ -44,7 +44,7 @@ class EdgeScroll(QObject):
         return False
 
     def _beyond(self) -> int:
-        """How far below the view the mouse is; negative above it."""
+        """Return how far below the view the mouse is, in pixels; negative above it."""
         y = self._view.viewport().mapFromGlobal(self._at).y()
         height = self._view.viewport().height()
         return round(y) if y < 0 else round(max(y - height, 0))

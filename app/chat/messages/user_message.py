@@ -22,7 +22,7 @@ _SHARE = 0.82
 
 
 class UserMessage(MessageRow):
-    """What the user said, as typed."""
+    """A message of the user, as typed."""
 
     def __init__(self, message: StoredMessage, parent: QWidget) -> None:
         super().__init__(message, tr("Your message"), parent)
@@ -89,7 +89,7 @@ class UserMessage(MessageRow):
             super().act(act)
 
     def plain_text(self) -> str:
-        """What was typed is plain text."""
+        """Return the message: it is plain text."""
         return self.message.text
 
     def edit(self) -> None:

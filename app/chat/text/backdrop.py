@@ -1,4 +1,4 @@
-"""What is painted behind a message's text: the ground of code, bars of quotes, rules."""
+"""The background of a message's text: the ground of code, bars of quotes, rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOWER = 4
 
 
 def region_box(document: QTextDocument, region: Region, width: float) -> QRectF:
-    """Where a region lies in a document of this width."""
+    """Return where a region lies in a document of this width."""
     layout = document.documentLayout()
     block = document.findBlockByNumber(region.first)
     first = layout.blockBoundingRect(block)

@@ -86,7 +86,7 @@ def _inline_formula(state: StateInline, silent: bool) -> bool:
 
 
 def _is_formula(content: str, following: str) -> bool:
-    """Whether `content` between two dollars is one, rather than what stands between two prices."""
+    """Return whether `content` between two dollars is a formula, no text between two prices."""
     if content[0].isspace() or content[-1].isspace() or content[-1] == "\\":
         return False
     if following.isalnum():

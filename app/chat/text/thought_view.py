@@ -37,7 +37,7 @@ class ThoughtView(QWidget):
         text.setParent(self)
         text.hide()
         self.opened = False
-        """Whether the thought is to be seen."""
+        """True if the thought is to be seen."""
         self._began: float | None = None
         self._seconds: float | None = None
         self._live = False
@@ -101,7 +101,7 @@ class ThoughtView(QWidget):
         self._say()
 
     def heading(self) -> str:
-        """What the header says."""
+        """Return the text of the header."""
         if self._live and self._began is not None:
             seconds = int(time.monotonic() - self._began)
             return tr("Thinking\u2026") + (f"  {_duration(seconds)}" if seconds else "")

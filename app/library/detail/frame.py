@@ -1,4 +1,4 @@
-"""What every detail has: a name, a line below it, parts that follow, and buttons that stay."""
+"""The frame of every detail: a name, a line below it, parts that follow, and buttons that stay."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Facts(QWidget):
         self.shown: tuple[tuple[str, str], ...] = ()
 
     def show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
-        """Those that have a value."""
+        """Show the facts that have a value."""
         self.shown = tuple((name, value) for name, value in facts if value)
         while len(self._labels) < len(self.shown):
             self._add()

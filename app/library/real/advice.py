@@ -1,4 +1,4 @@
-"""What runs on this computer and what drafts for what, from planner, files and the dated list."""
+"""Fit of models and their drafts, from planner, files and the dated list."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 
 _FRESH_S = 20.0
-"""How long memory is taken to be as free as it was."""
+"""Seconds for which memory is taken to be as free as it was."""
 
 
 class RealAdvice:
@@ -47,7 +47,7 @@ class RealAdvice:
             return recommendations(*self._machine())
 
     def fit(self, repository: Repository, variant: Variant) -> Fit:
-        """Of a model that is not here."""
+        """Return the fit of a model that is not here."""
         with self._gate:
             return Fitting(*self._machine()).variant(repository, variant)
 
@@ -65,7 +65,7 @@ class RealAdvice:
     def drafts_of_remote(
         self, repository: Repository, variant: Variant, kept: Sequence[KeptModel], /
     ) -> Sequence[DraftCandidate]:
-        """From the dated list, and what is here of it; files cannot be compared yet."""
+        """Return the dated list's drafts, and those here; files cannot be compared yet."""
         known = curated()
         try:
             target = of_variant(repository, variant, known).listed

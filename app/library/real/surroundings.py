@@ -1,4 +1,4 @@
-"""What the hub is told of the window. Plain data."""
+"""State of the window that the hub is told. Plain data."""
 
 from __future__ import annotations
 

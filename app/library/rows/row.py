@@ -1,4 +1,4 @@
-"""What a row of a list says. Plain data."""
+"""Texts of a row in a list. Plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """How a badge is meant; each has a sign of its own beside its colour."""
+    """Meaning of a badge; each has a sign of its own beside its colour."""
 
     GOOD = "good"
     FAIR = "fair"
@@ -16,7 +16,7 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RowBadge:
     """A badge: never a colour alone.
 
     Attributes:
@@ -30,7 +30,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LibraryRow:
     """Two lines, and perhaps a badge; a heading has one line and cannot be chosen.
 
     Attributes:
@@ -39,7 +39,7 @@ class Row:
 
     title: str
     about: str = ""
-    mark: Mark | None = None
+    mark: RowBadge | None = None
     tip: str = ""
     heading: bool = False
     share: float | None = None

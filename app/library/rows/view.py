@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from app.conversations.uniform import UniformList
 from app.library.rows.delegate import RowDelegate
-from app.library.rows.model import RowsModel
-from app.library.rows.row import Row
+from app.library.rows.model import LibraryListModel
+from app.library.rows.row import LibraryRow
 
 Index = QModelIndex | QPersistentModelIndex
 _CHOOSE = QItemSelectionModel.SelectionFlag.ClearAndSelect
@@ -28,14 +28,14 @@ class RowsView(UniformList):
     """
 
     chosen = Signal(object)
-    """Another entry, or None."""
+    """Another entry was chosen, or None."""
     entered = Signal(object)
     """An entry by Return or a double click."""
 
     def __init__(
         self,
         name: str,
-        words: Callable[[Any], Row],
+        words: Callable[[Any], LibraryRow],
         key: Callable[[Any], Hashable],
         parent: QWidget | None = None,
     ) -> None:
@@ -43,7 +43,7 @@ class RowsView(UniformList):
         self._key = key
         self._last: Hashable = None
         self._changing = False
-        self.rows = RowsModel(words, self)
+        self.rows = LibraryListModel(words, self)
         self.setModel(self.rows)
         self.setItemDelegate(RowDelegate(self.rows, self))
         self.setAccessibleName(name)
@@ -92,7 +92,7 @@ class RowsView(UniformList):
             self.chosen.emit(entry)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Whoever comes by keyboard is at an entry, which is chosen and looks so."""
+        """Choose the current entry when the focus comes by keyboard, so that it looks chosen."""
         super().focusInEvent(event)
         if self.currentIndex().isValid():
             self.selectionModel().select(self.currentIndex(), _CHOOSE)

@@ -23,7 +23,7 @@ _ON_HOST = DeviceMemory(CPU, 11 * _GIB, 1740 * _MIB, 0, 256 * _MIB, 41 * _MIB)
 
 
 def strip(stage: Stage, shoot: Shoot) -> None:
-    """In every state, and at every width."""
+    """Show the strip in every state, and at every width."""
     window = stage.window
     stage.tell(_sample(without=True))
     shoot("memory-no-model")

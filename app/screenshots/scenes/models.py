@@ -76,7 +76,7 @@ def loading(stage: Stage, shoot: Shoot) -> None:
 
 
 def another_family(stage: Stage, shoot: Shoot) -> None:
-    """What is said of a model that runs through transformers."""
+    """Show a model that runs through transformers, with its caveat."""
     new_chat(stage)
     plan = replace(
         PLAN, mode=Mode.PLAIN, draft=None, draft_device=None, caveat=_CAVEAT, reasons=(_CAVEAT,)

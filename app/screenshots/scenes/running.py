@@ -1,4 +1,4 @@
-"""How the model runs: the panel on several machines, a head as the draft, what can go wrong."""
+"""Scenes of the panel on how the model runs: several machines, a head as the draft, failures."""
 
 from __future__ import annotations
 

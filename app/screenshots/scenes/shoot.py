@@ -1,4 +1,4 @@
-"""What every scene needs."""
+"""Helpers that every scene needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.screenshots.stage import Stage, catch_up, settle
 
 
 class Shoot(Protocol):
-    """How a scene has its picture taken."""
+    """Takes the picture of a scene."""
 
     def __call__(self, name: str, widget: QWidget = ...) -> None:
         """Take one, of the window unless told otherwise."""

@@ -47,7 +47,7 @@ def machines(stage: Stage, shoot: Shoot) -> None:
 
 
 def choosing(stage: Stage, shoot: Shoot) -> None:
-    """Another budget, another mode, what does not fit; while an answer is written; measuring."""
+    """Show other budgets and modes, what does not fit, choosing during an answer, measuring."""
     new_chat(stage)
     page = _opened(stage, budgets.WITH_CARD)
     _measured(stage)

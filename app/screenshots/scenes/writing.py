@@ -132,7 +132,7 @@ def scripts(stage: Stage, shoot: Shoot) -> None:
 
 
 def tinted(stage: Stage, shoot: Shoot) -> None:
-    """What the draft guessed is marked."""
+    """Show an answer with its drafted tokens marked."""
     new_chat(stage)
     stage.assembly.settings.change(token_tint=True)
     answer(stage, "What did the draft guess here?", _ANSWER)

@@ -1,4 +1,4 @@
-"""What is said of models, wherever they are: one row or one line each."""
+"""Texts on models, wherever they are: one row or one line each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from PySide6.QtCore import QDateTime, QLocale
 
-from app.library.rows.row import Mark, Row, Tone
+from app.library.rows.row import LibraryRow, RowBadge, Tone
 from engine.hub.fit import Badge, Fit
 from engine.hub.pairing.candidate import DraftCandidate, Verdict
 from engine.hub.recommendation import Recommendation, RecommendedRole
@@ -65,7 +65,7 @@ def short_count(value: int) -> str:
 
 
 def speed_words(fit: Fit) -> str:
-    """How fast it would be; empty where nobody knows."""
+    """Return the expected speed; empty where nobody knows."""
     if fit.slowest is None or fit.fastest is None:
         return ""
     low, high = (number(value, ".0f" if value >= 9.95 else ".1f") for value in _ends(fit))
@@ -78,10 +78,10 @@ def _ends(fit: Fit) -> tuple[float, float]:
     return fit.slowest or 0.0, fit.fastest or 0.0
 
 
-def fit_mark(fit: Fit) -> Mark:
-    """Whether it would run, as a badge with its reason."""
+def fit_mark(fit: Fit) -> RowBadge:
+    """Return the fit of a model as a badge with its reason."""
     words, tone = _BADGES[fit.badge]
-    return Mark(tr(words), tone, fit.reason or tr(_TIPS[fit.badge]))
+    return RowBadge(tr(words), tone, fit.reason or tr(_TIPS[fit.badge]))
 
 
 def name_of(repo: str) -> str:
@@ -101,30 +101,30 @@ def owner_of(repo: str) -> str:
 
 
 def parameters_words(parameters: int) -> str:
-    """How large a model is."""
+    """Return the size of a model in words."""
     return tr("{count} parameters").format(count=short_count(parameters))
 
 
 def date_words(updated: float) -> str:
-    """When something was changed."""
+    """Return the date of a change."""
     moment = QDateTime.fromSecsSinceEpoch(int(updated))
     return QLocale().toString(moment.date(), QLocale.FormatType.ShortFormat)
 
 
 def joined(*parts: str) -> str:
-    """What there is of these, in a line."""
+    """Return the parts that are not empty, in a line."""
     return DOT.join(part for part in parts if part)
 
 
-def found_row(found: FoundRepository) -> Row:
+def found_row(found: FoundRepository) -> LibraryRow:
     """A repository among others."""
     mark = None
     if not found.packagings:
         tip = tr("It has no weights in GGUF or safetensors that Duotail could use.")
-        mark = Mark(tr("Not usable"), Tone.BAD, tip)
+        mark = RowBadge(tr("Not usable"), Tone.BAD, tip)
     elif found.gated:
         tip = tr("Its owner asks you to accept terms on the hub's site first.")
-        mark = Mark(tr("Terms to accept"), Tone.FAIR, tip)
+        mark = RowBadge(tr("Terms to accept"), Tone.FAIR, tip)
     about = joined(
         owner_of(found.repo),
         parameters_words(found.parameters) if found.parameters else "",
@@ -134,10 +134,10 @@ def found_row(found: FoundRepository) -> Row:
         else tr("{count} downloads").format(count=short_count(found.downloads)),
         found.licence or "",
     )
-    return Row(name_of(found.repo), about, mark, found.repo)
+    return LibraryRow(name_of(found.repo), about, mark, found.repo)
 
 
-def suggestion_row(suggestion: Recommendation) -> Row:
+def suggestion_row(suggestion: Recommendation) -> LibraryRow:
     """A model that suits this computer."""
     about = joined(
         tr(ROLES[suggestion.role]),
@@ -145,51 +145,51 @@ def suggestion_row(suggestion: Recommendation) -> Row:
         file_size(suggestion.nbytes),
         tr("with a draft") if suggestion.draft_repo else "",
     )
-    return Row(suggestion.name, about, fit_mark(suggestion.fit), suggestion.reason)
+    return LibraryRow(suggestion.name, about, fit_mark(suggestion.fit), suggestion.reason)
 
 
-def kept_row(model: KeptModel, *, in_use: bool) -> Row:
+def kept_row(model: KeptModel, *, in_use: bool) -> LibraryRow:
     """A model on this computer."""
     mark = None
     if model.problem:
-        mark = Mark(tr("Cannot be used"), Tone.BAD, model.problem)
+        mark = RowBadge(tr("Cannot be used"), Tone.BAD, model.problem)
     elif in_use:
-        mark = Mark(tr("In use"), Tone.GOOD, tr("It is the model that answers now."))
+        mark = RowBadge(tr("In use"), Tone.GOOD, tr("It is the model that answers now."))
     elif model.head:
-        mark = Mark(tr("Draft head"), Tone.PLAIN, tr("It drafts for another model."))
+        mark = RowBadge(tr("Draft head"), Tone.PLAIN, tr("It drafts for another model."))
     about = joined(
         file_size(model.weight_bytes),
         model.kind,
         model.family,
         tr(ORIGINS[model.origin]),
     )
-    return Row(model.name, about, mark, str(model.path))
+    return LibraryRow(model.name, about, mark, str(model.path))
 
 
-def variant_row(variant: Variant, fit: Fit | None) -> Row:
+def variant_row(variant: Variant, fit: Fit | None) -> LibraryRow:
     """A quantisation, and how it would run."""
     about = joined(
         file_size(variant.nbytes),
         PACKAGINGS[variant.packaging],
         speed_words(fit) if fit is not None else "",
     )
-    return Row(variant.name, about, fit_mark(fit) if fit is not None else None)
+    return LibraryRow(variant.name, about, fit_mark(fit) if fit is not None else None)
 
 
-def candidate_row(candidate: DraftCandidate) -> Row:
+def candidate_row(candidate: DraftCandidate) -> LibraryRow:
     """A draft, and why it fits or does not."""
     marks = {
-        Verdict.FITS: Mark(tr("Fits"), Tone.GOOD, candidate.reason),
-        Verdict.LIKELY: Mark(tr("Should fit"), Tone.FAIR, candidate.reason),
-        Verdict.NO: Mark(tr("Does not fit"), Tone.BAD, candidate.reason),
+        Verdict.FITS: RowBadge(tr("Fits"), Tone.GOOD, candidate.reason),
+        Verdict.LIKELY: RowBadge(tr("Should fit"), Tone.FAIR, candidate.reason),
+        Verdict.NO: RowBadge(tr("Does not fit"), Tone.BAD, candidate.reason),
     }
     size = file_size(candidate.nbytes) if candidate.nbytes else ""
     here = candidate.path is not None
     where = tr("on this computer") if here else tr("is downloaded with the model")
     about = joined(size, where if here or candidate.verdict is not Verdict.NO else "")
-    return Row(candidate.name, about, marks[candidate.verdict], candidate.reason)
+    return LibraryRow(candidate.name, about, marks[candidate.verdict], candidate.reason)
 
 
 def folder_words(model: KeptModel) -> str:
-    """Where it lies, without its own name."""
+    """Return where it lies, without its own name."""
     return str(PurePath(model.path).parent)

@@ -1,4 +1,4 @@
-"""What a load would come to, asked of the engine while somebody looks, and asked again in time."""
+"""Previews of a load, asked of the engine while somebody looks, and again in time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.events import Calibrated, DeviceSample, PlanReady, Previewed, Unload
 _WAIT_MS = 60
 """Questions that follow each other faster are one."""
 _NOTICEABLE = 1 / 64
-"""Of an accelerator's memory: so much more or less for other programs is another question."""
+"""Share of a GPU's memory: a larger change of other programs' use asks for a new preview."""
 
 
 class Previews(QObject):
@@ -45,7 +45,7 @@ class Previews(QObject):
 
     @property
     def waiting(self) -> bool:
-        """Whether an answer is awaited."""
+        """True if an answer is awaited."""
         return self._active and self._stale and self._load is not None
 
     def ask(self, load: Load | None) -> None:
@@ -57,7 +57,7 @@ class Previews(QObject):
             self.refresh()
 
     def refresh(self) -> None:
-        """Something that the answer depends on has changed."""
+        """Ask again, as something that the answer depends on has changed."""
         self._stale = True
         self._asked = False
         if self._active and self._load is not None:

@@ -23,7 +23,7 @@ class Interruption(QObject):
 
     @property
     def possible(self) -> bool:
-        """Whether there is an answer that could go on by itself: the one on show."""
+        """True if there is an answer that could go on by itself: the one on show."""
         return self._session.shows_live
 
     def apply(self, wish: RunWish) -> None:

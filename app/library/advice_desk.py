@@ -1,4 +1,4 @@
-"""What would run here and what drafts for it, found out beside the window."""
+"""Fit of models to this PC and their drafts, found out beside the window."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from engine.hub.remote.listing import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 
 Fits = dict[str, Fit]
-"""By the names of variants."""
+"""Fits by the names of variants."""
 
 
-class Advising(QObject):
+class AdviceDesk(QObject):
     """Answers are kept as long as the window is open."""
 
     fits_known = Signal(str)
     """The repository whose variants have fits now."""
     drafts_known = Signal(object)
-    """What the drafts are for: a path, or a repository with the name of a variant."""
+    """The subject of the drafts: a path, or a repository with the name of a variant."""
     problem = Signal(object)
     """A `UserFixable`."""
 
@@ -35,7 +35,7 @@ class Advising(QObject):
         self._drafts: dict[object, Sequence[DraftCandidate]] = {}
 
     def fits(self, repository: Repository) -> Fits | None:
-        """How the variants would run; None: not known yet, `fits_known` tells."""
+        """Return how the variants would run; None: not known yet, `fits_known` tells."""
         key = (repository.found.repo, repository.revision)
         if key not in self._fits:
 
@@ -53,7 +53,7 @@ class Advising(QObject):
     def drafts_of_kept(
         self, model: KeptModel, kept: Sequence[KeptModel]
     ) -> Sequence[DraftCandidate] | None:
-        """What drafts for a model that is here; None: not known yet, `drafts_known` tells."""
+        """Return the drafts of a model that is here; None: not known yet, `drafts_known` tells."""
         key = (model.path, len(kept))
         if key not in self._drafts:
 
@@ -72,7 +72,7 @@ class Advising(QObject):
     def drafts_of_remote(
         self, repository: Repository, variant: Variant, kept: Sequence[KeptModel]
     ) -> Sequence[DraftCandidate] | None:
-        """What would draft for one that is not."""
+        """Return the drafts of a model on the hub; None: not known yet, `drafts_known` tells."""
         name = (repository.found.repo, variant.name)
         key = (*name, repository.revision, len(kept))
         if key not in self._drafts:

@@ -1,4 +1,4 @@
-"""From "this one, please" to jobs in the queue: asks the hub for what is not known yet."""
+"""Orders of models, turned into jobs: asks the hub for what is not known yet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import uuid4
 from PySide6.QtCore import QObject, Signal
 
 from app.library.hub_desk import HubDesk
-from app.library.picking import draft_variant, target_variant
+from app.library.variant_choice import draft_variant, target_variant
 from engine.errors import UserFixable
 from engine.hub.download.job import Job, JobState
 from engine.hub.messages import Describe, Refused
@@ -36,11 +36,11 @@ class Wanted:
     draft_path: Path | None = None
 
 
-class Ordering(QObject):
+class DownloadOrders(QObject):
     """Orders wait here until the hub has said what they consist of."""
 
     changed = Signal()
-    """Whether an order waits."""
+    """The list of orders has changed; True if an order waits."""
     problem = Signal(object)
     """A `UserFixable`."""
     said = Signal(str)
@@ -55,7 +55,7 @@ class Ordering(QObject):
         desk.refused.connect(self._refused)
 
     def waits_for(self, repo: str) -> bool:
-        """Whether the hub is being asked for the files of this repository."""
+        """Return whether the hub is being asked for the files of this repository."""
         return any(order.repo == repo for order in self._waiting)
 
     def order(self, order: Wanted) -> None:

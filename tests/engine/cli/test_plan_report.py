@@ -10,7 +10,7 @@ import pytest
 from command_line import Duotail
 from engine_session import Session
 
-from engine.cli.estimate_report import estimate_lines, estimate_report
+from engine.cli.plan_report import estimate_lines, estimate_report
 from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.machine.memory import DeviceMemory
 

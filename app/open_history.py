@@ -22,7 +22,7 @@ class OpenHistory(QObject):
     """The history of this run: the user's own, a copy of what can be read of it, or a new one."""
 
     _found_damaged = Signal(object)
-    """From the thread that looks over a large file."""
+    """Result of the thread that checks a large file."""
 
     def __init__(self, path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -32,7 +32,7 @@ class OpenHistory(QObject):
         self.trouble: UserFixable | None = None
         self._found_damaged.connect(self._tell)
         self._folder: Path | None = None
-        """Of a history that is not kept."""
+        """Folder of a history that is not kept."""
         self.store = self._open()
 
     def tell(self, banners: BannerArea, restart: Callable[[], None]) -> None:
@@ -71,7 +71,7 @@ class OpenHistory(QObject):
         )
 
     def _meanwhile(self) -> Iterator[str]:
-        """What this run can do."""
+        """Yield sentences on what this run can do."""
         if self.store.read_only:
             yield tr("Until then, what can be read of your conversations is only shown.")
             if lost := self.store.lost:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from app.bridge import EngineBridge
-from app.measuring import measure_once
+from app.first_calibration import measure_once
 from app.screenshots.script import PLAN
 from app.status import EngineStatus, Phase
 from engine.commands import Calibrate

@@ -1,4 +1,4 @@
-"""How the model shall run, as far as somebody has chosen it and not yet applied it. No widgets."""
+"""Choice of how the model shall run, not yet applied. No widgets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.tuning.running import Running, RunWish
 from engine.commands import Load
 
 
-class Choosing(QObject):
+class RunChoice(QObject):
     """Begins with what is in force or under way, and follows that until something is chosen."""
 
     changed = Signal()
@@ -24,12 +24,12 @@ class Choosing(QObject):
 
     @property
     def differs(self) -> bool:
-        """Whether something was chosen that is not applied."""
+        """True if something was chosen that is not applied."""
         return self.wish != self.running.wish
 
     @property
     def load(self) -> Load | None:
-        """What applying it would ask for; None without a model."""
+        """Return the load that applying the choice would ask for; None without a model."""
         last = self.running.bridge.last_load
         return None if last is None else self.wish.put_into(last)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.chat.messages.words import answer_numbers, answer_table
+from app.chat.messages.answer_texts import answer_numbers, answer_table
 from app.history import AnswerState
 from app.history.columns import pack_stats, unpack_stats
 from app.history.message import StoredMessage

@@ -1,10 +1,10 @@
-"""What is said of downloads."""
+"""Texts on downloads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.library.words import joined, model_of
+from app.library.model_texts import joined, model_of
 from engine.hub.download.job import JobReport, JobState
 from engine.language import number, tr, tr_count
 from engine.units import file_size, minutes, seconds
@@ -14,12 +14,12 @@ _HOUR = 3600.0
 
 
 def title(report: JobReport) -> str:
-    """Which model it is."""
+    """Return the name of the model."""
     return joined(model_of(report.job.repo), report.job.variant)
 
 
 def state_words(report: JobReport) -> str:
-    """How far it is."""
+    """Return the progress in words."""
     done = tr("{done} of {all}").format(
         done=file_size(report.done), all=file_size(report.job.nbytes)
     )

@@ -14,7 +14,7 @@ MODE_NAMES = {
     Mode.PLAIN: later("Target alone"),
     Mode.DUO: "DuoDecoding",
 }
-"""In the order in which they are offered; texts for `tr`."""
+"""Names of modes in the order in which they are offered; texts for `tr`."""
 MODE_SENTENCES = {
     Mode.AUTO: later("Whatever should be fastest on this PC."),
     Mode.DOVETAIL: later(
@@ -31,7 +31,7 @@ MODE_SENTENCES = {
 NO_ACCELERATOR = later("Needs a graphics card that Duotail can use; there is none here.")
 NO_DRAFT_MODEL = later("Needs a draft model: the model's own, or one that you open below.")
 _CPU_NAME = "CPU"
-"""What a `PlanSummary` calls the processor."""
+"""Name of the CPU in a `PlanSummary`."""
 _TWO_FIGURES = 9.95
 
 
@@ -54,7 +54,7 @@ def accelerator_of(machine: Machine | None) -> Accelerator | None:
 
 
 def is_simulated(machine: Machine | None) -> bool:
-    """Whether what is computed on an accelerator is computed on the CPU in truth."""
+    """Return whether what is computed on an accelerator is computed on the CPU in truth."""
     found = machine.accelerators if machine is not None else ()
     return any(each.simulated for each in found)
 
@@ -68,12 +68,12 @@ def card_name(machine: Machine | None) -> str:
 
 
 def run_words(plan: PlanSummary, machine: Machine | None) -> str:
-    """Who drafts and who checks, with the names of the devices."""
+    """Return who drafts and who verifies, with the names of the devices."""
     return _said(plan, [card_name(machine), kind_of_card(machine)], plan.draft)
 
 
 def short_run_words(plan: PlanSummary, machine: Machine | None) -> str:
-    """The same in less room: the device by its kind, the draft by what it is."""
+    """Return `run_words` for less room: the device by its kind, the draft by what it is."""
     card, draft = kind_of_card(machine), tr("head") if plan.draft_is_head else tr("draft")
     return _said(plan, [card, card], draft if plan.draft else None)
 

@@ -25,7 +25,7 @@ class _Question:
     id: str
 
 
-class TokenCounter(QObject):
+class ComposerTokenCounter(QObject):
     """Counts off the window's thread. Of questions under one name only the newest is answered.
 
     Without a model nothing is counted; when another model is loaded, `then` of what was not yet
@@ -96,7 +96,7 @@ class TokenCounter(QObject):
         self._next()
 
     def _status_changed(self, status: EngineStatus) -> None:
-        """Another model may leave the last question unanswered: it is asked again."""
+        """Ask again where another model may leave the last question unanswered."""
         if status.plan is self._plan:
             return
         self._plan = status.plan

@@ -16,7 +16,7 @@ _REMEMBERED = 64
 """Answers of this run whose rounds can be pointed at."""
 
 
-class Pointing(QObject):
+class RoundHighlight(QObject):
     """Joins the performance panel, which knows requests, and the messages, which have ids."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What people look for and where it stands: words of a query, letters made alike, snippets.
+"""Words of a query, letters made alike, and snippets around what was found.
 
 A word is found wherever its letters are, whatever their case, also inside another word.
 """
@@ -54,7 +54,7 @@ def snippet(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int]
 
 
 def ranges(text: str, words: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Where the words are, in order, what overlaps joined."""
+    """Return where the words are, in order, what overlaps joined."""
     folded = fold(text)
     found = sorted(
         (match.start(), match.end())

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from app.memory_strip.devices import Shown
-from app.tuning.budget.parts import Part
+from app.tuning.budget.parts import MemoryPart
 from engine.language import later, listed, number, sentences, tr
 from engine.units import memory
 
 _GIB = 2**30
 
 
-class Room(IntEnum):
-    """How many words there is room for."""
+class Verbosity(IntEnum):
+    """Steps of text length, by the room there is."""
 
     AMPLE = 0
     USUAL = 1
@@ -23,12 +23,12 @@ class Room(IntEnum):
 
 _AMOUNTS = {
     # by whether it is the PC's own, and whether it is simulated
-    Room.AMPLE: (
+    Verbosity.AMPLE: (
         later("Memory {used} of {total} GiB"),
         later("Graphics memory {used} of {total} GiB"),
         later("Simulated graphics memory {used} of {total} GiB"),
     ),
-    Room.SCARCE: (
+    Verbosity.SCARCE: (
         later("PC {used}/{total} GiB"),
         later("GPU {used}/{total} GiB"),
         later("Simulated {used}/{total} GiB"),
@@ -37,27 +37,27 @@ _AMOUNTS = {
 _HOST_RUNTIME = later("Duotail itself")
 
 
-def amount(shown: Shown, room: Room) -> str:
-    """How much is in use, before the bar."""
+def amount(shown: Shown, room: Verbosity) -> str:
+    """Return the memory in use, before the bar."""
     return _amount(shown, room, shown.used)
 
 
-def amount_at_most(shown: Shown, room: Room) -> str:
-    """The same when all is in use: nothing is longer."""
+def amount_at_most(shown: Shown, room: Verbosity) -> str:
+    """Return the widest amount, which has all memory in use."""
     return _amount(shown, room, shown.stack.total)
 
 
-def _amount(shown: Shown, room: Room, used: int) -> str:
-    kinds = _AMOUNTS[Room.SCARCE if room is Room.SCARCE else Room.AMPLE]
+def _amount(shown: Shown, room: Verbosity, used: int) -> str:
+    kinds = _AMOUNTS[Verbosity.SCARCE if room is Verbosity.SCARCE else Verbosity.AMPLE]
     kind = 0 if shown.is_host else 1 + shown.simulated
     return tr(kinds[kind]).format(used=number(used / _GIB, ".1f"), total=_whole(shown.stack.total))
 
 
-def free(shown: Shown, room: Room) -> str:
-    """What is left, behind the bar; nothing where there is no room for it."""
-    if room is not Room.AMPLE:
+def free(shown: Shown, room: Verbosity) -> str:
+    """Return the free memory, shown behind the bar; "" where there is no room for it."""
+    if room is not Verbosity.AMPLE:
         return ""
-    return tr("{size} free").format(size=memory(shown.stack.of(Part.FREE)))
+    return tr("{size} free").format(size=memory(shown.stack.of(MemoryPart.FREE)))
 
 
 def name_of(shown: Shown) -> str:
@@ -69,9 +69,9 @@ def name_of(shown: Shown) -> str:
     return shown.name
 
 
-def part_name(shown: Shown, part: Part) -> str:
-    """What a stretch of the bar is."""
-    if part is Part.RUNTIME and shown.is_host:
+def part_name(shown: Shown, part: MemoryPart) -> str:
+    """Return the name of a stretch of the bar."""
+    if part is MemoryPart.RUNTIME and shown.is_host:
         return tr(_HOST_RUNTIME)
     return tr(part.value)
 
@@ -94,7 +94,7 @@ def describe(all_shown: Sequence[Shown]) -> str:
         *(
             said.format(
                 name=name_of(each),
-                amount=amount(each, Room.AMPLE),
+                amount=amount(each, Verbosity.AMPLE),
                 parts=listed(parts_in_words(each)),
             )
             for each in all_shown
@@ -103,7 +103,7 @@ def describe(all_shown: Sequence[Shown]) -> str:
 
 
 def error_in_words(typical: float | None) -> str:
-    """How far estimates for the present model are off."""
+    """Return the usual error of estimates for the present model."""
     if typical is None:
         return tr("How good the estimate for this model is, the first answer will tell.")
     return tr("Estimates for this model are typically off by {share}.").format(

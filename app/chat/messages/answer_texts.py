@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.history import AnswerState, StoredMessage
-from app.tuning.words import mode_name
+from app.tuning.plan_texts import mode_name
 from engine.events import AnswerStats
 from engine.language import later, listed, number, tr, tr_count
 from engine.request import SamplingParams
@@ -44,7 +44,7 @@ def answer_details(message: StoredMessage) -> str:
 
 
 def answer_table(message: StoredMessage) -> list[tuple[str, str]]:
-    """Everything that is known of how an answer was written: what it is, and its value."""
+    """Return all that is known of how an answer was written, as names and values."""
     stats = message.stats
     lines = [
         (tr("Model"), message.model or tr("unknown")),
@@ -110,7 +110,7 @@ def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
 
 
 def _lanes(stats: AnswerStats) -> list[tuple[str, str]]:
-    """What draft and target did with the time from the first token to the last."""
+    """Return how draft and target used the time from the first token to the last."""
     useful, wasted, idle = stats.draft_useful, stats.draft_wasted, stats.draft_idle
     if useful is None or wasted is None or idle is None or stats.verify_idle is None:
         return []
@@ -135,7 +135,7 @@ def markdown_table(lines: Sequence[tuple[str, str]]) -> str:
 
 
 def sampling_words(sampling: SamplingParams) -> str:
-    """How the answer was drawn: the temperature, then what is not as usual, then the seed."""
+    """Return the sampling of an answer: temperature, what is not as usual, seed."""
     usual = SamplingParams()
     said = [tr("temperature {t}").format(t=number(sampling.temperature, "g"))]
     for field, name in _FILTERS.items():
@@ -147,7 +147,7 @@ def sampling_words(sampling: SamplingParams) -> str:
 
 
 def answer_note(message: StoredMessage) -> str:
-    """How an answer ended, when it did not simply end."""
+    """Return how an answer ended, when it did not simply end."""
     return {
         AnswerState.COMPLETE: "",
         AnswerState.STOPPED: tr("Stopped before its end."),

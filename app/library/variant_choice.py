@@ -1,4 +1,4 @@
-"""Which of a repository's variants is taken where the user has not chosen one. Pure functions."""
+"""Choice of a repository's variant where the user has not chosen one. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from engine.hub.fit import Badge, Fit
 from engine.hub.remote.listing import Packaging, Repository, Variant
 
 _GOOD = ("Q4_K_M", "Q4_0", "Q5_K_M", "Q4_K_S", "Q5_0", "Q6_K", "Q8_0", "BF16", "F16")
-"""Of a target: small and fast first, with little lost."""
+"""Formats of a target by preference: small and fast first, with little lost."""
 _FOR_DRAFTS = ("Q8_0", "Q4_0", "Q6_K", "Q5_K_M", "Q4_K_M", "BF16", "F16")
-"""Of a draft, which is small anyway: it shall guess as the original would."""
+"""Formats of a draft by preference: small anyway, it shall predict as the original would."""
 _RUNS = (Badge.GPU, Badge.SPLIT, Badge.CPU, Badge.UNKNOWN)
 
 
