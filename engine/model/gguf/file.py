@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.gguf.header import Header, read_header
 from engine.model.gguf.metadata import Metadata
+from engine.model.weights.reader import TensorReader, stored_parts
 from engine.model.weights.stored import StoredTensor, damaged
 
 _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
@@ -29,6 +30,10 @@ class GgufFile:
     files: tuple[Path, ...]
     metadata: Metadata
     tensors: Mapping[str, StoredTensor]
+
+    def reader(self, native: Collection[str] = ()) -> TensorReader:
+        """Return what reads the tensors by their stored names; for `native` see there."""
+        return TensorReader(stored_parts(self.tensors), native)
 
 
 def open_gguf(path: Path) -> GgufFile:

@@ -8,7 +8,6 @@ from engine.language import tr
 from engine.model.families.common import unsupported
 from engine.model.gguf.file import GgufFile
 from engine.model.gguf.metadata import Hyperparameters
-from engine.model.gguf.source import GgufSource
 
 _FREQUENCIES = "rope_freqs.weight"
 _LONG, _SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
@@ -63,7 +62,7 @@ def _explicit(file: GgufFile, numbers: Hyperparameters) -> dict[str, object] | N
 def _divisors(file: GgufFile, name: str) -> list[float]:
     if file.tensors[name].nbytes > _MOST_BYTES:
         raise unsupported(tr("its positions are stretched by “{kind}”").format(kind=name))
-    values: list[float] = GgufSource(file).float32(name).ravel().tolist()
+    values: list[float] = file.reader().float32(name).ravel().tolist()
     return values
 
 

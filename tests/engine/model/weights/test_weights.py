@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
 from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.parts import StoredPart
+from engine.model.weights.reader import TensorReader
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 
 CONFIG: dict[str, object] = {
@@ -63,6 +67,16 @@ def write_raw(
     return folder
 
 
+def rows_of(
+    folder: SafetensorsFolder, name: str, first: int, count: int | None
+) -> Iterator[NDArray[Any]]:
+    """Some rows of a stored tensor; None: all."""
+    whole = folder.shape(name)
+    rows = whole[0] if count is None else count
+    part = StoredPart(name, whole, (rows, *whole[1:]), first)
+    return TensorReader({name: folder.found(part)}).stretches(name)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_float32_is_exact_for_every_stored_bit(tmp_path: Path, dtype: torch.dtype) -> None:
     if dtype == torch.float32:
@@ -96,11 +110,11 @@ def test_stretches_start_at_any_row_and_bytes_stay_bytes(tmp_path: Path) -> None
     save_file({"w": matrix, "blocks": blocks}, tmp_path / "model.safetensors")
     folder = SafetensorsFolder.open(tmp_path)
     for first, count in ((0, None), (7, 20), (39, 1), (5, 0)):
-        parts = [part.copy() for part in folder.stretches("w", first, count)]
+        parts = [part.copy() for part in rows_of(folder, "w", first, count)]
         rows = np.concatenate([np.empty((0, 6), np.float16), *parts])
         last = 40 if count is None else first + count
         np.testing.assert_array_equal(rows, matrix.numpy()[first:last])
-    (rows,) = folder.stretches("blocks", 1, 4)
+    (rows,) = rows_of(folder, "blocks", 1, 4)
     np.testing.assert_array_equal(rows, blocks.numpy().reshape(6, 64)[1:5])
     assert folder.kind("blocks") == "U8"
     with pytest.raises(UserFixable, match="U8"):
