@@ -13,6 +13,7 @@ from engine.hub import bundled, starter
 from engine.hub.gguf_files import PACKED, chosen_file, format_words, is_gguf, model_name, models_in
 from engine.language import listed, tr
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import GgufFile, open_gguf
 from engine.model.heads.reading import is_head, read_head
@@ -69,7 +70,7 @@ class LocalModel:
         reduced = read_reduced(source)
         if reduced is not None or _is_head(source, path):
             return cls._of_draft(path, source, sidecar, reduced)
-        config = read_other(source) if is_other(source) else ModelConfig.from_json(source.data)
+        config = read_other(source) if is_other(source) else parse_config(source.data)
         weights = _safetensors(config, path)
         return cls(
             path=path,

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
-
-from engine.model.json_object import JsonObject
 
 RopeKind = Literal["none", "linear", "dynamic", "llama3", "yarn", "longrope"]
 Activation = Literal["silu", "gelu_tanh", "swiglu_oai"]
@@ -187,22 +183,6 @@ class ModelConfig:
         if rope is None:
             raise ValueError("the first block rotates nothing")
         return rope
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> ModelConfig:
-        """Check and read the contents of a `config.json`.
-
-        Raises `UserFixable` for families and features that the decoder does not have, and for
-        numbers that cannot be right.
-        """
-        from engine.model.families import read_config  # which builds what is defined here
-
-        return read_config(JsonObject(data, "config.json"))
-
-    @classmethod
-    def open(cls, folder: Path) -> ModelConfig:
-        """Read `config.json` of a model folder."""
-        return cls.from_json(JsonObject.read(folder / "config.json").data)
 
     def for_context(self, context: int) -> ModelConfig:
         """The model as it is run with a planned context of so many tokens.

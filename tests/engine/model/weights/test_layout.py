@@ -17,6 +17,7 @@ from tiny_models import SHAPE, decoder, write_model, write_mxfp4_model
 
 from engine.errors import UserFixable
 from engine.model.config import BlockConfig, Experts, ModelConfig
+from engine.model.families import open_config, parse_config
 from engine.model.gguf.file import open_gguf
 from engine.model.tensors import expected_tensors
 from engine.model.weights import reader
@@ -43,7 +44,7 @@ def model(folder: Path, family: str, **shape: Any) -> tuple[ModelConfig, Arrays]
     """A random model and its tensors as transformers stores them."""
     tied = {"tie_word_embeddings": family.startswith("gemma")}
     write_model(folder, family, **{**tied, **shape})
-    return ModelConfig.open(folder), load_file(folder / "model.safetensors")
+    return open_config(folder), load_file(folder / "model.safetensors")
 
 
 def as_llama_cpp_stores(config: ModelConfig, tensors: Mapping[str, NDArray[Any]]) -> Arrays:
@@ -196,7 +197,7 @@ def test_stacked_experts_are_read_like_single_ones(tmp_path: Path) -> None:
 def quantised(folder: Path) -> tuple[ModelConfig, Arrays]:
     """gpt-oss with its experts in MXFP4, and its tensors."""
     write_mxfp4_model(folder)
-    return ModelConfig.open(folder), load_file(folder / "model.safetensors")
+    return open_config(folder), load_file(folder / "model.safetensors")
 
 
 def test_mxfp4_experts_become_the_blocks_of_ggml(tmp_path: Path) -> None:
@@ -298,7 +299,7 @@ def test_blocks_of_bytes_must_be_bytes(tmp_path: Path) -> None:
 
 
 def test_hostile_counts_of_experts_cost_nothing() -> None:
-    config = ModelConfig.from_json({"model_type": "qwen3_moe"})
+    config = parse_config({"model_type": "qwen3_moe"})
     experts = Experts(1 << 12, 1, 1 << 18, normalise=True)
     hostile = replace(config, blocks=(BlockConfig(None, experts=experts),) * 512)
     stored = {f"tensor.{index}": (1,) for index in range(600)}

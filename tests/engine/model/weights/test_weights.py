@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.model.tensors import expected_tensors
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.parts import StoredPart
@@ -42,7 +43,7 @@ def model_tensors(config: ModelConfig) -> dict[str, torch.Tensor]:
 
 
 def write_model(folder: Path, **changes: torch.Tensor | None) -> ModelConfig:
-    config = ModelConfig.from_json(CONFIG)
+    config = parse_config(CONFIG)
     tensors: dict[str, torch.Tensor | None] = {**model_tensors(config), **changes}
     save_file(
         {name: value for name, value in tensors.items() if value is not None},
@@ -143,7 +144,7 @@ def test_expected_names_and_shapes_are_those_of_transformers() -> None:
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(theirs)
         shapes = {name: tuple(value.shape) for name, value in model.named_parameters()}
-        assert expected_tensors(ModelConfig.from_json(data)) == shapes
+        assert expected_tensors(parse_config(data)) == shapes
 
 
 def test_a_complete_model_passes(tmp_path: Path) -> None:
@@ -183,13 +184,13 @@ def test_weights_that_do_not_fit_the_config(
 
 def test_more_blocks_than_weights_is_refused_at_once(tmp_path: Path) -> None:
     write_model(tmp_path)
-    config = ModelConfig.from_json({**CONFIG, "num_hidden_layers": 500})
+    config = parse_config({**CONFIG, "num_hidden_layers": 500})
     with pytest.raises(UserFixable, match="500 blocks"):
         ModelWeights.of_folder(config, tmp_path)
 
 
 def test_shards_read_as_one(tmp_path: Path) -> None:
-    config = ModelConfig.from_json(CONFIG)
+    config = parse_config(CONFIG)
     tensors = model_tensors(config)
     names = list(tensors)
     parts = {
