@@ -20,7 +20,7 @@ from engine.hub.remote.listing import Packaging, Repository, Variant
 from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
-from engine.model.gguf.config import knows
+from engine.model.gguf.config import is_runnable
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, is_other, read_other
@@ -77,7 +77,7 @@ def of_variant(repository: Repository, variant: Variant, known: Curated) -> Sket
     listed = known.of_repo(found.repo, found.base)
     if variant.packaging is Packaging.SAFETENSORS:
         return _of_folder(repository, variant, listed)
-    if found.architecture and not knows(found.architecture):
+    if found.architecture and not is_runnable(found.architecture):
         raise NotPossible(
             tr("Duotail has no decoder of its own for “{family}” models.").format(
                 family=found.architecture[:60]

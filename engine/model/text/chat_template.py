@@ -22,14 +22,13 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.text.channels import said_in
-from engine.model.text.disguise import Disguise
+from engine.model.text.placeholders import Placeholders
 from engine.model.text.template_sandbox import SandboxedTemplate, TemplateFailure
 from engine.model.text.template_source import (
+    FALLBACK,
     FALLBACK_STOP,
+    folder_template,
     gguf_template,
-    gguf_template_text,
-    read_template,
-    template_text,
 )
 from engine.model.text.text_ends import PROBE
 from engine.model.text.tokenizer import Tokenizer
@@ -60,28 +59,28 @@ class Prompt:
 
 
 class ChatTemplate:
-    """A model's chat template; `stop` are stop strings it needs (the fallback has no end token).
+    """A model's chat template.
 
     The ids of a conversation are a pure function of its messages. Answers that carry their ids
     are put in verbatim, so the prompt and answer of an earlier turn are a prefix of later ones.
     """
 
-    def __init__(self, template: SandboxedTemplate, stop: tuple[str, ...] = ()) -> None:
+    def __init__(self, template: SandboxedTemplate) -> None:
         self._template = template
         self._knows_system: bool | None = None
         self._thinking_switch = self._find_switch()
-        self.stop = stop
+        self.stop = FALLBACK_STOP if template.source == FALLBACK else ()
+        """Stop strings that it needs: the fallback has no token that ends an answer."""
 
     @classmethod
     def open(cls, folder: Path) -> ChatTemplate:
         """Read the folder's template; without one, a plain "User: ... Assistant:" serves."""
-        return cls(read_template(folder), FALLBACK_STOP if template_text(folder) is None else ())
+        return cls(folder_template(folder))
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object]) -> ChatTemplate:
         """The template in a GGUF file's metadata; without one, as for folders."""
-        none = gguf_template_text(metadata) is None
-        return cls(gguf_template(metadata), FALLBACK_STOP if none else ())
+        return cls(gguf_template(metadata))
 
     @property
     def source(self) -> str:
@@ -194,18 +193,18 @@ class ChatTemplate:
         """
         render = partial(self._template.render, switches=switches)
         texts = [turn.text for turn in turns]
-        disguise = Disguise(tokenizer.control_tokens, [*texts, self._template.source])
+        placeholders = Placeholders(tokenizer.control_tokens, [*texts, self._template.source])
         marks: dict[str, Sequence[int]] = {}
         marked: list[dict[str, str]] = []
         plain: list[dict[str, str]] = []
         for turn in turns:
             answer = turn.role is Role.ASSISTANT
             text = said_in(turn.text) if answer and tokenizer.channels else turn.text
-            hidden = disguise.hide_answer(text) if answer else disguise.hide(text)
+            hidden = placeholders.hide_answer(text) if answer else placeholders.hide(text)
             plain.append({"role": turn.role.value, "content": hidden})
             marked.append(plain[-1])
             if answer and (ids := self._own_ids(turn, tokenizer)):
-                mark = disguise.mark()
+                mark = placeholders.mark()
                 marks[mark] = ids
                 marked[-1] = {"role": turn.role.value, "content": mark}
         text = render(marked, add_generation_prompt=True)
@@ -218,7 +217,7 @@ class ChatTemplate:
             text = render(marked, add_generation_prompt=True)
             marks = {mark: ids for mark, ids in marks.items() if mark not in lost}
         if not marks and not _OPENED.search(text):
-            return tokenizer.encode_rendered(text, restore=disguise.restore), ()
+            return tokenizer.encode_rendered(text, restore=placeholders.restore), ()
         unprompted = render(marked, add_generation_prompt=False)
         header = text[len(unprompted) :] if text.startswith(unprompted) else None
         opened = _OPENED.search(header) if header else None
@@ -226,11 +225,11 @@ class ChatTemplate:
         if marks and header is not None:
             text = _as_prompted(text, header.removesuffix(opening), marks)
         # A mark that stands for nothing: what is behind it has ids of its own.
-        cut, end = disguise.mark(), len(text) - len(opening)
+        cut, end = placeholders.mark(), len(text) - len(opening)
         marks[cut] = ()
         return (
             tokenizer.encode_rendered(
-                text[:end] + cut + text[end:], restore=disguise.restore, splices=marks
+                text[:end] + cut + text[end:], restore=placeholders.restore, splices=marks
             ),
             tuple(tokenizer.encode_rendered(cut + opening, splices={cut: ()})),
         )

@@ -49,15 +49,15 @@ def named_tokens(folder: Path) -> dict[str, object]:
     return names
 
 
-def read_template(folder: Path) -> SandboxedTemplate:
+def folder_template(folder: Path) -> SandboxedTemplate:
     """The folder's chat template, or the fallback when it has none."""
-    source = template_text(folder)
+    source = _folder_source(folder)
     return SandboxedTemplate(FALLBACK if source is None else source, named_tokens(folder), UNDATED)
 
 
 def gguf_template(metadata: Mapping[str, object]) -> SandboxedTemplate:
     """The chat template in a GGUF file's metadata, or the fallback when it has none."""
-    source = gguf_template_text(metadata)
+    source = _gguf_source(metadata)
     texts = metadata.get("tokenizer.ggml.tokens")
     names: dict[str, object] = {}
     for name, variable in _GGUF_NAMES.items():
@@ -67,8 +67,8 @@ def gguf_template(metadata: Mapping[str, object]) -> SandboxedTemplate:
     return SandboxedTemplate(FALLBACK if source is None else source, names, UNDATED)
 
 
-def gguf_template_text(metadata: Mapping[str, object]) -> str | None:
-    """Source of the template for plain chatting, of several the one named so, else the first."""
+def _gguf_source(metadata: Mapping[str, object]) -> str | None:
+    """Source of the template for plain chatting; of several the default one, else the first."""
     key = "tokenizer.chat_template"
     named = metadata.get(f"{key}s")
     more = [f"{key}.{name}" for name in named] if isinstance(named, Sequence) else []
@@ -79,7 +79,7 @@ def gguf_template_text(metadata: Mapping[str, object]) -> str | None:
     return None
 
 
-def template_text(folder: Path) -> str | None:
+def _folder_source(folder: Path) -> str | None:
     """Source of the folder's own template: `chat_template.jinja`, else tokenizer_config.json."""
     file = folder / "chat_template.jinja"
     if file.exists():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.model.json_object import JsonObject
 from engine.model.text.template_sandbox import SandboxedTemplate, TemplateFailure
-from engine.model.text.template_source import gguf_template, named_tokens, read_template
+from engine.model.text.template_source import folder_template, gguf_template, named_tokens
 from engine.model.text.vocabulary.gguf_vocabulary import adds_bos, token_id
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def folder_ends(folder: Path, tokenizer: Tokenizer) -> TextEnds:
     ends: set[int | None] = {tokenizer.id_of(str(names.get("eos_token", "")))}
     for file in ("config.json", "generation_config.json"):
         ends.update(JsonObject.read_optional(folder / file).token_ids("eos_token_id", 1 << 31))
-    ends.add(_turn_end(read_template(folder), tokenizer))
+    ends.add(_turn_end(folder_template(folder), tokenizer))
     bos = tokenizer.id_of(str(names.get("bos_token", "")))
     settings = JsonObject.read_optional(folder / "tokenizer_config.json")
     automatic = bos is not None and tokenizer.first_id == bos

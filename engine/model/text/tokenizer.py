@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
+import threading
 from array import array
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import tokenizers
 
 from engine.model.text.channels import Channels
-from engine.model.text.disguise import translated
-from engine.model.text.recent_ids import RecentIds
+from engine.model.text.placeholders import translated
 from engine.model.text.shown_text import ShownText
 from engine.model.text.text_ends import TextEnds, folder_ends, gguf_ends
 from engine.model.text.token_bytes import ByteRules
-from engine.model.text.vocabulary.description import Vocabulary
 from engine.model.text.vocabulary.folder import first_readable
 from engine.model.text.vocabulary.gguf_vocabulary import gguf_vocabulary
-from engine.model.text.vocabulary.library import libraries
+from engine.model.text.vocabulary.library import Vocabulary, libraries
+
+_MOST_REMEMBERED = 4_000_000
+"""Characters of text whose ids are kept: some ten megabytes in all."""
 
 
 class Tokenizer:
@@ -42,7 +45,7 @@ class Tokenizer:
         self._added = frozenset(added)
         self._rules = ByteRules.from_json(vocabulary.description.get("decoder"))
         self._bytes: dict[int, bytes] = {}
-        self._recent = RecentIds()
+        self._recent = _RecentIds()
         self.vocab_size: int = max(self._library.get_vocab_size(), max(added, default=-1) + 1)
         self.set_ends(TextEnds())
 
@@ -105,7 +108,7 @@ class Tokenizer:
 
         `splices` maps single characters to the ids that stand in their place. `restore` is a
         `str.translate` table applied to the stretches between control tokens: characters that
-        were disguised in messages get their own look back when no control token can come of it.
+        stand for others in messages become those again when no control token can come of it.
         """
         pattern = self._control_pattern
         if splices:
@@ -191,6 +194,32 @@ class Tokenizer:
         shown = self.shown_text()
         whole = shown.push_all(ids)
         return whole + shown.finish(), whole
+
+
+class _RecentIds:
+    """Token ids of texts encoded lately: of a growing conversation only what is new is encoded."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, bool], array[int]] = OrderedDict()
+        self._size = 0
+        self._gate = threading.Lock()
+
+    def get(self, key: tuple[str, bool]) -> array[int] | None:
+        """The ids of a text as an inner stretch or not, if they are still known."""
+        with self._gate:
+            known = self._known.get(key)
+            if known is not None:
+                self._known.move_to_end(key)
+            return known
+
+    def put(self, key: tuple[str, bool], ids: array[int]) -> None:
+        """Keep the ids of a text, and drop the oldest where there are too many."""
+        with self._gate:
+            if key not in self._known:
+                self._known[key] = ids
+                self._size += len(key[0])
+            while self._size > _MOST_REMEMBERED and len(self._known) > 1:
+                self._size -= len(self._known.popitem(last=False)[0][0])
 
 
 def _unknown_token(model: object, library: tokenizers.Tokenizer) -> int | None:

@@ -22,8 +22,7 @@ from engine.hub.pairing.vocabularies import Vocabularies, compared, tokens_of
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.model.families import open_config
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.same_tokens import differing
-from engine.model.text.vocabulary.token_list import TokenList, folder_tokens
+from engine.model.text.vocabulary.same_tokens import TokenList, differing, folder_tokens
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1}
 
