@@ -14,6 +14,7 @@ from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import HEAD_IDS, expected_tensors
 from engine.model.weights.readable import Floats, Stretch
+from engine.model.weights.reader import widened
 
 LANES = 16
 GROUPS = 61
@@ -157,12 +158,3 @@ def _set_scales(
     for place, ratio in _SCALES[kind]:
         halves = (sizes * ratio).astype("<f2")
         blocks[..., place : place + 2] = halves[..., None].view(np.uint8)
-
-
-def widened(rows: NDArray[np.uint8], kind: str) -> Floats:
-    """Rows of bytes as the numbers that they stand for, by the definition of their type."""
-    from gguf import GGMLQuantizationType
-    from gguf.quants import dequantize
-
-    values: Floats = dequantize(rows, GGMLQuantizationType[kind])
-    return values
