@@ -111,7 +111,7 @@ def _yarn_attention_factor(rope: RopeConfig) -> float:
 
 
 def _longrope_attention_factor(rope: RopeConfig) -> float:
-    """By how much more text there is than the model was trained on."""
+    """The factor for texts that are longer than those the model was trained on."""
     if rope.attention_factor is not None:
         return rope.attention_factor
     if rope.factor <= 1:

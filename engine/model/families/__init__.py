@@ -35,7 +35,7 @@ from engine.model.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How models of a `model_type` are described.
+    """The description of a `model_type`'s config.json.
 
     Attributes:
         architecture: that a config.json names beside the `model_type`.

@@ -1,4 +1,4 @@
-"""What the families' config.json files have in common, read and checked.
+"""Readers of the members that config.json files of all families have.
 
 It describes a decoder without biases in which all blocks are alike; what a family has beyond that
 is for its own reader.
@@ -50,7 +50,7 @@ def refuse_quantised(source: JsonObject, allowed: Collection[str] = ()) -> None:
 
 
 def read_plain(source: JsonObject) -> ModelConfig:
-    """Shape and constants; what a family has beyond them is for its own reader."""
+    """Read shape and constants of a decoder without biases in which all blocks are alike."""
     vocab_size = source.integer("vocab_size", 1, 1 << 21)
     hidden_size = source.integer("hidden_size", 1, 1 << 16)
     num_heads = source.integer("num_attention_heads", 1, 1024)
@@ -99,7 +99,7 @@ def with_windows(
 
 
 def sliding(source: JsonObject, config: ModelConfig, usual: Callable[[int], bool]) -> list[bool]:
-    """Which blocks are of the kind that looks through a window."""
+    """Return which blocks are of the kind that looks through a window."""
     kinds = source.items("layer_types")
     if not kinds:
         return [usual(index) for index in range(config.num_layers)]
@@ -115,7 +115,7 @@ def sliding(source: JsonObject, config: ModelConfig, usual: Callable[[int], bool
 
 
 def _activation(source: JsonObject) -> Activation:
-    """What the gate of a feed-forward goes through."""
+    """The activation function of a feed-forward's gate."""
     name = source.text("hidden_activation") or source.text("hidden_act") or "silu"
     if name not in _ACTIVATIONS:
         raise unsupported(
@@ -211,7 +211,7 @@ def _theta(source: JsonObject) -> float:
 
 
 def _rotated(source: JsonObject, dim: int) -> int:
-    """How many of a head's numbers are rotated."""
+    """The number of a head's dimensions that are rotated."""
     count = int(dim * source.number("partial_rotary_factor", 0, 1, default=1.0))
     if count < 2 or count % 2:
         raise source.wrong("partial_rotary_factor", tr("such that pairs of numbers are rotated"))

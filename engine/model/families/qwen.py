@@ -75,7 +75,7 @@ def read_qwen3_moe(source: JsonObject) -> ModelConfig:
 
 
 def _with_norms(source: JsonObject) -> ModelConfig:
-    """What all of Qwen3 has."""
+    """Read what all of Qwen3 has in common."""
     bias = source.flag("attention_bias", default=False)
     return replace(read_plain(source), qk_norm=True, qkv_bias=bias, attention_out_bias=bias)
 

@@ -1,6 +1,7 @@
-"""A GGUF file's metadata in the words of Hugging Face's config.json, which `ModelConfig` reads.
+"""A GGUF file's metadata in the words of Hugging Face's config.json.
 
-What llama.cpp knows by a model's architecture alone, and files therefore do not say, is said here.
+llama.cpp knows some things by a model's architecture alone, and files do not say them: they stand
+here.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def is_runnable(architecture: str) -> bool:
 
 
 def config_json(file: GgufFile) -> Members:
-    """What config.json would say about the model.
+    """Return what a config.json of the model would say.
 
     An architecture that is none of ours becomes the `model_type`, and nothing else is said.
     """
@@ -85,7 +86,7 @@ class _Model:
         return self.optional_whole("attention.key_length", 1) or max(usual, 1)
 
     def has(self, tensor: str) -> bool:
-        """Whether the first block has a tensor of this name."""
+        """Return whether the first block has a tensor of this name."""
         return f"blk.0.{tensor}" in self.file.tensors
 
     def key(self, name: str) -> str:
@@ -114,7 +115,7 @@ class _Model:
 
 
 def _vocabulary(model: _Model) -> Members:
-    """Its size, which is the embedding's (that may be padded), and the tokens that end a text."""
+    """The rows of the embedding (which may be padded), and the tokens that end a text."""
     metadata, embedding = model.file.metadata, model.file.tensors.get(_EMBEDDING)
     if embedding is None or len(embedding.shape) != 2:
         raise unsupported(tr("its file holds no table of tokens"))
@@ -154,7 +155,7 @@ def _shape(model: _Model) -> Members:
 
 
 def _rotation(model: _Model) -> Members:
-    """How positions are rotated."""
+    """The members that describe the rotation of positions."""
     head_dim = model.head_dim
     rotated = model.optional_whole("rope.dimension_count", 1)
     return {
@@ -168,7 +169,7 @@ def _rotation(model: _Model) -> Members:
 
 
 def _share(rotated: int, head_dim: int) -> float:
-    """Such a part of the head that as many numbers result."""
+    """Return the part of a head that is rotated, such that as many numbers result from it."""
     share = rotated / head_dim
     return share if int(head_dim * share) == rotated else math.nextafter(share, math.inf)
 
@@ -328,7 +329,10 @@ def _gpt_oss(model: _Model) -> Members:
 
 
 def _layer_types(model: _Model, usual: int) -> list[str]:
-    """Of so many blocks in turn the last one sees everything, unless the file says which do."""
+    """The kind of each block: in each run of `usual` blocks the last one sees everything.
+
+    The file may say otherwise: which blocks see everything, or how long the runs are.
+    """
     key = model.key("attention.sliding_window_pattern")
     stated = model.file.metadata.items(key)
     if len(stated) > 1:
@@ -340,7 +344,10 @@ def _layer_types(model: _Model, usual: int) -> list[str]:
 
 
 def _score_scale(model: _Model, largest: int) -> float:
-    """What the root of scales attention's scores: of the width per head in the largest model."""
+    """The number by whose root attention scores are divided.
+
+    It is the size of a head, but in the largest model the width per head.
+    """
     if model.blocks == largest:
         hidden = model.whole("embedding_length")
         return hidden // model.whole("attention.head_count")
@@ -363,4 +370,4 @@ _FAMILIES: dict[str, tuple[str, Callable[[_Model], Members]]] = {
     "gemma3": ("gemma3_text", _gemma3),
     "gpt-oss": ("gpt_oss", _gpt_oss),
 }
-"""llama.cpp's architecture -> `model_type`, and what the family says beyond all others."""
+"""llama.cpp's architecture -> `model_type`, and a reader of what only this family has."""

@@ -1,4 +1,4 @@
-"""What a GGUF file is for: only language models chat, and others say so in plain words."""
+"""The purpose of a GGUF file: one that holds no language model is refused in plain words."""
 
 from __future__ import annotations
 

@@ -42,10 +42,13 @@ _SWITCHES = ("enable_thinking", "thinking")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the model reads before it writes.
+    """The tokens that the model reads before it writes.
 
-    `ids` ends with `begun`: the part of the answer that is there already. Its first `opening` ids
-    are the template's, the others those of the answer to be continued.
+    Attributes:
+        ids: all of them.
+        begun: the last of them, which are the part of the answer that is there already.
+        opening: how many ids of `begun` are the template's; the others are those of the answer that
+            is to be continued.
     """
 
     ids: list[int]
@@ -54,7 +57,7 @@ class Prompt:
 
     @property
     def answer_start(self) -> int:
-        """Where the model's own tokens begin."""
+        """The index in `ids` at which the answer's own tokens begin."""
         return len(self.ids) - len(self.begun) + self.opening
 
 
@@ -117,12 +120,18 @@ class ChatTemplate:
         continue_answer: bool,
         thinking: bool | None = None,
     ) -> Prompt:
-        """The prompt for the next answer.
+        """Return the prompt for the next answer.
 
-        With `continue_answer` the last message is an unfinished answer and ends the prompt.
-        `thinking` is for templates that leave the choice; an answer that began with a thought goes
-        on as one. Raises `UserFixable`, with the template's own words, for a conversation it does
-        not take.
+        Args:
+            messages: the conversation.
+            tokenizer: of the model.
+            continue_answer: whether the last message is an unfinished answer, which ends the
+                prompt.
+            thinking: for templates that leave the choice; an answer that began with a thought goes
+                on as one.
+
+        Raises:
+            UserFixable: the template does not take the conversation; with its own words.
         """
         if not continue_answer:
             return self._opened(messages, tokenizer, thinking)
@@ -173,7 +182,7 @@ class ChatTemplate:
         return [replace(system, role=Role.USER), *turns]
 
     def _has_system_role(self) -> bool:
-        """Whether a system text comes out at the other end of the template."""
+        """Return whether a system text appears in the rendered template."""
         if self._knows_system is None:
             turns = [{"role": "system", "content": PROBE}, {"role": "user", "content": "a"}]
             try:
@@ -246,7 +255,7 @@ class ChatTemplate:
 
 
 def _as_prompted(text: str, header: str, marks: Mapping[str, Sequence[int]]) -> str:
-    """Before each marked answer, the blanks that stood at the end of its own prompt.
+    """Put before each marked answer the blanks that stood at the end of its own prompt.
 
     Templates like Llama 2's put a blank before past answers that the prompt did not have; the
     answer's ids already hold it. `header` is what the template puts before a new answer.
@@ -274,7 +283,7 @@ def answer_ids(answer: Message, tokenizer: Tokenizer) -> list[int]:
 
 
 def _says(answer: Message, tokenizer: Tokenizer) -> bool:
-    """Whether the ids are the text's: those of another model, or of a text edited since, lie.
+    """Return whether an answer's ids stand for its text, and not for another or earlier one.
 
     Half a character at the end need not be in the text: it is shown with its other half.
     """

@@ -39,7 +39,10 @@ class Placeholders:
         return translated(text, self._hide)
 
     def hide_answer(self, text: str) -> str:
-        """Like `hide`, but `<think>` tags stay readable: templates look for them in answers."""
+        """Return an answer's text with its placeholders, but `<think>` tags as they are.
+
+        Templates look for them in answers.
+        """
         parts = REASONING.split(text)
         return "".join(part if index % 2 else self.hide(part) for index, part in enumerate(parts))
 

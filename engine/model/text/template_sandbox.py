@@ -41,7 +41,7 @@ class TemplateFailure(Exception):
 
 
 class RenderBudget:
-    """What one rendering may still use: text in characters, and time."""
+    """The text (in characters) and the time that one rendering may still use."""
 
     __slots__ = ("_deadline", "max_text", "text_left")
 
@@ -158,7 +158,7 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
 
     @property
     def budget(self) -> RenderBudget:
-        """What the rendering in this thread may still use."""
+        """The budget of the rendering in this thread."""
         budget: RenderBudget | None = getattr(self._local, "budget", None)
         return RenderBudget(MAX_SOURCE) if budget is None else budget
 

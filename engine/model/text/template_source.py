@@ -1,4 +1,4 @@
-"""Where a model's files keep its chat template and the names of its tokens."""
+"""The chat template and the names of tokens in a model's files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.text.template_sandbox import MAX_SOURCE, SandboxedTemplate
 from engine.model.text.vocabulary.gguf_vocabulary import token_id
 
-# What a template that asks for the date is told. The real date would make a conversation's token
-# ids depend on the day, and "continue" tomorrow would not give the text of today.
+# The date for templates that ask for one. The real date would make a conversation's token ids
+# depend on the day, and "continue" tomorrow would not give the text of today.
 UNDATED = date(2025, 1, 1)
 
 FALLBACK = """\
@@ -24,7 +24,7 @@ FALLBACK = """\
 {%- endif -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ 'Assistant:' }}{%- endif -%}"""
-"""For models without a template. No blank after "Assistant:": a word's first token carries it."""
+"""A template for models without one. No blank after "Assistant:": a word's first token has it."""
 
 FALLBACK_STOP = ("\nUser:",)
 

@@ -75,7 +75,7 @@ class Tokenizer:
 
     @property
     def first_id(self) -> int | None:
-        """What the vocabulary itself puts before every text."""
+        """The token that the vocabulary itself puts before every text, if any."""
         return next(iter(self._library.encode("", add_special_tokens=True).ids), None)
 
     def id_of(self, token: str) -> int | None:
@@ -94,7 +94,7 @@ class Tokenizer:
         return self._library.get_vocab(with_added_tokens=True)
 
     def encode_text(self, text: str) -> list[int]:
-        """Ids of plain text: whatever it looks like, no control token comes out."""
+        """Return the ids of plain text: whatever it looks like, no control token comes out."""
         return list(self._encode(_well_formed(text), self._library))
 
     def encode_rendered(
@@ -104,11 +104,13 @@ class Tokenizer:
         restore: Mapping[int, str] | None = None,
         splices: Mapping[str, Sequence[int]] | None = None,
     ) -> list[int]:
-        """Ids of a rendered template: control tokens written in `text` become their ids.
+        """Return the ids of a rendered template: control tokens written in it become their ids.
 
-        `splices` maps single characters to the ids that stand in their place. `restore` is a
-        `str.translate` table applied to the stretches between control tokens: characters that
-        stand for others in messages become those again when no control token can come of it.
+        Args:
+            text: the rendered template.
+            restore: `str.translate` table applied to the stretches between control tokens, where
+                placeholders can become their characters again without making a control token.
+            splices: single characters -> the ids that take their place.
         """
         pattern = self._control_pattern
         if splices:
@@ -175,11 +177,11 @@ class Tokenizer:
 
     @property
     def leading_spaces(self) -> int:
-        """How many spaces are dropped at the start of a decoded text (SentencePiece: one)."""
+        """Spaces that are dropped at the start of a decoded text (SentencePiece: one)."""
         return self._rules.leading_spaces
 
     def shown_text(self) -> ShownText:
-        """What turns an answer's tokens into text, one at a time."""
+        """Return a converter of an answer's tokens into text, one at a time."""
         return ShownText(self.token_bytes, self.leading_spaces, self.channels)
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -190,7 +192,7 @@ class Tokenizer:
         return self.decode_both(ids)[0]
 
     def decode_both(self, ids: Iterable[int]) -> tuple[str, str]:
-        """`decode`, and the same without half a character at the end."""
+        """Return the text of `decode`, and that text without half a character at the end."""
         shown = self.shown_text()
         whole = shown.push_all(ids)
         return whole + shown.finish(), whole
@@ -233,7 +235,7 @@ def _unknown_token(model: object, library: tokenizers.Tokenizer) -> int | None:
 
 
 def _ids(text: str, library: tokenizers.Tokenizer) -> list[int]:
-    """As a batch of one: only then does the library let other threads run meanwhile."""
+    """Encode a text as a batch of one: only then does the library let other threads run."""
     ids: list[int] = library.encode_batch_fast([text], add_special_tokens=False)[0].ids
     return ids
 

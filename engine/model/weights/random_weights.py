@@ -35,9 +35,9 @@ _SCALES: Mapping[str, tuple[tuple[int, float], ...]] = {
     "IQ4_NL": ((0, 1),),
     "IQ4_XS": ((0, 1),),
 }
-"""Where a block has its fp16 scales, and their sizes to each other: then its mean is about 0.
+"""The bytes at which a block has its fp16 scales, and their ratio, such that its mean is about 0.
 
-All its other bits may be anything.
+All other bits of a block may be anything.
 """
 
 _EVEN = np.float32(12**0.5)
@@ -76,7 +76,7 @@ class RandomWeights:
         return self._shapes[name]
 
     def kind(self, name: str) -> str:
-        """What `stretches` gives; vectors are in fp32."""
+        """The type of the stretches; vectors are in fp32."""
         kind = self._kinds.get(name, "F32")
         return kind if self._readable is None or kind in self._readable else "F32"
 
@@ -97,7 +97,7 @@ class RandomWeights:
             yield part.view(_FLOATS.get(kind, np.uint8)) if same else widened(part, kind)
 
     def _rows(self, name: str) -> Iterator[NDArray[np.uint8]]:
-        """The same in bytes."""
+        """The stored rows of a matrix in bytes, some megabytes at a time."""
         rows, cols = self._shapes[name]
         kind = self._kinds[name]
         groups = self._some_groups(kind, cols)

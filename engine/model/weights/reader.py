@@ -93,7 +93,7 @@ class TensorReader:
         return self._parts[name].part.shape
 
     def kind(self, name: str) -> str:
-        """What `stretches` gives, in ggml's words: "F32", "F16", "BF16", "Q4_K", ..."""
+        """The type of the stretches, in ggml's words: "F32", "F16", "BF16", "Q4_K", ..."""
         return _kind(self._parts[name], self._native, self._wide)
 
     def stored_bytes(self, name: str) -> int:

@@ -54,7 +54,7 @@ _Made = TypeVar("_Made")
 
 
 def first_readable(folder: Path, make: Callable[[Vocabulary], _Made]) -> _Made:
-    """What `make` makes of the first of the folder's vocabulary files that is not damaged.
+    """Return what `make` makes of the first vocabulary file of a folder that is not damaged.
 
     The files are tokenizer.json, tokenizer.model, vocab.json with merges.txt, and *.tiktoken. All
     of a folder say the same, so when one is damaged the next one serves.
@@ -76,7 +76,7 @@ def first_readable(folder: Path, make: Callable[[Vocabulary], _Made]) -> _Made:
 
 
 def _readers(folder: Path) -> list[Callable[[], Vocabulary]]:
-    """Of the folder's files, best first."""
+    """Readers of the vocabulary files that the folder has, best first."""
     readers: list[Callable[[], Vocabulary]] = []
     if (folder / "tokenizer.json").exists():
         readers.append(partial(_library_file, folder / "tokenizer.json"))
@@ -141,7 +141,7 @@ def _from_ranks(path: Path) -> Vocabulary:
 
 
 def _pieces_of(ids: Mapping[str, int], merges: list[Merge]) -> Pieces:
-    """In the order of their ids; what no merge yields is a control token."""
+    """The tokens in the order of their ids; one that no merge yields is a control token."""
     texts = [f"[PAD{index}]" for index in range(max(ids.values(), default=-1) + 1)]
     kinds: list[int] = [PieceKind.UNUSED] * len(texts)
     yielded = {first + second for first, second in merges}
@@ -180,7 +180,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def _with_added(pieces: Pieces, folder: Path) -> Pieces:
-    """The pieces with those of `added_tokens_decoder` and `added_tokens.json`, which come first."""
+    """Return the tokens with those of `added_tokens_decoder` and `added_tokens.json` among them.
+
+    Where both name an id, the folder's files win over the vocabulary.
+    """
     texts, kinds, scores = list(pieces.texts), list(pieces.kinds), list(pieces.scores)
     added = _added(folder)
     missing = range(len(texts), max(added, default=-1) + 1)

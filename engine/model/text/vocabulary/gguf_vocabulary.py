@@ -65,13 +65,13 @@ def gguf_pieces(metadata: Metadata) -> Pieces:
 
 
 def _has_characters(metadata: Metadata) -> bool:
-    """Whether tokens are made of characters and merges are listed, whatever the kind is called."""
+    """Return whether tokens are made of characters, as SentencePiece's, and merges are listed."""
     kind, pre = metadata.get(f"{_PREFIX}model"), metadata.get(f"{_PREFIX}pre")
     return kind == "gemma4" or pre in _CHARACTER_BPE
 
 
 def token_id(metadata: Metadata, name: str) -> int | None:
-    """A token's id by its name (`bos`, `eos`, `eot`, `eom`, `unknown`, `padding`), if it is there.
+    """Return a token's id by its name: `bos`, `eos`, `eot`, `eom`, `unknown` or `padding`.
 
     Files with a SentencePiece vocabulary may leave out its usual first three.
     """
@@ -86,7 +86,7 @@ def token_id(metadata: Metadata, name: str) -> int | None:
 
 
 def adds_bos(metadata: Metadata) -> bool:
-    """Whether the begin-of-text token belongs before every text."""
+    """Return whether the begin-of-text token belongs before every text."""
     value = metadata.get(f"{_PREFIX}add_bos_token")
     if isinstance(value, bool):
         return value
@@ -136,7 +136,7 @@ def _pieces(metadata: Metadata, scores: Sequence[float], *, blanks: bool) -> Pie
 
 
 def _kind_by_look(text: str) -> PieceKind:
-    """What a token is for that looks like a mark, where the file calls it a word.
+    """The kind of a token that looks like a mark, where the file calls it a word.
 
     Older files do, and some list no kinds at all.
     """

@@ -33,9 +33,12 @@ _NOTHING: Description = {"type": "BPE", "vocab": {}, "merges": []}
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """A description, and what is different of it for stretches behind control tokens.
+    """A vocabulary in the form of tokenizer.json.
 
-    `built`: put together here, so every added token is in the model's own list as well.
+    Attributes:
+        description: the members of tokenizer.json.
+        inner: members that are different for stretches behind control tokens.
+        built: the description was made here, so every added token is in the model's own list too.
     """
 
     description: Mapping[str, object]
@@ -189,7 +192,7 @@ def _model(description: Description) -> tokenizers.models.Model:
 
 
 def _assembled(description: Description, model: tokenizers.models.Model) -> tokenizers.Tokenizer:
-    """What the library would read from the description, without writing half a million merges.
+    """Build a tokenizer from its description without writing half a million merges as JSON.
 
     Its added tokens must be in the model's own list.
     """

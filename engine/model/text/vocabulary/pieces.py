@@ -14,7 +14,7 @@ from engine.model.json_object import DOWNLOAD_AGAIN
 
 
 class PieceKind(IntEnum):
-    """What a token is for; both kinds of files use these numbers."""
+    """The purpose of a token, by the number that both kinds of files use."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -27,11 +27,11 @@ class PieceKind(IntEnum):
 Merge = tuple[str, str]
 """Two neighbouring tokens that become one."""
 BLANK = "\u2581"
-"""What SentencePiece writes for a space."""
+"""The character that SentencePiece writes for a space."""
 
 
 def is_blank(text: str) -> bool:
-    """Whether a token is a run of blanks."""
+    """Return whether a token is a run of blanks."""
     return not text.strip(BLANK)
 
 
@@ -104,9 +104,9 @@ def _scored_words(pieces: Pieces) -> Iterator[tuple[str, float]]:
 
 
 def as_listed(lines: Sequence[str], known: Collection[str]) -> list[Merge]:
-    """The merges of a list "first second", in its order, as far as the vocabulary has their result.
+    """The merges of a list of lines "first second", whose results the vocabulary has, in order.
 
-    Of a merge that is listed twice the first counts. The first half may begin with a space.
+    A merge that is listed twice counts once. The first half may begin with a space.
     """
     if len(set(lines)) != len(lines):
         lines = list(dict.fromkeys(lines))

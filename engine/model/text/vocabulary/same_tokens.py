@@ -22,7 +22,7 @@ _FILLER = re.compile(r"\[PAD\d+\]|<unused\d+>|<\|?(?:extra|reserved)[\w|]*>")
 
 
 def same_tokens(target: Tokenizer, draft: Tokenizer) -> bool:
-    """Whether a token id means the same to both; see `differing`."""
+    """Return whether a token id means the same to both; see `differing`."""
     return not differing(target.vocabulary, draft.vocabulary)
 
 

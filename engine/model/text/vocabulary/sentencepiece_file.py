@@ -30,7 +30,7 @@ class _Damaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SentencePieceModel:
-    """What a tokenizer.model says: its tokens, and whether a space is put before a text."""
+    """The tokens of a tokenizer.model, and whether a space is put before a text."""
 
     pieces: Pieces
     space_prefix: bool
