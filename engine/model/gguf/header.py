@@ -84,7 +84,7 @@ class _Cursor:
         return int(value)
 
     def count(self, least: int) -> int:
-        """The number of entries that follow, of at least `least` bytes each; they must have room."""
+        """The number of entries that follow, of at least `least` bytes each; they have room."""
         count = self.number(_U64)
         if count * least > self.size - self.position:
             raise _cut_off(self.file)
