@@ -87,8 +87,8 @@ class GgufFile:
     tensors: Mapping[str, StoredTensor]
 
     def reader(self, native: Collection[str] = ()) -> TensorReader:
-        """Return what reads the tensors by their stored names; for `native` see there."""
-        return TensorReader(stored_parts(self.tensors), native)
+        """Return a reader of the tensors by their stored names; for `native` see `FoundPart`."""
+        return TensorReader(stored_parts(self.tensors, native))
 
 
 def open_gguf(path: Path) -> GgufFile:

@@ -119,6 +119,8 @@ def checked_part(
         scales = (names[scales[0]], scales[1])
         if math.prod(part.whole) != 16 * math.prod(scales[1]) or part.shape[1] % 32:
             raise mismatch(tr("{name} cannot be read").format(name=part.stored), where)
+    if (names[part.stored], scales) == (part.stored, part.scales):
+        return part
     return replace(part, stored=names[part.stored], scales=scales)
 
 

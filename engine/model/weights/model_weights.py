@@ -52,12 +52,12 @@ class ModelWeights(TensorReader):
             UserFixable: some cannot be read.
         """
         found = {name: source.found(part) for name, part in parts.items()}
-        for part, tensor, scales in found.values():
+        for part, tensor, scales, _ in found.values():
             if scales is None:
                 check_readable(part.stored, tensor)
             elif tensor.kind != BYTES or scales.kind != BYTES:
                 raise mismatch(tr("{name} cannot be read").format(name=part.stored), where)
-        return cls(found, source.native)
+        return cls(found)
 
     @classmethod
     def of_folder(cls, config: ModelConfig, folder: Path) -> Self:

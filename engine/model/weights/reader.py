@@ -38,11 +38,25 @@ _BLOCK = np.dtype([("scale", np.uint8), ("numbers", "V16")])
 
 
 class FoundPart(NamedTuple):
-    """A part of a stored tensor, and where the file holds that tensor and its scales."""
+    """A part of a stored tensor, and where the file holds that tensor and its scales.
+
+    Attributes:
+        native: kinds of ggml's blocks that are handed on as stored, uint8 [rows, bytes per row].
+            Other blocks are widened: to float32 where `native` is empty, and to float16 beside
+            native blocks, where memory counts.
+    """
 
     part: StoredPart
     tensor: StoredTensor
     scales: StoredTensor | None = None
+    native: frozenset[str] = frozenset()
+
+    @property
+    def kind(self) -> str:
+        """The type of its stretches, in ggml's words."""
+        if self.scales is not None:
+            return "MXFP4"
+        return _handed_on(self.tensor.kind, self.native)
 
     @property
     def tensors(self) -> tuple[StoredTensor, ...]:
@@ -60,16 +74,12 @@ class TensorReader:
 
     Args:
         parts: where each tensor is stored.
-        native: kinds of ggml's blocks that are handed on as stored, uint8 [rows, bytes per row].
-            Other blocks are widened: to float32 where `native` is empty, and to float16 beside
-            native blocks, where memory counts.
     """
 
-    __slots__ = ("_native", "_parts", "_wide")
+    __slots__ = ("_parts",)
 
-    def __init__(self, parts: Mapping[str, FoundPart], native: Collection[str] = ()) -> None:
-        self._parts, self._native = parts, frozenset(native)
-        self._wide = "F16" if native else "F32"
+    def __init__(self, parts: Mapping[str, FoundPart]) -> None:
+        self._parts = parts
 
     @property
     def nbytes(self) -> int:
@@ -94,7 +104,7 @@ class TensorReader:
 
     def kind(self, name: str) -> str:
         """The type of the stretches, in ggml's words: "F32", "F16", "BF16", "Q4_K", ..."""
-        return _kind(self._parts[name], self._native, self._wide)
+        return self._parts[name].kind
 
     def stored_bytes(self, name: str) -> int:
         """Bytes that a tensor takes in its file."""
@@ -107,7 +117,7 @@ class TensorReader:
             UserFixable: the file is gone or shorter, or it holds NaN or infinity and
                 `check_finite` is set.
         """
-        found = self._parts[name]
+        found = self._parts[name]._replace(native=frozenset())
         part, tensor = found.part, found.tensor
         if found.scales is None:
             check_readable(part.stored, tensor)
@@ -117,9 +127,9 @@ class TensorReader:
             values = np.empty(part.shape, dtype=np.float32)
             whole = part.shape == part.whole
             rows = values.reshape(tensor.rows, tensor.columns) if whole else values
-            kind, done = _kind(found, (), "F32"), 0
-            for stretch in _stretches(found, (), "F32"):
-                rows[done : done + len(stretch)] = widened(stretch, kind)
+            done = 0
+            for stretch in _stretches(found):
+                rows[done : done + len(stretch)] = widened(stretch, found.kind)
                 done += len(stretch)
         if check_finite and not np.isfinite(values).all():
             raise not_finite(f"{part.stored} in {tensor.file}")
@@ -133,7 +143,7 @@ class TensorReader:
         They come as float32, float16, or uint16 for the bits of BF16; as bytes where they are
         blocks. A stretch is valid until the next one is asked for.
         """
-        return _stretches(self._parts[name], self._native, self._wide)
+        return _stretches(self._parts[name])
 
     def integers(self, name: str) -> NDArray[Any]:
         """Return a tensor of `INTEGERS` or F32, flattened, in its stored type.
@@ -156,22 +166,21 @@ class TensorReader:
 
     def found(self, part: StoredPart) -> FoundPart:
         """Return a part of the tensors that this reader holds under their stored names."""
+        whole = self._parts[part.stored]
         scales = None if part.scales is None else self._parts[part.scales[0]].tensor
-        return FoundPart(part, self._parts[part.stored].tensor, scales)
-
-    @property
-    def native(self) -> frozenset[str]:
-        """Kinds of blocks that are handed on as stored."""
-        return self._native
+        return FoundPart(part, whole.tensor, scales, whole.native)
 
     def _stored(self) -> set[StoredTensor]:
         return {tensor for found in self._parts.values() for tensor in found.tensors}
 
 
-def stored_parts(tensors: Mapping[str, StoredTensor]) -> dict[str, FoundPart]:
+def stored_parts(
+    tensors: Mapping[str, StoredTensor], native: Collection[str] = ()
+) -> dict[str, FoundPart]:
     """Return every stored tensor as a part of its own, under its stored name."""
+    kinds = frozenset(native)
     return {
-        name: FoundPart(StoredPart(name, tensor.shape, tensor.shape), tensor)
+        name: FoundPart(StoredPart(name, tensor.shape, tensor.shape), tensor, None, kinds)
         for name, tensor in tensors.items()
     }
 
@@ -202,12 +211,11 @@ def widened(rows: NDArray[Any], kind: str) -> NDArray[np.float32]:
     return np.asarray(stored, dtype=np.float32)
 
 
-def _kind(found: FoundPart, native: Collection[str], wide: str) -> str:
-    """The kind of a tensor's stretches; blocks that are not `native` become floats, `wide`."""
-    if found.scales is not None:
-        return "MXFP4"
-    kind = found.tensor.kind
-    return wide if kind in WIDENED and kind not in native else kind
+def _handed_on(kind: str, native: Collection[str]) -> str:
+    """The kind in which stored rows are handed on, see `FoundPart.native`."""
+    if kind not in WIDENED or kind in native:
+        return kind
+    return "F16" if native else "F32"
 
 
 def _stored_bytes(found: FoundPart) -> int:
@@ -217,15 +225,15 @@ def _stored_bytes(found: FoundPart) -> int:
     return stored * math.prod(part.shape) // max(numbers, 1)
 
 
-def _stretches(found: FoundPart, native: Collection[str], wide: str) -> Iterator[NDArray[Any]]:
+def _stretches(found: FoundPart) -> Iterator[NDArray[Any]]:
     """Rows of a part, see `TensorReader.stretches`."""
     part, tensor = found.part, found.tensor
     rows = part.shape[0] if part.shape != part.whole else None
     if part.transposed:
-        yield from _turned(found, native, wide)
+        yield from _turned(found)
         return
     if part.step == 1 and not part.pairs and found.scales is None:
-        yield from stored_rows(part.stored, tensor, part.first, rows, native, wide)
+        yield from _stored_rows(part.stored, tensor, part.first, rows, found.native)
         return
     total = part.shape[0]
     head = total // part.pairs if part.pairs else 1
@@ -236,20 +244,20 @@ def _stretches(found: FoundPart, native: Collection[str], wide: str) -> Iterator
         count = min(most, total - start)
         first, span = part.first + start * part.step, (count - 1) * part.step + 1
         pieces = [
-            _copied(stored_rows(part.stored, one, first, span, native, wide))[:: part.step]
+            _copied(_stored_rows(part.stored, one, first, span, found.native))[:: part.step]
             for one in found.tensors
         ]
         piece = pieces[0] if found.scales is None else _mxfp4_blocks(*pieces)
         yield np.ascontiguousarray(_unpaired(piece, head) if part.pairs else piece)
 
 
-def _turned(found: FoundPart, native: Collection[str], wide: str) -> Iterator[NDArray[Any]]:
+def _turned(found: FoundPart) -> Iterator[NDArray[Any]]:
     """Columns of one expert's matrix as rows."""
     part = found.part
     _, columns, width = part.whole
     expert, offset = divmod(part.first, width)
-    stored = stored_rows(part.stored, found.tensor, expert * columns, columns, native, wide)
-    matrix = _copied(stored)
+    first = expert * columns
+    matrix = _copied(_stored_rows(part.stored, found.tensor, first, columns, found.native))
     rows = matrix.T[offset :: part.step][: part.shape[0]]
     most = max(STRETCH_BYTES // (columns * matrix.itemsize) // _GROUP, 1) * _GROUP
     for start in range(0, len(rows), most):
@@ -257,11 +265,11 @@ def _turned(found: FoundPart, native: Collection[str], wide: str) -> Iterator[ND
 
 
 def _vector(found: FoundPart) -> NDArray[np.float32]:
-    """Numbers of a stored vector, or of one row of a matrix of vectors."""
+    """Numbers of a stored vector, or of one row of a matrix of vectors, in float32."""
     part = found.part
     row, first = divmod(part.first, max(part.whole[-1], 1))
-    (stretch,) = stored_rows(part.stored, found.tensor, row, 1, (), "F32")
-    values = widened(stretch, _kind(found, (), "F32")).reshape(-1)
+    (stretch,) = _stored_rows(part.stored, found.tensor, row, 1, found.native)
+    values = widened(stretch, found.kind).reshape(-1)
     values = values[first :: part.step][: part.shape[0]]
     if part.pairs:
         values = _unpaired(values[:, None], len(values) // part.pairs)[:, 0]
@@ -295,40 +303,29 @@ def _mxfp4_blocks(blocks: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArr
     return result.view(np.uint8).reshape(len(scales), -1)
 
 
-def stored_rows(
-    name: str,
-    tensor: StoredTensor,
-    first: int,
-    count: int | None,
-    native: Collection[str] = (),
-    wide: str = "F32",
+def _stored_rows(
+    name: str, tensor: StoredTensor, first: int, count: int | None, native: Collection[str]
 ) -> Iterator[NDArray[Any]]:
-    """Yield rows of a stored tensor, some megabytes at a time (a multiple of 16 rows).
-
-    All use the same memory: a stretch is valid until the next one is asked for.
+    """Rows of a stored tensor, some megabytes at a time, all in the same memory.
 
     Args:
         name: of the tensor, for messages.
         tensor: where it lies.
         first: its first row that is wanted.
         count: rows; None: all from there on.
-        native: kinds of blocks that are yielded as stored.
-        wide: kind of float that other blocks become.
-
-    Raises:
-        UserFixable: its kind cannot be read, or the file is gone or shorter.
+        native: see `FoundPart`.
     """
-    kind = tensor.kind
+    kind, given = tensor.kind, _handed_on(tensor.kind, native)
     if kind != BYTES:
         check_readable(name, tensor)
-    if kind not in WIDENED or kind in native:
+    if given == kind:
         view = FLOATS.get(kind, np.uint8)
         for raw in _raw_rows(tensor, first, count, tensor.row_bytes):
             yield raw.view(view)
         return
     for raw in _raw_rows(tensor, first, count, tensor.columns * np.dtype(np.float32).itemsize):
         with np.errstate(over="ignore"):  # packing tells what is no number
-            part = widened(raw, kind).astype(FLOATS[wide], copy=False)
+            part = widened(raw, kind).astype(FLOATS[given], copy=False)
         yield part
 
 

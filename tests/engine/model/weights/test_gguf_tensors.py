@@ -39,7 +39,7 @@ def together(source: TensorReader, first: int = 0, count: int | None = None) -> 
     if count is not None:
         whole = source.shape("w")
         part = StoredPart("w", whole, (count, whole[-1]), first)
-        source = TensorReader({"w": source.found(part)}, source.native)
+        source = TensorReader({"w": source.found(part)})
     return np.concatenate([part.copy() for part in source.stretches("w")])
 
 
