@@ -87,9 +87,12 @@ def with_blocks(
 def with_windows(
     config: ModelConfig, source: JsonObject, usual: Callable[[int], bool]
 ) -> ModelConfig:
-    """The model with windows where `layer_types` says so, or else where the family usually has one.
+    """Return the model with windows; without a `sliding_window` every block sees the whole text.
 
-    Without a `sliding_window` every block sees the whole text.
+    Args:
+        config: of the model.
+        source: its config.json.
+        usual: whether a block has a window, by its number, where `layer_types` does not say.
     """
     if not source.has("sliding_window"):
         return config
@@ -99,7 +102,7 @@ def with_windows(
 
 
 def sliding(source: JsonObject, config: ModelConfig, usual: Callable[[int], bool]) -> list[bool]:
-    """Return which blocks are of the kind that looks through a window."""
+    """Return which blocks look through a window; for the arguments see `with_windows`."""
     kinds = source.items("layer_types")
     if not kinds:
         return [usual(index) for index in range(config.num_layers)]
@@ -165,7 +168,14 @@ def _rope(source: JsonObject, max_positions: int, dim: int) -> RopeConfig:
 def scaled_rope(
     source: JsonObject, scaling: JsonObject, max_positions: int, dim: int
 ) -> RopeConfig:
-    """Rotary positions as one `rope_scaling` or `rope_parameters` object describes them."""
+    """Read rotary positions as one `rope_scaling` or `rope_parameters` object describes them.
+
+    Args:
+        source: the config.json, for what the object leaves out.
+        scaling: the object.
+        max_positions: of the model.
+        dim: numbers per head.
+    """
     base = _theta(scaling if scaling.has("rope_theta") else source)
     turned = _rotated(scaling if scaling.has("partial_rotary_factor") else source, dim)
     kind = scaling.text("rope_type") or scaling.text("type") or "default"

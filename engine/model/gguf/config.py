@@ -36,10 +36,11 @@ _STRETCHINGS = ("none", "linear", "yarn", "longrope")
 
 
 def model_config(file: GgufFile) -> ModelConfig:
-    """The config of a model in GGUF.
+    """Read the config of a model in GGUF.
 
-    Raises `UserFixable` for files that hold no language model, for families and features that the
-    decoder does not have, and for numbers that cannot be right.
+    Raises:
+        UserFixable: the file holds no language model, or one of a family or with features that the
+            decoder does not have, or numbers that cannot be right.
     """
     return read_config(JsonObject(config_json(file), file.files[0].name))
 

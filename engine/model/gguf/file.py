@@ -94,7 +94,8 @@ class GgufFile:
 def open_gguf(path: Path) -> GgufFile:
     """Read and check a model's headers; any part of a split model stands for all of them.
 
-    Raises `UserFixable` for any defect, with the names of parts that are not there.
+    Raises:
+        UserFixable: a file has a defect, or parts (which it names) are missing.
     """
     header = read_header(path)
     metadata = Metadata(header.values, path.name)

@@ -28,9 +28,10 @@ _MOST = (1 << 32) - 1
 
 
 def language_model(file: GgufFile) -> str:
-    """The architecture of a language model, in llama.cpp's words.
+    """Return the architecture of a language model, in llama.cpp's words.
 
-    Raises `UserFixable` for files that hold something else.
+    Raises:
+        UserFixable: the file holds something else.
     """
     architecture = file.metadata.word(ARCHITECTURE)
     kind = file.metadata.word("general.type") or "model"

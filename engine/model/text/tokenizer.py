@@ -55,9 +55,10 @@ class Tokenizer:
 
     @classmethod
     def open(cls, folder: Path) -> Tokenizer:
-        """Read a model folder's vocabulary and what the other files say about its ends.
+        """Read a model folder's vocabulary, and the ends of texts from its other files.
 
-        Raises `UserFixable` when it is missing, damaged or of an unknown kind.
+        Raises:
+            UserFixable: the vocabulary is missing, damaged or of an unknown kind.
         """
         tokenizer = first_readable(folder, cls)
         tokenizer.set_ends(folder_ends(folder, tokenizer))
@@ -67,7 +68,8 @@ class Tokenizer:
     def from_gguf(cls, metadata: Mapping[str, object]) -> Tokenizer:
         """Build the tokenizer that a GGUF file's metadata describes.
 
-        Raises `UserFixable` when it is missing, damaged or of an unknown kind.
+        Raises:
+            UserFixable: the vocabulary is missing, damaged or of an unknown kind.
         """
         tokenizer = cls(gguf_vocabulary(metadata))
         tokenizer.set_ends(gguf_ends(metadata, tokenizer))

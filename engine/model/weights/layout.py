@@ -106,7 +106,17 @@ def _check_counts(config: ModelConfig, tensors: int, where: str) -> None:
 def checked_part(
     part: StoredPart, names: Mapping[str, str], stored: Mapping[str, Shape], where: str
 ) -> StoredPart:
-    """The part under its real names; `UserFixable` where a shape is not what it should be."""
+    """Return a part under the real names of its stored tensors.
+
+    Args:
+        part: with names that the tensors would have in a text-only model.
+        names: those names -> the real ones.
+        stored: shapes of all stored tensors, by their real names.
+        where: the file or folder, for messages.
+
+    Raises:
+        UserFixable: a shape is not what it should be.
+    """
     for name, wanted in part.tensors:
         actual = stored[names[name]]
         if actual != wanted:

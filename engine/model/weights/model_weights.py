@@ -46,7 +46,12 @@ class ModelWeights(TensorReader):
 
     @classmethod
     def of_parts(cls, source: TensorReader, parts: Mapping[str, StoredPart], where: str) -> Self:
-        """Return the tensors whose places among those of `source` are known and checked.
+        """Return the tensors whose places are known and checked.
+
+        Args:
+            source: all tensors of the files, by their stored names.
+            parts: canonical name -> its place.
+            where: the file or folder, for messages.
 
         Raises:
             UserFixable: some cannot be read.

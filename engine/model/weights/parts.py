@@ -61,7 +61,13 @@ Places = Callable[[ModelConfig, str, Shape], Iterator[StoredPart]]
 
 
 def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[StoredPart]:
-    """Yield the places where a safetensors file may hold a tensor, the likeliest first."""
+    """Yield the places where a safetensors file may hold a tensor, the likeliest first.
+
+    Args:
+        config: of the model.
+        name: canonical name of the tensor.
+        shape: its shape.
+    """
     norm = name.endswith("norm.weight") and config.family.startswith("gemma")
     if config.family == "qwen3_moe":
         name = name.replace(".mlp.router.", ".mlp.gate.")
@@ -177,7 +183,13 @@ _PAIRED = ("llama", "mistral", "ministral", "smollm3")
 
 
 def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[StoredPart]:
-    """Yield the places where a GGUF file may hold a tensor, the likeliest first."""
+    """Yield the places where a GGUF file may hold a tensor, the likeliest first.
+
+    Args:
+        config: of the model.
+        name: canonical name of the tensor.
+        shape: its shape.
+    """
     if name in _OUTSIDE:
         yield StoredPart(_OUTSIDE[name], shape, shape)
         return

@@ -129,7 +129,14 @@ def spread_ids(rows: int, vocab: int) -> Floats:
 
 
 def random_rows(kind: str, rows: int, cols: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Rows as ggml stores them, [rows, bytes per row]: values of about the spread cols**-0.5."""
+    """Return rows as ggml stores them, [rows, bytes per row], of about the spread cols**-0.5.
+
+    Args:
+        kind: ggml's type.
+        rows: how many.
+        cols: numbers in a row.
+        rng: source of the bits.
+    """
     spread = np.float32(cols**-0.5)
     if kind in _FLOATS:
         noise = (rng.random((rows, cols), dtype=np.float32) - np.float32(0.5)) * (spread * _EVEN)

@@ -107,10 +107,7 @@ def _sentencepiece(path: Path) -> Vocabulary:
 
 
 def _from_merges(folder: Path) -> Vocabulary:
-    """The vocabulary of vocab.json and merges.txt.
-
-    Raises `UserFixable` for damaged files.
-    """
+    """Read the vocabulary of vocab.json and merges.txt."""
     file = JsonObject.read(folder / "vocab.json")
     ids = {text: file.integer(text, 0, MOST_TOKENS) for text in file.data}
     lines = _lines(folder / "merges.txt")
@@ -122,10 +119,7 @@ def _from_merges(folder: Path) -> Vocabulary:
 
 
 def _from_ranks(path: Path) -> Vocabulary:
-    """The vocabulary of a *.tiktoken file.
-
-    Raises `UserFixable` for a damaged file, and for one that is none of the published ones.
-    """
+    """Read the vocabulary of a *.tiktoken file, which must be one of the published ones."""
     if path.stem not in _ENCODINGS:
         raise UserFixable(
             tr("The model's vocabulary is of a kind that Duotail does not know."),

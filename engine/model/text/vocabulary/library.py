@@ -47,7 +47,13 @@ class Vocabulary:
 
 
 def byte_level(pieces: Pieces, merges: Sequence[Merge], pretokeniser: Pretokeniser) -> Vocabulary:
-    """Byte-level BPE: words are split off by expressions, then bytes are merged."""
+    """Describe byte-level BPE: words are split off by expressions, then bytes are merged.
+
+    Args:
+        pieces: the tokens.
+        merges: pairs that are merged, in order.
+        pretokeniser: the expressions.
+    """
     bytes_ = {
         "type": "ByteLevel",
         "add_prefix_space": False,
@@ -77,14 +83,14 @@ def sentencepiece(
     lines: bool = False,
     swallows: Callable[[int], bool] | None = None,
 ) -> Vocabulary:
-    """BPE on characters, with byte tokens for those that have none.
+    """Describe BPE on characters, with byte tokens for those that have none.
 
     Where a blank is put before the text, one is put behind control tokens too, as in Llama 2. But
     none before a blank: templates that write "[INST] " mean a single one.
 
     Args:
         pieces: the tokens.
-        merges: what is merged, in order.
+        merges: pairs that are merged, in order.
         space_prefix: whether a space is put before the text, and dropped from decoded text.
         lines: whether merges stop at runs of line breaks.
         swallows: whether a control token swallows the blanks behind it; none does by default.
@@ -169,7 +175,10 @@ def libraries(vocabulary: Vocabulary) -> Libraries:
     """Build the tokenizers of a vocabulary.
 
     Every added token that could be more than ordinary text is special in them, and special tokens'
-    text in an input is text. Raises `UserFixable` for a description that is damaged or unknown.
+    text in an input is text.
+
+    Raises:
+        UserFixable: the description is damaged or of an unknown kind.
     """
     description = _normalised(vocabulary.description)
     if not vocabulary.built:

@@ -37,10 +37,15 @@ def is_blank(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Token id -> text, score (higher is merged first) and kind; `scores` may be empty.
+    """The tokens of a vocabulary, by their ids.
 
-    Raises `UserFixable` for lists of different lengths, a text that occurs twice and scores that
-    are no numbers.
+    Attributes:
+        texts: text of each token.
+        scores: of each token; higher ones are merged first. May be empty.
+        kinds: `PieceKind` of each token.
+
+    Raises:
+        UserFixable: the lists have different lengths, a text occurs twice or a score is no number.
     """
 
     texts: Sequence[str]

@@ -39,8 +39,9 @@ class SentencePieceModel:
     def read(cls, path: Path) -> SentencePieceModel:
         """Read a file.
 
-        Raises `UserFixable` when it is damaged, or of a kind that chat models do not use: one that
-        chooses tokens by probability, or changes characters or blanks before.
+        Raises:
+            UserFixable: it is damaged, or of a kind that chat models do not use: one that chooses
+                tokens by probability, or changes characters or blanks before.
         """
         try:
             if path.stat().st_size > MAX_BYTES:
