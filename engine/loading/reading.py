@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.errors import Cancelled
 from engine.model.weights.readable import Floats, Readable, Stretch
-from engine.model.weights.source import widened
+from engine.model.weights.reader import widened
 from engine.model.weights.stored import not_finite
 
 _GROUP = 16

@@ -23,8 +23,8 @@ from engine.hub.local import LocalModel
 from engine.language import tr
 from engine.model.heads.reduced import DraftOnly
 from engine.model.tensors import HEAD
+from engine.model.weights.reader import INTEGERS
 from engine.model.weights.safetensors_folder import SafetensorsFolder
-from engine.model.weights.source import INTEGERS
 
 PackedKind = Literal["q8_0", "q4_0", "q4_1"]
 

@@ -333,15 +333,15 @@ def norms_without_their_one() -> None:
 
 def window_without_the_row_itself() -> None:
     """A window of n is the row's own position and n - 1 before it, not n."""
-    from engine.model.families import plain
+    from engine.model.families import common
 
     def with_windows(config: Any, source: Any, usual: Any) -> Any:
         blocks = honest(config, source, usual).blocks
         wider = (replace(b, window=b.window + 1) if b.window else b for b in blocks)
         return replace(config, blocks=tuple(wider))
 
-    honest = plain.with_windows
-    for family in ("gemma", "gpt_oss", "llama", "phi", "qwen"):
+    honest = common.with_windows
+    for family in ("gemma", "gpt_oss", "llama", "qwen"):
         _everywhere(f"engine.model.families.{family}", "with_windows", with_windows)
 
 

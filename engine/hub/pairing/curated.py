@@ -13,6 +13,7 @@ from importlib.resources import files
 
 from engine.hardware.typed_json import decoded
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 
 _FILE = "pairs.toml"
 
@@ -171,7 +172,7 @@ def curated() -> Curated:
 
 @cache
 def _config(model: CuratedModel) -> ModelConfig:
-    return ModelConfig.from_json(_members(model))
+    return parse_config(_members(model))
 
 
 def _members(model: CuratedModel) -> dict[str, object]:

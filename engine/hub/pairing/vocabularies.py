@@ -12,8 +12,12 @@ from pathlib import Path
 from engine.hub.files_state import FilesState
 from engine.hub.local import LocalModel
 from engine.language import number, tr, tr_count
-from engine.model.text.vocabulary.same_tokens import differing
-from engine.model.text.vocabulary.token_list import TokenList, folder_tokens, gguf_tokens
+from engine.model.text.vocabulary.same_tokens import (
+    TokenList,
+    differing,
+    folder_tokens,
+    gguf_tokens,
+)
 
 _OTHER = 0.1
 """Share of all tokens: vocabularies that differ in more have little to do with each other."""

@@ -16,7 +16,7 @@ from engine.model.weights.head_layout import head_layout
 from engine.model.weights.layout import mismatch
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.parts import StoredPart
-from engine.model.weights.source import INTEGERS, TensorSource
+from engine.model.weights.reader import INTEGERS, TensorReader
 
 
 class HeadWeights:
@@ -40,7 +40,7 @@ class HeadWeights:
 
     @classmethod
     def open(
-        cls, config: ModelConfig, folder: TensorSource, target: ModelWeights, *, target_tied: bool
+        cls, config: ModelConfig, folder: TensorReader, target: ModelWeights, *, target_tied: bool
     ) -> HeadWeights:
         """Find and check everything; of tensors, only the head's list of tokens is read.
 
@@ -118,7 +118,7 @@ class HeadWeights:
 
 
 def open_own(
-    config: ModelConfig, source: TensorSource
+    config: ModelConfig, source: TensorReader
 ) -> tuple[ModelWeights, NDArray[np.float32] | None]:
     """What lies in a head's folder: its own tensors, and the tokens of its rows.
 
@@ -133,7 +133,7 @@ def open_own(
 
 
 def _tokens(
-    config: ModelConfig, source: TensorSource, part: StoredPart, where: str
+    config: ModelConfig, source: TensorReader, part: StoredPart, where: str
 ) -> NDArray[np.float32]:
     """The token of each row: absolute in our folders, as an offset from the row in published ones.
 

@@ -13,10 +13,14 @@ from engine.model.json_object import DOWNLOAD_AGAIN
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Where a tensor lies: `begin` counts bytes from the start of `file`.
+    """The place of a tensor in a file.
 
-    `kind` is the type of its numbers, "F32", "F16", "BF16" or whatever the file's format has;
-    `shape` counts rows first.
+    Attributes:
+        file: the file.
+        kind: type of its numbers: "F32", "F16", "BF16" or whatever the file's format has.
+        shape: rows first.
+        begin: its first byte, from the start of the file.
+        nbytes: its size.
     """
 
     file: Path

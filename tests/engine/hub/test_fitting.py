@@ -23,7 +23,7 @@ from engine.hub.sketch import in_format, of_listed, of_variant
 from engine.loading.checking import check
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import Speeds
-from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.plan.footprint import footprint
 
 GIB = 2**30
@@ -206,4 +206,4 @@ def test_a_config_without_limits_is_no_trap() -> None:
     )
     assert fitting(12.0).variant(held, variant).badge is Badge.NO
     with pytest.raises(Exception, match="num_hidden_layers"):
-        ModelConfig.from_json(huge)
+        parse_config(huge)

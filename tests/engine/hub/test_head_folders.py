@@ -19,6 +19,7 @@ from tiny_models import write_model
 from engine.errors import NotPossible, UserFixable
 from engine.hub.local import LocalModel
 from engine.model.config import Fusion, ModelConfig
+from engine.model.families import open_config
 from engine.model.heads.description import HeadDescription
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import (
@@ -44,7 +45,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def plain(tmp_path_factory: pytest.TempPathFactory) -> ModelConfig:
     """The config of a target."""
     folder = tmp_path_factory.mktemp("plain") / "target"
-    return ModelConfig.open(write_model(folder, num_hidden_layers=LAYERS))
+    return open_config(write_model(folder, num_hidden_layers=LAYERS))
 
 
 def described(folder: Path) -> HeadDescription:
@@ -64,7 +65,7 @@ def test_every_layout_is_a_head_with_all_its_tensors(
     tmp_path: Path, target: Path, layout: str
 ) -> None:
     """Each canonical tensor is the stored one of its place; what is not there is the target's."""
-    its = ModelConfig.open(target)
+    its = open_config(target)
     folder = write_head(tmp_path / "head", layout, its)
     model = LocalModel.inspect(folder)
     assert isinstance(model.config, HeadDescription)
@@ -143,7 +144,7 @@ def test_the_usual_taps_are_what_enters_layers_2_16_and_29_of_32(
 
 
 def test_a_head_takes_what_is_the_targets(tmp_path: Path, target: Path) -> None:
-    its = ModelConfig.open(target)
+    its = open_config(target)
     head = described(write_head(tmp_path / "head", "dgf", its))
     config = head.for_target(its, "Head", "Target")
     assert config.tie_word_embeddings == its.tie_word_embeddings

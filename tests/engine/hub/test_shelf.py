@@ -17,7 +17,7 @@ from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.remembered import Memory, Remembered
 from engine.hub.shelf.searching import FoundModel
 from engine.hub.shelf.shelf import Shelf
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 
 
 def by_path(shelf: Shelf, *more: Path) -> dict[Path, KeptModel]:
@@ -90,7 +90,7 @@ def test_a_broken_or_missing_one_is_told_with_its_problem(
 
 
 def test_a_head_is_told_as_such(shelf: Shelf, chat_model: Path, tmp_path: Path) -> None:
-    head = write_head(tmp_path / "head", "dgf", ModelConfig.open(chat_model))
+    head = write_head(tmp_path / "head", "dgf", open_config(chat_model))
     told = shelf.describe(head)
     assert told.head
     assert told.parameters is None

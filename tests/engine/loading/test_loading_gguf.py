@@ -103,7 +103,7 @@ def test_another_vocabulary_is_refused(files: Path, shared_data: Path) -> None:
 def test_loading_is_told_by_bytes_and_can_be_stopped_inside_a_tensor(
     session: Session, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.model.weights.source.STRETCH_BYTES", 1 << 14)
+    monkeypatch.setattr("engine.model.weights.reader.STRETCH_BYTES", 1 << 14)
     session.load(files / "f16.gguf", draft=DraftChoice.NONE)
     shares = [event.fraction for event in session.of(LoadProgress)]
     assert shares == sorted(shares)

@@ -26,6 +26,7 @@ from engine.loading.checking import check
 from engine.loading.load import LoadedPair
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.tensors import EMBEDDING
 from engine.plan.footprint import held_bytes
 from engine.request import SamplingParams
@@ -41,7 +42,7 @@ QUESTION = "Tell me a story about a fox."
 
 @pytest.fixture(scope="module")
 def config() -> ModelConfig:
-    return ModelConfig.open(FOLDER_TARGET)
+    return open_config(FOLDER_TARGET)
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +274,7 @@ def test_a_sidecar_may_name_a_head(tmp_path: Path, heads: dict[str, Path]) -> No
 def test_an_experts_model_and_a_gemma_may_have_heads(tmp_path: Path) -> None:
     for family in ("qwen3_moe", "gemma3_text"):
         target = write_chat_model(tmp_path / family, family, num_hidden_layers=6)
-        head = write_head(tmp_path / f"head of {family}", "dgf", ModelConfig.open(target))
+        head = write_head(tmp_path / f"head of {family}", "dgf", open_config(target))
         draft = check(Load(target, head), PLENTY).draft
         assert draft is not None
         assert draft.lent.keys() >= {EMBEDDING}

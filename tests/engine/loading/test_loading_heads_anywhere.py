@@ -21,7 +21,7 @@ from engine.backend.native.packed_cache import PackedCache, settle
 from engine.commands import Mode, Unload, WeightFormat
 from engine.events import Finished, Unloaded
 from engine.machine.facts import CPU
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 
@@ -42,7 +42,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def heads(tmp_path_factory: pytest.TempPathFactory, target: Path) -> dict[str, Path]:
-    folder, config = tmp_path_factory.mktemp("heads"), ModelConfig.open(target)
+    folder, config = tmp_path_factory.mktemp("heads"), open_config(target)
     return {name: write_head(folder / name, name, config) for name in ("dgf", "eagle2", "eagle3")}
 
 
@@ -104,7 +104,7 @@ def test_targets_of_other_families(
     session: Session, tmp_path: Path, family: str, shape: dict[str, Any], layout: str
 ) -> None:
     model = write_chat_model(tmp_path / family, family, num_hidden_layers=LAYERS, **shape)
-    head = write_head(tmp_path / "head", layout, ModelConfig.open(model))
+    head = write_head(tmp_path / "head", layout, open_config(model))
     plain, drafted = both_ways(session, model, head)
     assert drafted.token_ids == plain.token_ids
     assert drafted.stats.accepted > 0

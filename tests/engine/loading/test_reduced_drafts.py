@@ -24,6 +24,7 @@ from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.searching import ShelfSearch
 from engine.loading.checking import check
 from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
 from engine.request import SamplingParams
 from engine.train.packed_draft import PackedKind, write_packed
@@ -44,7 +45,7 @@ MODES: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A head and a model of few rows, in safetensors and packed."""
-    root, config = tmp_path_factory.mktemp("reduced"), ModelConfig.open(FOLDER_TARGET)
+    root, config = tmp_path_factory.mktemp("reduced"), open_config(FOLDER_TARGET)
     found = {
         "head": write_head(root / "head", "our reduced dgf", config),
         "model": write_reduced(root / "model", FOLDER_TARGET),

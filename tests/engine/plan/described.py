@@ -11,6 +11,7 @@ from engine.bench.shapes import SHAPES
 from engine.commands import WeightFormat
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.plan.acceptance import usual_draft
 from engine.plan.facts import DraftFacts, ModelFacts
 from engine.plan.footprint import footprint, stored_footprint
@@ -105,7 +106,7 @@ MACHINES = {
 
 
 def _described(name: str, **others: object) -> ModelConfig:
-    return ModelConfig.from_json(SHAPES[name] | others)
+    return parse_config(SHAPES[name] | others)
 
 
 @cache

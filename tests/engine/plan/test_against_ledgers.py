@@ -19,7 +19,7 @@ from engine.commands import Mode, WeightFormat
 from engine.machine.facts import CPU, Host, Machine
 from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
-from engine.model.families import READERS
+from engine.model.families import READERS, parse_config
 from engine.plan.acceptance import usual_draft
 from engine.plan.facts import Wish
 from engine.plan.planner import plan
@@ -39,7 +39,7 @@ CONTEXT = 700
 
 
 def shaped(**others: object) -> ModelConfig:
-    return ModelConfig.from_json({**SMALL, **others})
+    return parse_config({**SMALL, **others})
 
 
 MODELS = {

@@ -105,10 +105,10 @@ def test_warm_answers_depend_on_the_seed_and_the_prompt_alone(decoder: Decoder) 
 
 def test_only_a_whole_native_model_writes(chat_model: Path) -> None:
     from engine.backend.torch_cpu.segment import TorchCpuBackend
-    from engine.model.config import ModelConfig
+    from engine.model.families import open_config
     from engine.model.weights.model_weights import ModelWeights
 
-    config = ModelConfig.open(chat_model)
+    config = open_config(chat_model)
     other = Decoder.build(config, ModelWeights.of_folder(config, chat_model), TorchCpuBackend())
     with pytest.raises(NotPossible, match="processor"):
         TargetWriter(other, (), longest=64, longest_answer=8)

@@ -19,6 +19,7 @@ from training_runs import run, settings, weights_of, write_data
 from engine.errors import UserFixable
 from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.heads.description import HeadDescription
 from engine.model.tensors import borrowed_tensors, expected_tensors
 from engine.train import checkpoint, whole_file
@@ -51,7 +52,7 @@ def test_a_head_learns_and_is_written(
     result, reports = run(wanted)
     assert result.progress.loss < reports[0].progress.loss
     assert result.progress.tokens >= 6000
-    config = head_config(ModelConfig.open(chat_model), kind, 2)
+    config = head_config(open_config(chat_model), kind, 2)
     expected = expected_tensors(config)
     for name in borrowed_tensors(config):
         expected.pop(name, None)
@@ -65,7 +66,7 @@ def test_a_head_learns_and_is_written(
     assert described["duotail_head"]["fusion"] == config.fusion.kind
     model = LocalModel.inspect(result.out)
     assert isinstance(model.config, HeadDescription)
-    assert model.config.for_target(ModelConfig.open(chat_model), "head", "Babbler") == config
+    assert model.config.for_target(open_config(chat_model), "head", "Babbler") == config
     assert sorted(file.name for file in result.out.iterdir()) == [
         "config.json", "duotail.json", "model.safetensors",
     ]  # fmt: skip

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from engine.errors import UserFixable
 from engine.model.gguf.file import open_gguf
 from engine.model.gguf.kinds import KINDS
-from engine.model.gguf.source import WIDENED, GgufSource
-from engine.model.weights.source import FLOATS, STRETCH_BYTES
+from engine.model.weights.parts import StoredPart
+from engine.model.weights.reader import FLOATS, STRETCH_BYTES, WIDENED, TensorReader
 
 NUMBERS = {kind.name: number for number, kind in KINDS.items()}
 
@@ -31,11 +31,16 @@ def stored(folder: Path, kind: str, shape: tuple[int, ...], native: tuple[str, .
         raw = np.ascontiguousarray(halves[kind]).view(np.uint8)
     head = header(tensors=[Info(dims=shape[::-1], kind=NUMBERS[kind])])
     (folder / "m.gguf").write_bytes(padded(head, raw.tobytes()))
-    return GgufSource(open_gguf(folder / "m.gguf"), native), raw
+    return open_gguf(folder / "m.gguf").reader(native), raw
 
 
-def together(source: GgufSource, first: int = 0, count: int | None = None) -> NDArray:
-    return np.concatenate([part.copy() for part in source.stretches("w", first, count)])
+def together(source: TensorReader, first: int = 0, count: int | None = None) -> NDArray:
+    """All rows of "w", or those from `first` on as a tensor of their own."""
+    if count is not None:
+        whole = source.shape("w")
+        part = StoredPart("w", whole, (count, whole[-1]), first)
+        source = TensorReader({"w": source.found(part)})
+    return np.concatenate([part.copy() for part in source.stretches("w")])
 
 
 def test_what_is_widened_is_what_the_gguf_package_widens() -> None:
@@ -54,12 +59,12 @@ def test_blocks_as_stored_and_widened(tmp_path: Path, kind: str) -> None:
         np.testing.assert_array_equal(together(widened), values)
         np.testing.assert_array_equal(together(widened, 20, 3), values[20:23])
     file = open_gguf(tmp_path / "m.gguf")
-    halves = GgufSource(file, ["Q8_1"])
+    halves = file.reader(["Q8_1"])
     assert halves.kind("w") == "F16"
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(together(halves), values.astype(np.float16))
         np.testing.assert_array_equal(halves.float32("w"), values)
-    native = GgufSource(file, [kind])
+    native = file.reader([kind])
     assert native.kind("w") == kind
     np.testing.assert_array_equal(together(native), raw.reshape(48, -1))
     np.testing.assert_array_equal(together(native, 20, 3), raw.reshape(48, -1)[20:23])
@@ -89,7 +94,7 @@ def test_experts_lie_one_below_the_other(tmp_path: Path) -> None:
 def test_large_tensors_are_read_in_pieces(tmp_path: Path, kind: str) -> None:
     shape = (8192 + 8, 2048)
     source, _ = stored(tmp_path, kind, shape, ("Q4_K",))
-    list(source.stretches("w", 0, 16))  # whatever is imported on first use
+    together(source, 0, 16)  # whatever is imported on first use
     tracemalloc.start()
     rows, addresses = [], set()
     for part in source.stretches("w"):
@@ -117,7 +122,7 @@ def test_only_rows_that_are_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["I32", "F64", "Q8_K", "NVFP4", "Q2_0"])
 def test_kinds_that_nobody_can_read(tmp_path: Path, kind: str) -> None:
     source, _ = stored(tmp_path, kind, (4, 256))
-    for read in (source.float32, source.check_readable, lambda name: list(source.stretches(name))):
+    for read in (source.float32, lambda name: list(source.stretches(name))):
         with pytest.raises(UserFixable, match=f"stored as {kind}"):
             read("w")
 
@@ -125,7 +130,7 @@ def test_kinds_that_nobody_can_read(tmp_path: Path, kind: str) -> None:
 def test_values_that_are_not_numbers(tmp_path: Path) -> None:
     head = padded(header(tensors=[Info(dims=(32,), kind=8)]), b"\0\x7e" + bytes(32))
     (tmp_path / "m.gguf").write_bytes(head)
-    source = GgufSource(open_gguf(tmp_path / "m.gguf"))
+    source = open_gguf(tmp_path / "m.gguf").reader()
     assert np.isnan(source.float32("w")).all()
     with pytest.raises(UserFixable, match="not numbers"):
         source.float32("w", check_finite=True)

@@ -1,4 +1,4 @@
-"""Keeps what people typed from turning into control tokens on its way through a template."""
+"""Placeholders that keep typed text from turning into control tokens in a template."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ _PRIVATE = re.compile(f"[{chr(PRIVATE[-1])}-{chr(PRIVATE[0])}]")
 _STRETCH = 1 << 16
 
 
-class Disguise:
-    """One-to-one stand-ins for the characters at which control tokens begin and end.
+class Placeholders:
+    """One-to-one placeholders for the characters at which control tokens begin and end.
 
     With them replaced inside messages, no control token in a rendered text can begin or end in
     a message. Lengths stay as they are, so templates that cut or measure texts work as usual.
-    The stand-ins are private-use characters that occur nowhere in `texts`.
+
+    Args:
+        control_tokens: texts of the control tokens.
+        texts: in which the private-use characters that serve as placeholders do not occur.
     """
 
     __slots__ = ("_free", "_hide", "restore")
@@ -25,26 +28,31 @@ class Disguise:
         used = {character for text in texts for character in _PRIVATE.findall(text)}
         self._free: Iterator[str] = (chr(code) for code in PRIVATE if chr(code) not in used)
         edges = sorted({token[edge] for token in control_tokens if token for edge in (0, -1)})
-        stand_ins = {character: next(self._free) for character in edges if not character.isspace()}
-        self._hide = str.maketrans(stand_ins)
-        self.restore = {ord(mark): character for character, mark in stand_ins.items()}
+        placeholders = {
+            character: next(self._free) for character in edges if not character.isspace()
+        }
+        self._hide = str.maketrans(placeholders)
+        self.restore = {ord(mark): character for character, mark in placeholders.items()}
 
     def hide(self, text: str) -> str:
-        """A message's text, harmless."""
+        """Return a message's text with its placeholders."""
         return translated(text, self._hide)
 
     def hide_answer(self, text: str) -> str:
-        """Like `hide`, but `<think>` tags stay readable: templates look for them in answers."""
+        """Return an answer's text with its placeholders, but `<think>` tags as they are.
+
+        Templates look for them in answers.
+        """
         parts = REASONING.split(text)
         return "".join(part if index % 2 else self.hide(part) for index, part in enumerate(parts))
 
     def mark(self) -> str:
-        """A fresh character to stand for something else."""
+        """Return a fresh placeholder, to stand for something else."""
         return next(self._free)
 
 
 def translated(text: str, table: Mapping[int, str]) -> str:
-    """`str.translate`, which of a long text keeps other threads waiting, in pieces."""
+    """Return `text.translate(table)`, in pieces of a long text, so that other threads can run."""
     if len(text) <= _STRETCH:
         return text.translate(table)
     starts = range(0, len(text), _STRETCH)
