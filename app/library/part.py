@@ -22,7 +22,7 @@ class ListPart(QObject):
 
     Args:
         view: the list.
-        detail: of the chosen entry.
+        detail: the view of the chosen entry.
     """
 
     action_asked = Signal()

@@ -49,8 +49,8 @@ class Finding:
 
     Attributes:
         weight: about the share of the time that it costs; the heaviest is told first.
-        sentence: what was measured, in words.
-        remedy: what to do about it; empty where there is nothing to do.
+        sentence: the measurement in words.
+        remedy: advice; empty where there is nothing to do.
     """
 
     kind: FindingKind

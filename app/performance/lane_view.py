@@ -39,8 +39,8 @@ class LaneView(PaintedView):
     Title, grid and scale are drawn once and kept: only the lines change from frame to frame.
 
     Args:
-        sight: what is looked at.
-        lane: what is drawn.
+        sight: the stretch of time on show.
+        lane: the graph to draw.
         chart: height of the graph, in pixels.
     """
 

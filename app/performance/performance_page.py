@@ -44,8 +44,8 @@ class PerformancePage(PageFrame):
     """The panel's views, the reasons for the speed, the gain of drafting, and files of it all.
 
     Args:
-        feed: what is measured.
-        without: the same model without its draft.
+        feed: the measurements.
+        without: the speed of the model without its draft.
         known: how fast this machine is.
     """
 

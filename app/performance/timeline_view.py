@@ -52,7 +52,7 @@ class TimelineView(PaintedView):
     tinted.
 
     Args:
-        sight: what is looked at.
+        sight: the stretch of time on show.
         roomy: with high lanes, where there is room.
     """
 

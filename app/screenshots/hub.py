@@ -24,10 +24,10 @@ class HubScript:
     """State of a scripted hub; a scene changes it at will.
 
     Attributes:
-        refusal: what every question is refused with; None: they are answered.
+        refusal: the error that answers every question; None: they are answered.
         silent: questions are not answered at all.
         asked: every question, in order.
-        done: what was done with models and jobs, in order.
+        done: work done with models and jobs, in order.
     """
 
     found: tuple[FoundRepository, ...] = ()

@@ -29,7 +29,7 @@ class DetailFrame(QWidget):
     """A column that scrolls, and below it the buttons.
 
     Args:
-        name: for screen readers.
+        name: the name for screen readers.
     """
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:

@@ -20,7 +20,7 @@ class RowBadge:
     """A badge: never a colour alone.
 
     Attributes:
-        text: in a word or two.
+        text: a word or two.
         tip: the whole reason.
     """
 

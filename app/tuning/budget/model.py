@@ -41,7 +41,7 @@ class BudgetModel:
     """Ceilings, what they are used for, and what is in the way of larger ones.
 
     Attributes:
-        curves: that of the wished mode first.
+        curves: one per mode, that of the wished mode first.
         card: the accelerator that the curves are about; None without one.
         present: how the model in memory runs; None where there is none.
         spread: relative error to be expected of predicted speeds.
