@@ -118,7 +118,7 @@ class ModelsPage(PageFrame):
     # -- dropping --------------------------------------------------------------------------
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        """A folder or a file with a model."""
+        """Accept a folder or a file with a model."""
         if dropped_model(event) is not None:
             event.acceptProposedAction()
 

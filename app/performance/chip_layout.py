@@ -62,7 +62,7 @@ class Direction:
     rtl: bool | None = None
 
     def hear(self, text: str) -> None:
-        """More text of the paragraph."""
+        """Take in more text of the paragraph."""
         if self.rtl is None:
             self.rtl = _direction(text)
 

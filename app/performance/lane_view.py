@@ -217,7 +217,7 @@ class LaneView(PaintedView):
             self.sight.point(None)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """No cursor without a mouse."""
+        """Hide the cursor without a mouse."""
         super().leaveEvent(event)
         self.sight.point(None)
 

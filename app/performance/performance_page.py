@@ -146,7 +146,7 @@ class PerformancePage(PageFrame):
         TableDialog(view.table(), self).open()
 
     def _picture(self) -> QImage:
-        """All of the page, also what one would have to scroll to."""
+        """Return a picture of all of the page, also what one would have to scroll to."""
         scale = self.devicePixelRatioF()
         image = QImage(self._inside.size() * scale, QImage.Format.Format_RGB32)
         image.setDevicePixelRatio(scale)

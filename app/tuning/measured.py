@@ -96,7 +96,7 @@ class MeasuredSpeeds(QObject):
 
     @property
     def all(self) -> tuple[Measured, ...]:
-        """All that are known, the oldest first."""
+        """Return all that are known, the oldest first."""
         return tuple(self._points)
 
     def of(self, model: Path) -> list[Measured]:

@@ -73,7 +73,7 @@ class DetailFrame(QWidget):
         layout.addLayout(below)
 
     def add_button(self, words: str, *, look: str = "") -> QPushButton:
-        """A button that stays on show."""
+        """Add a button that stays on show."""
         button = QPushButton(words, self)
         button.setProperty("look", look)
         button.setAutoDefault(False)

@@ -46,6 +46,6 @@ class LibraryRow:
 
     @property
     def spoken(self) -> str:
-        """All of it in one line."""
+        """Return all of it in one line."""
         parts = (self.title, self.about, self.mark.text if self.mark is not None else "")
         return ", ".join(part for part in parts if part)

@@ -57,7 +57,7 @@ class RowsView(UniformList):
         return self.rows.entry(self.currentIndex())
 
     def show_entries(self, entries: Sequence[object], *, choose_first: bool = False) -> None:
-        """Other entries; the one that was chosen is so again, if it is among them.
+        """Show other entries; the one that was chosen is so again, if it is among them.
 
         Args:
             entries: the entries in their order.
