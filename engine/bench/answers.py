@@ -25,7 +25,7 @@ from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.loops import plain, serial
 from engine.speculative.sampler import Sampler
 from engine.speculative.serial_controller import SerialController

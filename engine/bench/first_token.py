@@ -19,10 +19,9 @@ from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
+from engine.speculative.draft_worker import AT_ONCE, DraftLane
 from engine.speculative.drafters.drafter import DraftContext, Drafter
-from engine.speculative.drafters.standalone import StandaloneDrafter
-from engine.speculative.lane.draft_lane import DraftLane
-from engine.speculative.lane.following import AT_ONCE
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.sampler import Sampler
 
 PAPERS_DRAFT = 5

@@ -11,8 +11,8 @@ from engine.backend.state_pool import StatePool
 from engine.bench.lane_script import LaneDraft, LaneLines, LanePrompter
 from engine.plan.expectation import Expectation
 from engine.speculative.decoding import Decoding
+from engine.speculative.draft_worker import DraftLane
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.lane.draft_lane import DraftLane
 from engine.speculative.loops import parallel
 from engine.speculative.parallel_controller import ParallelController
 

@@ -22,12 +22,12 @@ from engine.machine.facts import CPU
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.plan import Plan
+from engine.speculative.draft_worker import DraftLane
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
 from engine.speculative.drafters.lookup import LookupDrafter
-from engine.speculative.drafters.standalone import StandaloneDrafter
-from engine.speculative.lane.draft_lane import DraftLane
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.serial_controller import SerialController

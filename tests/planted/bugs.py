@@ -472,7 +472,7 @@ _ACCELERATOR = "tests/engine/backend/accelerator/test_accelerator_"
 _EXACT = (_DECODE + "test_exactness.py",)
 _HEAD = ("tests/engine/speculative/test_feature_head.py",)
 _PARALLEL = (_DECODE + "test_parallel_exactness.py",)
-_SPECULATION = ("tests/engine/speculative/test_speculation_tree.py",)
+_SPECULATION = ("tests/engine/speculative/test_draft_tree.py",)
 _DUO = "tests/engine/session/test_duo_answers.py"
 _FOLDERS = ("tests/engine/hub/test_head_folders.py",)
 
@@ -532,7 +532,7 @@ BUGS: dict[str, Bug] = {
         Bug(drafted_tail_shown, _PARALLEL),
         Bug(own_token_kept_from_the_draft, _PARALLEL),
         Bug(tokens_behind_a_stop_string_counted, (_DUO,)),
-        Bug(settled_keys_left_where_they_were, ("tests/engine/speculative/test_lane.py",)),
+        Bug(settled_keys_left_where_they_were, ("tests/engine/speculative/test_draft_worker.py",)),
         Bug(guesses_kept_for_the_next_answer, _PARALLEL),
         Bug(lane_outlives_its_answer, _PARALLEL),
         Bug(

@@ -31,7 +31,7 @@ from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative import noise
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.growing import grow
+from engine.speculative.drafters.model import grow
 from engine.speculative.sampler import Sampler
 
 CONTEXT = 330

@@ -1,4 +1,4 @@
-"""What is drafted behind the committed tokens: it grows step by step, and its root moves along.
+"""The tree that is drafted behind the committed tokens: it grows while its root moves along.
 
 DuoDecoding drafts while the target verifies (arXiv 2503.00784). Its chain after full acceptance,
 its several sequences by the theta rule, and drafts for the likeliest rejections are one and the
@@ -21,8 +21,8 @@ from engine.backend.tree import ROOT_PARENT, TokenTree
 
 
 @dataclass(frozen=True, slots=True)
-class LanePace:
-    """How the draft lane goes on; the controller says so.
+class DraftPace:
+    """Instructions for the draft worker, given by the controller.
 
     Attributes:
         width: most nodes of one step.
@@ -41,7 +41,7 @@ class LanePace:
 
 
 class Node:
-    """A drafted token, or a committed one that the draft has still to see.
+    """A drafted token, or a committed one that the draft has not processed yet.
 
     Attributes:
         token: its id.
@@ -92,13 +92,13 @@ class DraftStep:
 
     @property
     def hopeless(self) -> bool:
-        """Whether nothing that it computes can come true any more."""
+        """True where no node of the step can be committed any more."""
         return not any(node.alive for node in self.nodes)
 
 
 @dataclass(slots=True)
 class Merit:
-    """Seconds of drafting whose fate is known: something was committed, or nothing will be."""
+    """Seconds of drafting by outcome: a candidate was committed, or none can be any more."""
 
     useful: float = 0.0
     wasted: float = 0.0
@@ -118,7 +118,7 @@ def _is_stale(entry: _Entry) -> bool:
 
 
 @dataclass(slots=True)
-class Speculation:
+class DraftTree:
     """The tree behind the committed tokens.
 
     Args:
@@ -146,8 +146,8 @@ class Speculation:
 
     # -- drafting ------------------------------------------------------------------------------
 
-    def begin_step(self, pace: LanePace) -> DraftStep | None:
-        """Take the likeliest nodes for a step; None where none is worth it, or enough wait.
+    def begin_step(self, pace: DraftPace) -> DraftStep | None:
+        """Begin a step with the likeliest open nodes; None where none is worth it or enough wait.
 
         Raises:
             ValueError: a step has begun and not ended.
@@ -164,9 +164,9 @@ class Speculation:
         return self.step
 
     def end_step(self, candidates: Sequence[Candidates], seconds: float) -> None:
-        """The step's candidates are known, those of each of its nodes; none: it was cancelled.
+        """End the step with the candidates of each of its nodes; none: it was cancelled.
 
-        What has no chance, or one that is no number, is no candidate.
+        Tokens whose logprob is -inf or NaN are no candidates.
 
         Raises:
             ValueError: no step has begun, or it has another number of nodes.
@@ -189,7 +189,7 @@ class Speculation:
             self.merit.wasted += seconds
 
     def graft(self, tree: TokenTree) -> None:
-        """Add what somebody else proposes behind the root; scores are logs of chances."""
+        """Add the tree that another drafter proposes behind the root; its scores are logprobs."""
         if tree.tokens[0] != self.root.token:
             return
         nodes = [self.root]
@@ -203,7 +203,7 @@ class Speculation:
     # -- verifying -----------------------------------------------------------------------------
 
     def tree(self, most: int) -> TokenTree:
-        """The `most` likeliest drafted nodes, for the target to verify."""
+        """Return the `most` likeliest drafted nodes, for the target to verify."""
         root, base = self.root, self.root.score
         tokens, parents, scores = [root.token], [ROOT_PARENT], [0.0]
         weights: list[float | None] = [None]
@@ -222,22 +222,22 @@ class Speculation:
             weights.append(node.weight)
         return TokenTree(tuple(tokens), tuple(parents), tuple(scores), tuple(weights))
 
-    def coming(self, pace: LanePace) -> list[Node]:
-        """The nodes of the step that is being computed.
+    def coming(self, pace: DraftPace) -> list[Node]:
+        """Return the nodes of the running step.
 
-        Where none is, or nothing can come of it any more, those of the next one.
+        Where none runs, or it is hopeless, return those of the next one.
         """
         step = self.step
         return self._choose(pace) if step is None or step.hopeless else step.nodes
 
-    def promise(self, pace: LanePace) -> float:
-        """The chance that the candidates of what is coming matter: that a node comes true."""
+    def promise(self, pace: DraftPace) -> float:
+        """Return the probability that a node of the coming step is committed."""
         nodes = {node for node in self.coming(pace) if node.alive}
         base = self.root.score
         return min(sum(exp(node.score - base) for node in nodes if node.parent not in nodes), 1.0)
 
     def advance(self, tokens: Sequence[int]) -> bool:
-        """Move the root along committed tokens; whether all of them were in the tree."""
+        """Move the root along committed tokens; return whether all of them were in the tree."""
         known = True
         for token in tokens:
             old = self.root
@@ -263,14 +263,14 @@ class Speculation:
         return known
 
     def take_merit(self) -> Merit:
-        """What became of drafting since the last time."""
+        """Return and reset the useful and wasted seconds since the last call."""
         taken, self.merit = self.merit, Merit()
         return taken
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _choose(self, pace: LanePace) -> list[Node]:
-        """The nodes of a next step, still open."""
+    def _choose(self, pace: DraftPace) -> list[Node]:
+        """Return the nodes of a next step; they stay open."""
         opened = self._open
         while opened and _is_stale(opened[0]):
             heappop(opened)
@@ -328,9 +328,9 @@ class Speculation:
             self._push(present)
 
     def _kill(self, dying: list[Node]) -> None:
-        """Nodes and all below them cannot come true any more: `_part` for each, in a hurry.
+        """Mark nodes and all below them as dead: `_part` for each, inlined for speed.
 
-        There may be hundreds, and the target waits.
+        There may be hundreds, and the target waits meanwhile.
         """
         current, computed, wasted = self.step, 0, 0.0
         for node in dying:  # they become more on the way
@@ -349,15 +349,15 @@ class Speculation:
         self.merit.wasted += wasted
 
     def _part(self, node: Node) -> None:
-        """The node is no hope of the step any more that has proposed it.
+        """Separate a node from the step that has proposed it.
 
-        They let go of each other as well, or everything ever drafted would stay in memory.
+        They drop their references to each other, or everything ever drafted would stay in memory.
         """
         step, node.step = node.step, None
         self._hope(step, -1)
 
     def _hope(self, step: DraftStep | None, more: int) -> None:
-        """A candidate of a step has appeared, or is gone."""
+        """Count a candidate of a step that has appeared or is gone."""
         if step is None:
             return
         step.hopes += more

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from engine.backend.round import Candidates
 from engine.backend.tree import ROOT_PARENT, TokenTree
-from engine.speculative.lane.speculation import DraftStep, LanePace, Node, Speculation
+from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 
 FIRST = 0
 TOKENS = 5
@@ -70,7 +70,7 @@ class Naive:
             for path, drafted in self.known.items()
         )
 
-    def choice(self, pace: LanePace) -> list[Path]:
+    def choice(self, pace: DraftPace) -> list[Path]:
         """The next step's nodes."""
         ranked = sorted(
             (
@@ -157,7 +157,7 @@ def tree_paths(tree: TokenTree) -> list[Path]:
 WEIGHTS = st.sampled_from([0.0, log(0.9), log(0.5), log(0.5), log(0.25), -40.0, -inf, nan])
 FOUND = st.lists(st.tuples(st.integers(0, TOKENS - 1), WEIGHTS), max_size=4)
 PACES = st.builds(
-    LanePace,
+    DraftPace,
     width=st.integers(1, 5),
     theta=st.sampled_from([1.0, 0.5, 0.1, 0.0]),
     ahead=st.integers(0, 12),
@@ -170,7 +170,7 @@ class Drafting(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.speculation = Speculation(FIRST)
+        self.speculation = DraftTree(FIRST)
         self.naive = Naive()
         self.useful = self.wasted = 0.0
         self.settled = 0
@@ -181,7 +181,7 @@ class Drafting(RuleBasedStateMachine):
 
     @precondition(lambda self: self.step is None)
     @rule(pace=PACES)
-    def begin(self, pace: LanePace) -> None:
+    def begin(self, pace: DraftPace) -> None:
         chosen = self.naive.choice(pace)
         step = self.speculation.begin_step(pace)
         assert (step is not None) == bool(chosen)
@@ -248,7 +248,7 @@ class Drafting(RuleBasedStateMachine):
             self.settled += 1
 
     @rule(pace=PACES)
-    def ask(self, pace: LanePace) -> None:
+    def ask(self, pace: DraftPace) -> None:
         """How likely it is that the target comes by any of the next nodes."""
         hopeful = any(map(self.naive.below, self.naive.running))
         nodes = self.naive.running if hopeful else self.naive.choice(pace)
@@ -303,7 +303,7 @@ TestDrafting.settings = settings(max_examples=120, stateful_step_count=40, deadl
 @pytest.mark.parametrize("hits", [True, False], ids=["hits", "misses"])
 def test_what_cannot_come_true_any_more_is_forgotten(hits: bool) -> None:
     """A long answer's memory is that of its tokens, not of all that was ever drafted."""
-    speculation, pace = Speculation(FIRST), LanePace(width=4, theta=0.01, ahead=16)
+    speculation, pace = DraftTree(FIRST), DraftPace(width=4, theta=0.01, ahead=16)
     answer, candidates = 400, 8
     before = drafted_nodes()
     for _ in range(answer):

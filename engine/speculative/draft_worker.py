@@ -1,7 +1,8 @@
-"""The draft lane beside one answer: its thread, and what the engine thread asks of it.
+"""The draft worker of the parallel loop: a thread that drafts while the target verifies.
 
-The two share the speculation under one lock, held for microseconds: nobody ever waits for a
-forward but who asks to.
+It always computes the likeliest nodes of the `DraftTree`; the engine thread takes what there is,
+has it verified and commits (DuoDecoding, arXiv 2503.00784). The two share the tree under one lock,
+which is held for microseconds: nobody waits for a forward unless by `wait`.
 """
 
 from __future__ import annotations
@@ -15,28 +16,30 @@ from math import exp, inf
 from threading import Condition, Lock, Thread
 from time import perf_counter
 
+from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.round import Budget
+from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.speculative.costs import StepSeconds
+from engine.speculative.draft_cache import CATCH_UP_CHUNK, DraftCache, Settlement
+from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
-from engine.speculative.lane.lane_model import CATCH_UP_CHUNK, LaneModel, Settlement
-from engine.speculative.lane.speculation import DraftStep, LanePace, Node, Speculation
 
 _PATIENCE_S = 60.0
-"""Longest that the end of an answer waits for the thread: a forward is in its way at most."""
+"""Longest wait for the thread at the end of an answer: at most one forward is running."""
 
 _LOOK_UP_S = 1.0
-"""A thread at rest looks about it this often, whoever may have forgotten to call it."""
+"""A resting thread wakes up this often, in case a notification was missed."""
 
-AT_ONCE = LanePace()
+AT_ONCE = DraftPace()
 """To begin with the prompt beside the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What waiting would bring.
+    """The prospects of waiting for the draft.
 
     Attributes:
         promise: the chance that the candidates of the running or the next step matter.
@@ -48,8 +51,8 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Lately:
-    """What the lane has done since the last commit.
+class DraftActivity:
+    """Work of the draft since the last commit.
 
     Attributes:
         drafting: when it drafted, in order; a span that goes on is cut at the commit. Catching up
@@ -65,19 +68,19 @@ class Lately:
     hit: bool = False
 
 
-class Following:
-    """The lane beside one answer. All of it is for the engine thread.
+class DraftWorker:
+    """Drafts for one answer on its own thread; the public methods are for the engine thread.
 
-    Whatever goes wrong in the lane is raised by the next call, whichever that is.
+    An error of the thread is raised by the next call, whichever that is.
     """
 
     def __init__(
         self,
-        model: LaneModel,
+        model: DraftCache,
         others: Sequence[Drafter],
         step_seconds: StepSeconds,
         context: DraftContext,
-        pace: LanePace | None = AT_ONCE,
+        pace: DraftPace | None = AT_ONCE,
     ) -> None:
         self._model = model
         self._step_seconds = step_seconds
@@ -86,12 +89,12 @@ class Following:
         self._tokens = list(context.tokens)
         self._length = len(self._tokens)
         self._context = replace(context, tokens=self._tokens)
-        self._most = LanePace().ahead  # nodes that the target verified at once, last
+        self._most = DraftPace().ahead  # nodes that the target verified at once, last
         self._observed = 0  # tokens that the others have seen; 0: they have not begun
 
         # Shared; under the lock.
         self._changed = Condition(Lock())
-        self._speculation = Speculation(self._tokens[-1])
+        self._speculation = DraftTree(self._tokens[-1])
         self._pace = pace
         self._busy = self._closing = self._ready = False
         self._cramped = self._settled = self._full = False  # no room for a step
@@ -111,8 +114,8 @@ class Following:
 
     # -- the engine thread's -------------------------------------------------------------------
 
-    def set_pace(self, pace: LanePace | None) -> None:
-        """How to go on; None: rest, for the target does better alone."""
+    def set_pace(self, pace: DraftPace | None) -> None:
+        """Set how to go on; None: rest, since the target is faster alone."""
         with self._changed:
             self._check()
             if pace != self._pace:
@@ -123,13 +126,13 @@ class Following:
 
     @property
     def ready(self) -> bool:
-        """Whether the draft has caught up with the committed tokens."""
+        """True where the draft has caught up with the committed tokens."""
         with self._changed:
             self._check()
             return self._ready and not self._over
 
     def outlook(self) -> Outlook:
-        """What there would be to wait for."""
+        """Return what there is to wait for."""
         with self._changed:
             self._check()
             self._seen = self._version
@@ -147,7 +150,7 @@ class Following:
             return Outlook(speculation.promise(pace), left)
 
     def wait(self, seconds: float) -> None:
-        """Until a step ends, or anything else changes that `outlook` has not told; not longer."""
+        """Wait until a step ends or anything else changes since `outlook`, at most `seconds`."""
         with self._changed:
             self._check()
             if self._version == self._seen and seconds > 0:
@@ -156,7 +159,7 @@ class Following:
             self._check()
 
     def tree(self, most: int) -> TokenTree:
-        """The likeliest nodes that are drafted, `most` at most."""
+        """Return the likeliest drafted nodes, at most `most`."""
         with self._changed:
             self._check()
             self._most = most
@@ -164,7 +167,7 @@ class Following:
 
     @contextmanager
     def verifying(self) -> Iterator[None]:
-        """The target is busy in this block: without overlap no step begins meanwhile."""
+        """Context in which the target is busy: without overlap no step begins meanwhile."""
         self._set_busy(busy=True)
         try:
             yield
@@ -177,8 +180,8 @@ class Following:
             if not busy:
                 self._changed.notify_all()
 
-    def commit(self, tokens: Sequence[int]) -> Lately:
-        """These tokens follow now. A step of which nothing can come true any more is cancelled."""
+    def commit(self, tokens: Sequence[int]) -> DraftActivity:
+        """Append committed tokens, and cancel a step that has become hopeless."""
         self._tokens += tokens
         proposals = self._propose()
         with self._changed:
@@ -193,12 +196,12 @@ class Following:
             self._full = self._cramped = self._settled = False
             merit = speculation.take_merit()
             self._changed.notify_all()
-            return Lately(self._take_spans(), merit.useful, merit.wasted, hit)
+            return DraftActivity(self._take_spans(), merit.useful, merit.wasted, hit)
 
     def step_times(self) -> list[tuple[int, float, float]]:
-        """Steps that have ended since last asked and were not cancelled.
+        """Return the steps that have ended since the last call and were not cancelled.
 
-        Rows computed, the seconds that took, and the chance of the first node's first candidate.
+        Each is (rows computed, seconds, probability of the first node's first candidate).
         """
         with self._changed:
             self._check()
@@ -206,7 +209,7 @@ class Following:
             return times
 
     def _propose(self) -> list[TokenTree]:
-        """What the others propose behind the committed tokens, once they know the prompt."""
+        """Return what the other drafters propose, once they know the prompt."""
         if not self._observed:
             return []
         news, self._observed = self._tokens[self._observed :], len(self._tokens)
@@ -219,7 +222,7 @@ class Following:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """True while the thread runs."""
         return self._thread.is_alive()
 
     def start(self) -> None:
@@ -227,7 +230,7 @@ class Following:
         self._thread.start()
 
     def stop(self) -> None:
-        """Call off what is being computed, end the thread and keep what it has computed.
+        """Cancel the running step, end the thread and keep the keys of committed tokens.
 
         Raises:
             RuntimeError: the draft's device does not answer any more.
@@ -246,7 +249,7 @@ class Following:
             self._model.end([*self._speculation.path, self._speculation.root])
 
     def check(self) -> None:
-        """Raise what went wrong in the thread, if nobody has been told yet."""
+        """Raise the thread's error, unless it was raised before."""
         if not self._told:
             self._check()
 
@@ -269,7 +272,7 @@ class Following:
                 self._tell()
 
     def _is_wanted(self) -> bool:
-        """Wait for the first pace; whether one came before the end of the answer."""
+        """Wait for the first pace; return whether one came before the end of the answer."""
         with self._changed:
             while self._pace is None and not self._closing:
                 self._changed.wait(_LOOK_UP_S)
@@ -285,7 +288,7 @@ class Following:
             self._missing = self._model.begin(prompt[:-1])
 
     def _next(self) -> Callable[[], None] | None:
-        """What to do next, as soon as there is something; None at the end of the answer."""
+        """Wait for something to do and return it; None at the end of the answer."""
         with self._changed:
             while not self._closing:
                 if (work := self._work()) is not None:
@@ -319,7 +322,7 @@ class Following:
         return partial(self._compute, step)
 
     def _catching_up(self) -> Callable[[], None] | None:
-        """The next piece of what the target has committed long ago."""
+        """Return the processing of the next piece of tokens that were committed long ago."""
         path = self._speculation.path
         if self._missing:
             return self._catch_up
@@ -381,3 +384,52 @@ class Following:
             self._span = now
         taken, self._spans = tuple(self._spans), []
         return taken
+
+
+class DraftLane:
+    """Draft model of a loaded target, which gives each answer a worker of its own.
+
+    Args:
+        name: name of the draft model for people.
+        draft: the draft model.
+        pool: keeps its states.
+        others: drafters that cost next to nothing, whose proposals are added.
+    """
+
+    def __init__(
+        self, name: str, draft: Decoder, pool: StatePool, others: Sequence[Drafter] = ()
+    ) -> None:
+        self.name = " + ".join([*(other.name for other in others), name])
+        self._draft, self._pool = draft, pool
+        self._others = tuple(others)
+        self._step_seconds = StepSeconds()
+        self._last: DraftWorker | None = None
+
+    @contextmanager
+    def following(
+        self, context: DraftContext, pace: DraftPace | None = AT_ONCE
+    ) -> Iterator[DraftWorker]:
+        """Draft for one answer, beginning with its prompt, until the block ends.
+
+        The keys of committed tokens are kept for the next answer.
+
+        Args:
+            context: the answer.
+            pace: to begin with; None: nothing is done before there is one.
+
+        Raises:
+            RuntimeError: the draft works for another answer already.
+        """
+        if self._last is not None and self._last.alive:
+            raise RuntimeError("the draft is working for another answer")
+        following = self._last = DraftWorker(
+            DraftCache(self._draft, self._pool), self._others, self._step_seconds, context, pace
+        )
+        following.start()
+        try:
+            yield following
+        except BaseException:
+            following.stop()
+            raise
+        following.stop()
+        following.check()

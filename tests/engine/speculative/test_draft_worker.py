@@ -29,9 +29,9 @@ from engine.backend.round import Budget
 from engine.backend.state_pool import StatePool
 from engine.events import Interval
 from engine.speculative.costs import StepSeconds
-from engine.speculative.drafters.standalone import StandaloneDrafter
-from engine.speculative.lane.draft_lane import Following
-from engine.speculative.lane.speculation import LanePace
+from engine.speculative.draft_tree import DraftPace
+from engine.speculative.draft_worker import DraftWorker
+from engine.speculative.drafters.model import StandaloneDrafter
 
 if TYPE_CHECKING:
     from engine.backend.tree import TokenTree
@@ -53,17 +53,17 @@ def taken(tree: TokenTree, rng: np.random.Generator, goes_on: float) -> list[int
     return [*tokens, int(rng.integers(3, 320))]
 
 
-def commit(following: Following, tokens: list[int], more: list[int]) -> None:
+def commit(following: DraftWorker, tokens: list[int], more: list[int]) -> None:
     following.commit(more)
     tokens += more
 
 
 @pytest.mark.parametrize("sampling", PARAMS)
 @pytest.mark.parametrize(
-    "pace", [FEW, LanePace(width=4, theta=0.2, ahead=12)], ids=["chain", "sequences"]
+    "pace", [FEW, DraftPace(width=4, theta=0.2, ahead=12)], ids=["chain", "sequences"]
 )
 def test_whatever_was_committed_the_candidates_are_those_of_a_fresh_state(
-    draft: Watched, pace: LanePace, sampling: str
+    draft: Watched, pace: DraftPace, sampling: str
 ) -> None:
     params, rng, tokens, computed = PARAMS[sampling], np.random.default_rng(3), list(PROMPT), 0
     with lane_of(draft).following(context(tokens, params)) as following:
@@ -82,7 +82,7 @@ def test_a_draft_without_the_one_call_is_asked_level_by_level(tiny_draft: Decode
     assert not draft.expands_trees
     rng, tokens = np.random.default_rng(7), list(PROMPT)
     with lane_of(draft).following(context(tokens, params)) as following:
-        following.set_pace(LanePace(width=4, theta=0.2, ahead=12))
+        following.set_pace(DraftPace(width=4, theta=0.2, ahead=12))
         for _ in range(12):
             at_rest(following)
             tree = following.tree(400)
@@ -94,7 +94,7 @@ def test_a_draft_without_the_one_call_is_asked_level_by_level(tiny_draft: Decode
 def test_it_proposes_what_the_serial_drafter_does(draft: Watched, sampling: str) -> None:
     params, rng, tokens = PARAMS[sampling], np.random.default_rng(5), list(PROMPT)
     with lane_of(draft).following(context(tokens, params)) as following:
-        following.set_pace(LanePace(width=2, theta=0.5, ahead=10))
+        following.set_pace(DraftPace(width=2, theta=0.5, ahead=10))
         for _ in range(8):
             at_rest(following)
             tree = following.tree(400)
@@ -187,7 +187,7 @@ def test_without_a_pace_not_even_the_prompt_is_read(draft: Watched) -> None:
 
 def test_without_overlap_no_step_begins_while_the_target_verifies(draft: Watched) -> None:
     with lane_of(draft).following(context(PROMPT)) as following:
-        following.set_pace(LanePace(ahead=4, overlap=False))
+        following.set_pace(DraftPace(ahead=4, overlap=False))
         at_rest(following)
         count = len(draft.rows)
         with following.verifying():
@@ -295,7 +295,7 @@ def test_a_lane_follows_one_answer_at_a_time(draft: Watched) -> None:
 def test_past_its_own_context_it_drafts_nothing_and_says_so(draft: Watched) -> None:
     tokens = list(PROMPT)
     with lane_of(draft, len(PROMPT) + 1).following(context(tokens)) as following:
-        following.set_pace(LanePace(ahead=400))
+        following.set_pace(DraftPace(ahead=400))
         at_rest(following)
         tree = following.tree(400)
         assert max(tree.depths) == 2  # there is no room to compute those
@@ -335,7 +335,7 @@ def test_near_the_end_of_the_context_it_makes_do_with_the_room_there_is(draft: W
     tokens = list(PROMPT)
     limit = len(PROMPT) + 30
     with lane_of(draft, limit).following(context(tokens)) as following:
-        following.set_pace(LanePace(width=16, theta=0.0, ahead=500))
+        following.set_pace(DraftPace(width=16, theta=0.0, ahead=500))
         for _ in range(26):
             draft.rows.clear()
             until(following, lambda: len(draft.rows) >= 6 or following._full)
@@ -420,7 +420,7 @@ def test_behind_a_hopeless_step_there_is_the_next_one_to_wait_for(draft: Watched
 def test_a_draft_that_does_not_answer_is_given_up(
     draft: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.speculative.lane.following._PATIENCE_S", 0.01)
+    monkeypatch.setattr("engine.speculative.draft_worker._PATIENCE_S", 0.01)
     draft.gate, lane = Semaphore(0), lane_of(draft)
     with (
         pytest.raises(RuntimeError, match="does not come to an end"),

@@ -1,4 +1,4 @@
-"""The draft model's side of the draft lane: where each node of a speculation has its keys.
+"""The KV cache of a draft tree: the draft model computes nodes here, and their keys stay.
 
 Nodes are staged behind the tokens that the state has committed, and stay where they are while the
 root moves along: what is committed is settled, and what is dead forgotten, only once there is much
@@ -16,8 +16,8 @@ from engine.backend.native.cancel import CancelFlag
 from engine.backend.round import Candidates
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.state_pool import StatePool
-from engine.speculative.drafters.growing import likeliest
-from engine.speculative.lane.speculation import Node
+from engine.speculative.draft_tree import Node
+from engine.speculative.drafters.model import likeliest
 from engine.speculative.sampler import Sampler
 
 CATCH_UP_CHUNK = 64
@@ -29,7 +29,7 @@ BRANCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What is to become of the staged nodes.
+    """The fate of the staged nodes: which are committed and which stay staged.
 
     Attributes:
         passed: committed ones, oldest first.
@@ -42,7 +42,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What a step has found.
+    """The outcome of one drafting step.
 
     Attributes:
         rows: of its forward: its nodes, and those above them that the draft had still to see.
@@ -53,8 +53,8 @@ class Computed:
     candidates: list[Candidates]
 
 
-class LaneModel:
-    """A draft model that follows a speculation.
+class DraftCache:
+    """A draft model that computes the nodes of a draft tree.
 
     Args:
         draft: the draft model.
@@ -72,7 +72,7 @@ class LaneModel:
     # -- the committed tokens ------------------------------------------------------------------
 
     def begin(self, tokens: Sequence[int]) -> Sequence[int]:
-        """Take the kept state that has most in common with them; the tokens that it lacks.
+        """Take the kept state that shares the longest prefix; return the tokens that it lacks.
 
         Args:
             tokens: all committed tokens before the root.
@@ -93,11 +93,11 @@ class LaneModel:
         return True
 
     def has_room(self, position: int) -> bool:
-        """Whether a token at `position` can be computed: the draft's context may be the shorter."""
+        """Tell whether a token at `position` fits into the draft's context."""
         return position < self._pool.context
 
     def end(self, path: Sequence[Node]) -> None:
-        """The answer has ended; what was committed is kept for the next one.
+        """End the answer; the keys of committed tokens are kept for the next one.
 
         Args:
             path: committed nodes that are not settled, the root included.
@@ -116,9 +116,9 @@ class LaneModel:
     def compute(
         self, nodes: Sequence[Node], sampler: Sampler, cancel: CancelFlag
     ) -> Computed | None:
-        """The candidates of the nodes, which are staged with those above them that are not yet.
+        """Stage the nodes and their unstaged ancestors, and return the candidates of the nodes.
 
-        None where it was cancelled, or where there is no room before more is settled.
+        Returns None where it was cancelled, or where there is no room before more is settled.
         """
         state = self._own
         rows, positions = self._rows(nodes)
@@ -169,7 +169,7 @@ class LaneModel:
         return found
 
     def _rows(self, nodes: Sequence[Node]) -> tuple[list[Node], list[int]]:
-        """What has to be staged for the nodes, parents first, and at which positions."""
+        """Return the nodes to stage, parents first, and their positions."""
         rows: dict[Node, int] = {}
         for node in nodes:
             above: list[Node] = []
@@ -189,7 +189,7 @@ class LaneModel:
         return rows[node] if node.staged is None else self._positions[node.staged]
 
     def _parent(self, node: Node, index: dict[Node, int], first: int) -> int:
-        """Where the keys of the node above are, or will be."""
+        """Return the slot of the parent's keys, present or future."""
         parent = node.parent
         if parent is None:
             return ROOT
@@ -199,11 +199,11 @@ class LaneModel:
 
     @property
     def crowded(self) -> bool:
-        """Whether so much is staged that settling pays for what it moves."""
+        """True where so much is staged that settling is worth its copies."""
         return len(self._staged) >= self._enough
 
     def settlement(self, path: Sequence[Node]) -> Settlement:
-        """What settling would commit and keep now; nobody may move the root meanwhile.
+        """Return what settling would commit and keep now; the root must not move meanwhile.
 
         Args:
             path: committed nodes before the root that are not settled.
@@ -229,7 +229,7 @@ class LaneModel:
         self._enough = 2 * len(kept) + MAX_TREE // 2
 
     def settled(self, path: Sequence[Node]) -> None:
-        """These committed nodes have their keys among the committed tokens."""
+        """Note that the keys of these committed nodes are among those of the committed tokens."""
         for node in path:
             node.staged = ROOT
         if path:
@@ -243,5 +243,5 @@ class LaneModel:
 
 
 def _with_keys(path: Sequence[Node]) -> list[Node]:
-    """Those of the committed nodes that are staged, which are the first."""
+    """Return the leading committed nodes whose keys are staged."""
     return list(takewhile(lambda node: node.staged is not None, path))
