@@ -259,7 +259,7 @@ class BannerArea(QScrollArea):
         return QSize(super().sizeHint().width(), self.heightForWidth(self.width()))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """One message stays readable."""
+        """Return a height in which one message stays readable."""
         return QSize(_NARROWEST, min(self.sizeHint().height(), 4 * self.fontMetrics().height()))
 
     @property
@@ -290,7 +290,7 @@ class BannerArea(QScrollArea):
         return banner
 
     def withdraw(self, banner: Banner) -> None:
-        """An offer is of no use any more; it may be gone already."""
+        """Withdraw an offer that is of no use any more; it may be gone already."""
         self._remove(banner)
 
     def clear(self) -> None:

@@ -190,14 +190,14 @@ class MainWindow(QMainWindow):
         self._services.bridge.subscribe(Failed, self._failed)
 
     def _ask_of_memory(self) -> None:
-        """To where memory is shared out; who is there already wants to know more."""
+        """Show where memory is shared out; from there, open the details."""
         if self.pages.shown is PageName.TUNING:
             self.commands.show_memory()
         else:
             self.pages.open(PageName.TUNING)
 
     def _page_changed(self, name: PageName | None) -> None:
-        """A page is on show, or the chat (None)."""
+        """Follow the page on show, or the chat (None)."""
         self.sidebar.navigation.show_page(name)
         self._show_performance()
         if name is None:
@@ -249,7 +249,7 @@ class MainWindow(QMainWindow):
         self.sidebar.theme_button.setAccessibleName(words)
 
     def _choose_file(self, several: SeveralModels) -> None:
-        """A folder holds more than one model: let the user choose."""
+        """Let the user choose where a folder holds more than one model."""
         chooser = FileChooser(several, self)
         chooser.chosen.connect(self._services.models.load)
         chooser.open()
@@ -270,7 +270,7 @@ class MainWindow(QMainWindow):
             self.chat.banners.show_notice(event.plan.caveat)
 
     def _failed(self, event: Failed) -> None:
-        """A model that did not load, or an engine that did not start, can be tried again."""
+        """Offer another try for a model that did not load, or an engine that did not start."""
         if event.request_id is not None:
             return
         bridge = self._services.bridge

@@ -47,7 +47,7 @@ class LoadMark:
         return not psutil.pid_exists(owner)
 
     def set(self) -> None:
-        """A load begins."""
+        """Mark that a load begins."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(str(os.getpid()))

@@ -60,7 +60,7 @@ class BarsView(Painted):
         return self._rows
 
     def height_for(self, room: float) -> float:
-        """Three lines for each mode: name and speed, bar, the rest."""
+        """Return the height of three lines for each mode: name and speed, bar, the rest."""
         return sum(self._height_of(row, room) for row in self._rows)
 
     def describe(self) -> str:
@@ -78,7 +78,7 @@ class BarsView(Painted):
         return pixmap
 
     def paint(self, painter: QPainter) -> None:
-        """One mode below the other, on one scale."""
+        """Paint one mode below the other, on one scale."""
         most = max((row.highest or 0.0 for row in self._rows), default=0.0)
         top = 0.0
         for row in self._rows:

@@ -52,8 +52,8 @@ class Benchmark(QObject):
 
     Args:
         running: applies the winner.
-        kept: of earlier runs.
-        wish: what is measured.
+        kept: results of earlier runs.
+        wish: modes and answers to measure.
         now: tells the time.
     """
 

@@ -187,7 +187,7 @@ class BenchmarkPage(PageFrame):
         in_background(self, lambda: write(path, lambda: text), saved, failed)
 
     def _show_button(self, *, idle: bool) -> None:
-        """One of two buttons is there; the keyboard goes from one to the other."""
+        """Show one of the two buttons; the keyboard goes from one to the other."""
         shown, hidden = self.measure_button, self.cancel_button
         if not idle:
             shown, hidden = hidden, shown

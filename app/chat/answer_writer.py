@@ -115,7 +115,7 @@ class AnswerWriter(QObject):
         bridge.subscribe(Failed, self._failed)
 
     def next_id(self, base: StoredMessage) -> str:
-        """An id for the next request that writes (on) this answer."""
+        """Return an id for the next request that writes (on) this answer."""
         self._counter += 1
         return f"{base.id}-{self._counter}"
 
@@ -148,7 +148,7 @@ class AnswerWriter(QObject):
         live.saving = True
 
     def shut_down(self) -> None:
-        """Before the history closes: save what has come; an open answer stays interrupted."""
+        """Save what has come before the history closes; an open answer stays interrupted."""
         self.save()
         self._saver.stop()
         self.keeper.close()

@@ -256,7 +256,7 @@ class ChatPage(QWidget):
             answer.finish(message)
 
     def _offer_room(self, needed: int | None, answered: bool) -> None:
-        """An answer found no room: the user chooses how it goes on."""
+        """Let the user choose how an answer goes on that found no room."""
         go_on = partial(self._session.continue_answer, made_room=True)
         self._choices.open(needed, (), go_on, answered=answered)
 

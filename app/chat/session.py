@@ -280,7 +280,7 @@ class ChatSession(QObject):
             self._answer(conversation, clicked_at)
 
     def shut_down(self) -> None:
-        """Before the history closes: save what has come; an open answer stays interrupted."""
+        """Save what has come before the history closes; an open answer stays interrupted."""
         self.ending.emit()
         self.drafts.close()
         self.writer.shut_down()

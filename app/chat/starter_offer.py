@@ -58,7 +58,7 @@ class StarterOffer(QWidget):
 
         Args:
             here: whether the model is on this computer.
-            report: of its download, where there is one.
+            report: the state of its download, where there is one.
             problem: why the download did not even begin.
         """
         coming = not here and report is not None and report.state is not JobState.DONE

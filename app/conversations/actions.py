@@ -165,7 +165,7 @@ class ListActions(QObject):
     # -- what they do ----------------------------------------------------------------------
 
     def make_folder(self, ids: Sequence[int] = ()) -> None:
-        """A new folder, with these conversations in it, whose name is then written."""
+        """Make a folder with these conversations in it, and let the user name it."""
         taken = {each.name for each in self._list.folders()}
         name, number = tr("New folder"), 2
         while name in taken:

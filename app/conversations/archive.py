@@ -95,7 +95,7 @@ def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:
 
 
 def file_name(title: str, form: ExportFormat, taken: set[str]) -> str:
-    """A name that every file system takes and that is not `taken`; it is added there."""
+    """Return a name that every file system takes and that is not `taken`; it is added there."""
     stem = " ".join(_NOT_IN_NAMES.sub(" ", title).split())[:_LONGEST_NAME].strip(" .")
     if not stem or _RESERVED.fullmatch(stem):
         stem = (tr("Conversation") + " " + stem).strip()

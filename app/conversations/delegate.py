@@ -70,7 +70,7 @@ class ConversationDelegate(QStyledItemDelegate):
     def createEditor(  # noqa: N802
         self, parent: QWidget, _option: QStyleOptionViewItem, _index: Index
     ) -> QWidget:
-        """A field over the title."""
+        """Make a field over the title."""
         editor = QLineEdit(parent)
         editor.setAccessibleName(tr("New name"))
         editor.setMaxLength(300)

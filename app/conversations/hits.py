@@ -173,12 +173,12 @@ class HitsDelegate(QStyledItemDelegate):
         self._view = parent
 
     def sizeHint(self, _option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
-        """Two lines for a place, one for the rest."""
+        """Return the size of two lines for a place, one for the rest."""
         lines = self._lines(self._found.rows[index.row()])
         return QSize(80, round(lines * line_height(self._view.font())) + 2 * _PAD)
 
     def _lines(self, found: Found) -> int:
-        """Two for a place that needs them."""
+        """Return 2 for a place that needs two lines, else 1."""
         if found.is_title or found.more:
             return 1
         room = self._view.viewport().width() - 2 * _SIDE - _INDENT
@@ -219,5 +219,5 @@ def row_text(found: Found) -> Snippet:
 
 
 def _plain(conversation: Conversation) -> Hit:
-    """A conversation in whose title nothing was found."""
+    """Return a hit for a conversation in whose title nothing was found."""
     return Hit(conversation, None, "", ())

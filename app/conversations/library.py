@@ -174,7 +174,7 @@ class ConversationList(QObject):
     # -- folders ---------------------------------------------------------------------------
 
     def create_folder(self, name: str) -> Folder | None:
-        """A new folder; the one there is where the name is taken, None where it is empty."""
+        """Make a folder; the one there is where the name is taken, None where it is empty."""
         name = " ".join(name.split())
         folder = next((each for each in self._folders.values() if each.name == name), None)
         if folder is None and name:

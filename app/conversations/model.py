@@ -194,7 +194,7 @@ class ConversationModel(QAbstractListModel):
     def dropMimeData(  # noqa: N802
         self, data: QMimeData, _action: Qt.DropAction, _row: int, _column: int, parent: Index
     ) -> bool:
-        """Into the folder, among the pinned, or out of both, as the row dropped on has it."""
+        """Put conversations into the folder, among the pinned, or out of both, as the row says."""
         section = self.section_of(parent)
         if section is None or not data.hasFormat(IDS):
             return False
@@ -278,7 +278,7 @@ class ConversationModel(QAbstractListModel):
         target: ConversationSection,
         now: Conversation,
     ) -> None:
-        """Into another section; the row stays selected where both sections show their rows."""
+        """Move to another section; the row stays selected where both sections show their rows."""
         if not (source.is_open and target.is_open):
             self._take(source, held)
             self._insert(target, now)
@@ -297,7 +297,7 @@ class ConversationModel(QAbstractListModel):
     # -- sections --------------------------------------------------------------------------
 
     def _folder_changed(self, folder: Folder) -> None:
-        """Not by arranging anew: the field that its name was written in is still open."""
+        """Rename without arranging anew: the field with the name is still open."""
         self._folders[folder.id] = folder
         key = folder_key(folder)
         held = [each for each in self._sections if each.folder and each.folder.id == folder.id]

@@ -46,7 +46,7 @@ class RowState:
 
 
 def draw_background(painter: QPainter, area: QRect, colour: str, ring: str = "") -> None:
-    """A rounded background, with a ring where the keyboard is."""
+    """Draw a rounded background, with a ring where the keyboard is."""
     painter.setPen(QPen(QColor(ring), 2) if ring else Qt.PenStyle.NoPen)
     painter.setBrush(QColor(colour) if colour else QBrush())
     room = QRectF(area).adjusted(1, 1, -1, -1)
@@ -54,7 +54,7 @@ def draw_background(painter: QPainter, area: QRect, colour: str, ring: str = "")
 
 
 def draw_line(painter: QPainter, area: QRectF, text: str, font: QFont, colour: str) -> None:
-    """One line, shortened at its end; text that is written from the right begins there."""
+    """Draw one line, shortened at its end; text that is written from the right begins there."""
     option = QTextOption(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
     option.setWrapMode(QTextOption.WrapMode.NoWrap)
     option.setTextDirection(Qt.LayoutDirection.LayoutDirectionAuto)

@@ -298,7 +298,7 @@ class Sidebar(QWidget):
         self.transfer.import_files(_files(event))
 
     def _show_imported(self, conversations: Sequence[Conversation]) -> None:
-        """One is opened: it may be far down, under the day it was written on."""
+        """Open one of the conversations: it may be far down, under the day it was written on."""
         if len(conversations) == 1:
             self.opened.emit(conversations[0])
 

@@ -28,7 +28,7 @@ class Snippet:
         return cls(flat, tuple(ranges))
 
     def cut_before(self, start: int) -> Snippet:
-        """Without what stands before `start`, and an ellipsis in its place."""
+        """Return the snippet with an ellipsis in the place of what stands before `start`."""
         moved = tuple(
             (max(first - start, 0) + 1, last - start + 1)
             for first, last in self.ranges
@@ -37,7 +37,7 @@ class Snippet:
         return Snippet(_ELLIPSIS + self.text[start:], moved)
 
     def cut_after(self, end: int) -> Snippet:
-        """Without what stands from `end` on, and an ellipsis in its place."""
+        """Return the snippet with an ellipsis in the place of what stands from `end` on."""
         kept = tuple((first, min(last, end)) for first, last in self.ranges if first < end)
         return Snippet(self.text[:end].rstrip() + _ELLIPSIS, kept)
 

@@ -165,7 +165,7 @@ class UniformList(QListView):
         super().mouseMoveEvent(event)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """No row is under the mouse."""
+        """Forget the row under the mouse."""
         self._hover(-1)
         super().leaveEvent(event)
 

@@ -152,7 +152,7 @@ class ConversationView(UniformList):
         self._pressed = QPersistentModelIndex(index if plain else QModelIndex())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """A click without keys opens; with Ctrl or Shift it only chooses."""
+        """Open at a click without keys; with Ctrl or Shift it only chooses."""
         super().mouseReleaseEvent(event)
         index, self._pressed = self._pressed, QPersistentModelIndex()
         if index.isValid() and index == self.indexAt(event.position().toPoint()):
@@ -212,7 +212,7 @@ class ConversationView(UniformList):
         self._show_drop(None)
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
-        """Into the section dropped on."""
+        """Put conversations into the section dropped on."""
         index = self.indexAt(event.position().toPoint())
         self._show_drop(None)
         if self.rows.dropMimeData(event.mimeData(), Qt.DropAction.MoveAction, -1, -1, index):

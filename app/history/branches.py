@@ -216,7 +216,7 @@ class Branches(Conversations):
 
 
 def joined(blob: bytes | None, more: bytes) -> bytes | None:
-    """A blob and what came after it; what is unknown from the start stays so."""
+    """Return a blob and what came after it; what is unknown from the start stays so."""
     return None if blob is None else blob + more
 
 

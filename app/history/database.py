@@ -124,7 +124,7 @@ def _migrate(connection: sqlite3.Connection, number: int, steps: Migration) -> N
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing. SQLite may have rolled back by itself already (disk full)."""
+    """Do all or nothing. SQLite may have rolled back by itself already (disk full)."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -90,7 +90,7 @@ class UndoToken:
     message_id: int | None = None
     """The message deleted with all below it; None: the whole conversation."""
     leaf: int | None = None
-    """Where the branch ended before, if the deletion changed that."""
+    """The former end of the branch, if the deletion changed it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,12 @@ def fold(text: str) -> str:
 
 
 def _fold_one(letter: str) -> str:
-    """Some letters become several (ß, ss): these are left, as small letters where there are."""
+    """Fold a letter; one that becomes several (ß, ss) is left, in lower case where there is one."""
     return next((same for same in (letter.casefold(), letter.lower()) if len(same) == 1), letter)
 
 
 def spoken(text: str) -> str:
-    """An answer without what the model thought before it."""
+    """Return an answer without what the model thought before it."""
     return parts(text)[1] if "think" in text else text
 
 

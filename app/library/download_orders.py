@@ -116,7 +116,7 @@ class DownloadOrders(QObject):
         )
 
     def _refused(self, refused: Refused) -> None:
-        """A draft that cannot be had is no reason to go without its target."""
+        """End an order whose model cannot be had; where it is only the draft, go on without it."""
         asked = refused.asked
         if not isinstance(asked, Describe):
             return

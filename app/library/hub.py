@@ -45,7 +45,7 @@ class Questions(Protocol):
         """Forget the answers: somebody has signed in, and others may come."""
 
     def close(self) -> None:
-        """No more questions."""
+        """Take no more questions."""
 
 
 class Queue(Protocol):
@@ -113,7 +113,7 @@ class ModelShelf(Protocol):
         """Delete the model's files for good."""
 
     def forget(self, model: KeptModel) -> None:
-        """Not listed any more; the files stay."""
+        """Take off the list; the files stay."""
 
 
 class Advice(Protocol):

@@ -24,7 +24,7 @@ class HubDesk(QObject):
     """Asks, and tells what was said; nothing is asked of anybody before a method is called.
 
     Args:
-        hub: what is behind it.
+        hub: the hub to ask.
         access: how to get to the hub, without a token.
     """
 

@@ -61,7 +61,7 @@ class Library:
         return access_of(self._settings.value)
 
     def page(self) -> ModelsPage:
-        """A new page."""
+        """Return a new page."""
         from app.library.models_page import ModelsPage
 
         desks = self.desks

@@ -103,5 +103,5 @@ class ModelButton(QToolButton):
 
 
 def _add_heading(menu: QMenu, words: str) -> None:
-    """A line that cannot be chosen: many styles draw a section without its words."""
+    """Add a line that cannot be chosen: many styles draw a section without its words."""
     menu.addAction(words).setEnabled(False)

@@ -85,18 +85,18 @@ def fit_mark(fit: Fit) -> RowBadge:
 
 
 def name_of(repo: str) -> str:
-    """A repository without its owner."""
+    """Return a repository's name without its owner."""
     return repo.rsplit("/", 1)[-1]
 
 
 def model_of(repo: str) -> str:
-    """A model by its repository, without what only tells the format."""
+    """Return the model's name by its repository, without what only tells the format."""
     name = name_of(repo)
     return name[: -len(_FORMAT)] if name.casefold().endswith(_FORMAT) else name
 
 
 def owner_of(repo: str) -> str:
-    """Whose repository it is."""
+    """Return the owner of a repository."""
     return repo.split("/", 1)[0] if "/" in repo else ""
 
 

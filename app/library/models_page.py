@@ -35,7 +35,7 @@ class ModelsPage(PageFrame):
     """Shows one part at a time; says what it has to say through the window's banners.
 
     Args:
-        desks: what stands behind it.
+        desks: the objects behind the page.
         fetched: tells of downloads that are done.
         banners: the window's.
         used_before: whether the user has models of their own already.
@@ -118,7 +118,7 @@ class ModelsPage(PageFrame):
     # -- dropping --------------------------------------------------------------------------
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        """A folder or a file with a model."""
+        """Accept a folder or a file with a model."""
         if dropped_model(event) is not None:
             event.acceptProposedAction()
 

@@ -120,7 +120,7 @@ class SearchBar(QWidget):
         self.count.setText(words)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Down goes on to the list, Escape clears the field first."""
+        """Move the focus to the list with Down; Escape clears the field first."""
         if event.key() == Qt.Key.Key_Down and self.field.hasFocus():
             self.left.emit()
         elif event.key() == Qt.Key.Key_Escape and self.field.text():

@@ -121,7 +121,7 @@ class ShelfDesk(QObject):
         in_background(self, lambda: self._hub().shelf.removable(model), then, self._tell)
 
     def stop(self) -> None:
-        """No more of what is being done."""
+        """Stop the work under way."""
         self._stop.set()
 
     def _check(self, model: KeptModel, doing: Doing) -> str:

@@ -20,7 +20,7 @@ class StarterDesk(QObject):
     """Joins the offer in an empty chat with the downloads.
 
     Args:
-        offer: what the user sees.
+        offer: the page that the user sees.
         models: which model answers.
         library: has the downloads; it is not made before somebody wants one.
         find: the starter model's file, where it is on this computer.

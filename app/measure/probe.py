@@ -66,7 +66,7 @@ class Probe(QObject):
         return Waits(len(frames), shares[49], shares[98], max(gaps, default=0.0))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802, ARG002
-        """A frame is an update of the whole window, wherever something changed."""
+        """Count a frame for each update of the whole window, wherever something changed."""
         if event.type() is QEvent.Type.UpdateRequest:
             self._painted = True
         return False

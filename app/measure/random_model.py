@@ -120,7 +120,7 @@ class _Reciter(Tokenizer):
     """
 
     def set_ends(self, ends: TextEnds) -> None:
-        """No token ends an answer."""
+        """Leave out all tokens that would end an answer."""
         super().set_ends(replace(ends, eos=frozenset()))
 
     def token_bytes(self, token_id: int) -> bytes:  # noqa: ARG002

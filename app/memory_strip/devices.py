@@ -18,9 +18,9 @@ class Shown:
     """One memory.
 
     Attributes:
-        device: as plans call it.
-        name: of the accelerator; empty of the PC's own memory.
-        held: by the model; None where it holds nothing there.
+        device: the name in plans.
+        name: the accelerator's name; empty for the PC's own memory.
+        held: memory of the model; None where it holds nothing there.
     """
 
     device: str

@@ -18,7 +18,7 @@ class PageFrame(QWidget):
     """A page: subclasses put their parts into `column` and their buttons into `header`.
 
     Args:
-        title: of the page, translated.
+        title: the page's title, translated.
         widest: logical pixels that the column is wide at most, in the middle of what there is;
             None: as wide as the page.
     """

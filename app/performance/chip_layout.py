@@ -40,11 +40,11 @@ class Measures:
     """Logical pixels.
 
     Attributes:
-        width: of a text.
-        line: from one line of chips to the next.
+        width: returns the width of a text.
+        line: distance from one line of chips to the next.
         gutter: before the chips of a round.
         pad: inside a chip, at each side.
-        mark: for the tick of an accepted token.
+        mark: room for the tick of an accepted token.
     """
 
     width: Callable[[str], float]
@@ -62,7 +62,7 @@ class Direction:
     rtl: bool | None = None
 
     def hear(self, text: str) -> None:
-        """More text of the paragraph."""
+        """Take in more text of the paragraph."""
         if self.rtl is None:
             self.rtl = _direction(text)
 

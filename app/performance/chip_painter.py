@@ -49,7 +49,7 @@ class ChipPainter:
         self._shade.setAlpha(18)
 
     def paint(self, row: ChipRow) -> None:
-        """A round."""
+        """Paint a round."""
         if self._trace:
             self._number(row)
         for chip in row.chips:
@@ -132,7 +132,7 @@ class ChipPainter:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
     def _mark(self, left: QPointF, fate: Fate) -> None:
-        """A tick or a cross, drawn: not every font has them."""
+        """Draw a tick or a cross: not every font has them."""
         painter = self._painter
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         x, y = left.x(), left.y()

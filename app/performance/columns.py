@@ -18,7 +18,7 @@ class Columns(QWidget):
     """One column or two, filled row by row with the parts that are not hidden.
 
     Args:
-        parts: in order of reading.
+        parts: the parts in order of reading.
         narrowest: logical pixels that a column needs.
     """
 

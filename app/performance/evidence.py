@@ -27,9 +27,9 @@ class RunFacts:
     """Facts beside an answer's rounds.
 
     Attributes:
-        speeds: of this machine, where it was measured.
-        threads: that the processor's share is computed with.
-        cores: that there are for them.
+        speeds: speeds of this machine, where it was measured.
+        threads: CPU threads in use.
+        cores: CPU cores that they may run on.
         without_draft: tokens per second that were measured of this model without drafting.
     """
 
@@ -45,7 +45,7 @@ class Evidence:
 
     Attributes:
         others_cpu: percent of the processor that other programs used meanwhile.
-        draft_s, verify_s: of a typical round with a draft, else of one without.
+        draft_s, verify_s: seconds of a typical round with a draft, else of one without.
     """
 
     tally: AnswerTally | None = None

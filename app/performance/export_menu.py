@@ -40,7 +40,7 @@ class ExportButton(IconButton):
     """Saves the answer on show, its graphs, or a picture.
 
     Args:
-        feed: what was measured.
+        feed: the measurements.
         picture: takes a picture; called on the window's thread.
     """
 

@@ -49,8 +49,8 @@ class Finding:
 
     Attributes:
         weight: about the share of the time that it costs; the heaviest is told first.
-        sentence: what was measured, in words.
-        remedy: what to do about it; empty where there is nothing to do.
+        sentence: the measurement in words.
+        remedy: advice; empty where there is nothing to do.
     """
 
     kind: FindingKind
@@ -60,7 +60,7 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """All of it."""
+        """Return the sentence and the remedy."""
         return sentences(self.sentence, self.remedy)
 
 
@@ -223,7 +223,7 @@ def _others_on_cpu(seen: Evidence) -> Iterable[Finding]:
 
 
 def _others_on_card(seen: Evidence) -> Iterable[Finding]:
-    """Only where layers had to stay outside."""
+    """Find other programs' GPU memory, where layers had to stay outside for it."""
     plan, sample = seen.plan, seen.sample
     card = sample.accelerator if sample else None
     if plan is None or card is None or card.memory_used is None or card.memory_ours is None:

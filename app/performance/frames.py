@@ -31,7 +31,7 @@ class FramePainter(QObject):
     frozen, or without news.
 
     Args:
-        feed: what is to be shown.
+        feed: the measurements to show.
         host: the widget that the views lie in.
         quick: drawn in every frame while an answer is written.
         answers: about the answer too, drawn in every second frame.

@@ -27,7 +27,7 @@ def gain_words(tally: AnswerTally | None, plain: Baseline | None, *, has_draft: 
     """Return how many times as fast drafting made the answer, and tokens per verification.
 
     Args:
-        tally: of the answer.
+        tally: sums of the answer.
         plain: the speed of the target alone, where it was measured.
         has_draft: whether there is anything to draft with.
     """

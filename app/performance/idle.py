@@ -69,8 +69,8 @@ def gaps(rounds: Sequence[RoundFinished], start: float, end: float, fine: float 
     """The gaps of both lanes between two moments, of rounds that are neighbours in time.
 
     Args:
-        rounds: in order of time.
-        start: in seconds, as everything here.
+        rounds: rounds in order of time.
+        start: begin of the stretch, in seconds like all times here.
         end: where the last round ends, if that is earlier.
         fine: shorter rests count as work.
     """

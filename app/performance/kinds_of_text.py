@@ -52,7 +52,7 @@ class KindsOfText:
             self.settled = offset
 
     def feed(self, text: str) -> None:
-        """More of the answer."""
+        """Take in more of the answer."""
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             self._note(self._take(line))

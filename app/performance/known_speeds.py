@@ -20,8 +20,8 @@ class KnownSpeeds(QObject):
 
     Attributes:
         speeds: None until something is known.
-        threads: that the processor computes with.
-        cores: that there are for them.
+        threads: CPU threads in use.
+        cores: CPU cores that they may run on.
     """
 
     def __init__(self, bridge: EngineBridge, parent: QObject | None = None) -> None:

@@ -39,8 +39,8 @@ class LaneView(PaintedView):
     Title, grid and scale are drawn once and kept: only the lines change from frame to frame.
 
     Args:
-        sight: what is looked at.
-        lane: what is drawn.
+        sight: the stretch of time on show.
+        lane: the graph to draw.
         chart: height of the graph, in pixels.
     """
 
@@ -217,7 +217,7 @@ class LaneView(PaintedView):
             self.sight.point(None)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """No cursor without a mouse."""
+        """Hide the cursor without a mouse."""
         super().leaveEvent(event)
         self.sight.point(None)
 

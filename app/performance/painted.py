@@ -125,7 +125,7 @@ class Painted(QWidget):
         painter.end()
 
     def blank(self, size: QSize) -> QPixmap:
-        """An empty picture in the ground's colour, as fine as the screen."""
+        """Return an empty picture in the ground's colour, as fine as the screen."""
         scale = self.devicePixelRatioF()
         pixmap = QPixmap(size * scale)
         pixmap.setDevicePixelRatio(scale)
@@ -208,7 +208,7 @@ class Painted(QWidget):
             painter.drawText(line.adjusted(left, 0, 0, 0), _LEFT, note)
 
     def paint_value(self, painter: QPainter, value: str, left: float) -> None:
-        """A value at the right end of the header, over whatever stands there.
+        """Paint a value at the right end of the header, over whatever stands there.
 
         Where it needs more room than is right of `left`, it takes that of a title too.
         """

@@ -44,8 +44,8 @@ class PerformancePage(PageFrame):
     """The panel's views, the reasons for the speed, the gain of drafting, and files of it all.
 
     Args:
-        feed: what is measured.
-        without: the same model without its draft.
+        feed: the measurements.
+        without: the speed of the model without its draft.
         known: how fast this machine is.
     """
 
@@ -146,7 +146,7 @@ class PerformancePage(PageFrame):
         TableDialog(view.table(), self).open()
 
     def _picture(self) -> QImage:
-        """All of the page, also what one would have to scroll to."""
+        """Return a picture of all of the page, also what one would have to scroll to."""
         scale = self.devicePixelRatioF()
         image = QImage(self._inside.size() * scale, QImage.Format.Format_RGB32)
         image.setDevicePixelRatio(scale)

@@ -119,7 +119,7 @@ class ReplayPage(PageFrame):
         TableDialog(view.table(), self).open()
 
     def _picture(self) -> QImage:
-        """All of the page, also what one would have to scroll to."""
+        """Return a picture of all of the page, also what one would have to scroll to."""
         return self._inside.grab().toImage()
 
 

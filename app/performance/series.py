@@ -28,7 +28,7 @@ class Series:
     Args:
         capacity: how many samples to remember.
         max_gap: samples further apart than this many seconds are not joined by a line.
-        spacing: of samples closer together than this many seconds only the first is kept.
+        spacing: seconds; only the first of samples closer together is kept.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ class TimelineView(PaintedView):
     tinted.
 
     Args:
-        sight: what is looked at.
+        sight: the stretch of time on show.
         roomy: with high lanes, where there is room.
     """
 
@@ -281,7 +281,7 @@ class TimelineView(PaintedView):
             painter.drawText(below, side, text)
 
     def paint_over(self, painter: QPainter) -> None:
-        """A frame around the round pointed at, and the cursor."""
+        """Paint a frame around the round pointed at, and the cursor."""
         view, at = self._view, self.sight.cursor
         if view is None or at is None:
             return
@@ -325,7 +325,7 @@ class TimelineView(PaintedView):
         self.sight.point(view.time(x - self._left), (done,) if done else ())
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """No cursor without a mouse."""
+        """Hide the cursor without a mouse."""
         super().leaveEvent(event)
         self.sight.point(None)
 

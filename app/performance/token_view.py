@@ -379,7 +379,7 @@ class TokenView(PaintedView):
         super().hideEvent(event)
 
     def key(self, key: Qt.Key) -> bool:
-        """Left and right walk the tokens, up and down the rounds; M shows them the other way."""
+        """Walk tokens with left and right, rounds with up and down; M changes the display."""
         match key:
             case Qt.Key.Key_Left | Qt.Key.Key_Right:
                 self._step(1 if key is Qt.Key.Key_Right else -1)

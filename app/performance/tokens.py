@@ -29,8 +29,8 @@ class Token:
 
     Attributes:
         start, end: UTF-16 units of the answer; equal where nothing of it is in the answer.
-        probability: what the target gave it, 0 to 1.
-        draft_probability: what the draft gave it.
+        probability: probability by the target, 0 to 1.
+        draft_probability: probability by the draft.
     """
 
     text: str

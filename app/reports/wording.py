@@ -91,7 +91,7 @@ def _line(error: BaseException) -> str:
 
 
 def without_home(text: str) -> str:
-    """A user's name is in the path of the home folder."""
+    """Replace the path of the home folder, which holds the user's name."""
     return text.replace(str(Path.home()), "~")
 
 

@@ -165,5 +165,5 @@ def _point(
 
 
 def load_of(path: str = "models/seven-billion") -> Load:
-    """A load that asks for nothing in particular."""
+    """Return a load that asks for nothing in particular."""
     return Load(Path(path))

@@ -24,10 +24,10 @@ class HubScript:
     """State of a scripted hub; a scene changes it at will.
 
     Attributes:
-        refusal: what every question is refused with; None: they are answered.
+        refusal: the error that answers every question; None: they are answered.
         silent: questions are not answered at all.
         asked: every question, in order.
-        done: what was done with models and jobs, in order.
+        done: work done with models and jobs, in order.
     """
 
     found: tuple[FoundRepository, ...] = ()
@@ -86,7 +86,7 @@ class ScriptedHub:
         return self.script.reports
 
     def tell(self, *reports: JobReport) -> None:
-        """Other reports."""
+        """Tell other reports."""
         self.script.reports = reports
         self._listener(reports)
 
@@ -106,7 +106,7 @@ class ScriptedHub:
         self._turn(key, JobState.PAUSED)
 
     def resume(self, key: str, _access: Access) -> None:
-        """Under way."""
+        """Set a job under way."""
         self._turn(key, JobState.FETCHING)
 
     def cancel(self, key: str) -> None:
@@ -164,7 +164,7 @@ class ScriptedHub:
         return replace(model, path=folder / model.path.name)
 
     def removable(self, model: KeptModel) -> int:
-        """All of it."""
+        """Return all of the model's bytes."""
         return model.weight_bytes
 
     def delete(self, model: KeptModel) -> None:

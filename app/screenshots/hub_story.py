@@ -315,7 +315,7 @@ KEPT_CANDIDATES = (
 
 
 def job(repo: str, variant: Variant, key: str, draft_of: str | None = None) -> Job:
-    """A download."""
+    """Return a download."""
     return Job(key, repo, REVISION, variant.name, variant.packaging, variant.files, draft_of)
 
 

@@ -100,7 +100,7 @@ class Stage:
         settle()
 
     def ready(self) -> None:
-        """A model is loaded and the machine is known."""
+        """Tell that a model is loaded and the machine is known."""
         found = MachineFound(perf_counter(), MACHINE)
         model = Path("model")
         plan = PlanReady(perf_counter(), model, MODEL_NAME, PLAN, Load(model))

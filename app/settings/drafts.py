@@ -33,14 +33,14 @@ class ModelDrafts:
     """The kind of setting that holds them, the last used first."""
 
     def read(self, value: object) -> tuple[DraftOf, ...]:
-        """Every table that names a model and a draft."""
+        """Return the tables that name a model and a draft."""
         if not isinstance(value, list):
             raise ValueError(value)
         found = [_from_table(table) for table in value]
         return tuple(each for each in found if each is not None)[:_MOST]
 
     def write(self, value: Sequence[DraftOf]) -> object:
-        """A table each."""
+        """Return a table each."""
         return [{"model": each.model, "draft": each.draft} for each in value[:_MOST]]
 
 

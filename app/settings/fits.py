@@ -35,14 +35,14 @@ class Fits:
     """The kind of setting that holds them, the last used first."""
 
     def read(self, value: object) -> tuple[FitOf, ...]:
-        """Every table that names a model and what is unusual."""
+        """Return the tables that name a model and what is unusual."""
         if not isinstance(value, list):
             raise ValueError(value)
         found = [_from_table(table) for table in value]
         return tuple(each for each in found if each is not None)[:_MOST]
 
     def write(self, value: Sequence[FitOf]) -> object:
-        """A table each."""
+        """Return a table each."""
         return [_to_table(each) for each in value[:_MOST]]
 
 

@@ -47,7 +47,7 @@ class Whole(_AsIs):
     highest: int
 
     def read(self, value: object) -> int:
-        """A number in range."""
+        """Return a number in range."""
         if not isinstance(value, int) or isinstance(value, bool):
             raise ValueError(value)
         if not self.lowest <= value <= self.highest:
@@ -65,7 +65,7 @@ class Number(_AsIs):
     percent: bool = False
 
     def read(self, value: object) -> float:
-        """A number in range."""
+        """Return a number in range."""
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise ValueError(value)
         number = float(value)
@@ -107,7 +107,7 @@ class Word(_AsIs):
     folder: bool = False
 
     def read(self, value: object) -> str:
-        """A usable text."""
+        """Return a usable text."""
         if not isinstance(value, str) or len(value) > self.longest or not self.usable(value):
             raise ValueError(value)
         return value
@@ -128,5 +128,5 @@ class Words:
         return tuple(texts[: self.most])
 
     def write(self, value: tuple[str, ...]) -> object:
-        """A list."""
+        """Return a list."""
         return list(value)

@@ -132,7 +132,7 @@ class Presets:
     """The kind of setting that holds presets."""
 
     def read(self, value: object) -> tuple[Preset, ...]:
-        """Every table that has a name; what is unusable in one falls back to its default."""
+        """Return the tables that have a name; unusable values fall back to their defaults."""
         if not isinstance(value, list):
             raise ValueError(value)
         found: dict[str, Preset] = {}
@@ -144,12 +144,12 @@ class Presets:
         return tuple(found.values())
 
     def write(self, value: Sequence[Preset]) -> object:
-        """One table each, with what is not the default."""
+        """Return a table each, with what is not the default."""
         return [_to_table(preset) for preset in value]
 
 
 def clean_name(text: object) -> str:
-    """A usable name of a preset, or ""."""
+    """Return a usable name of a preset, or ""."""
     return " ".join(text.split())[:60] if isinstance(text, str) else ""
 
 

@@ -49,7 +49,7 @@ class PlaceRow(LabelledRow):
     def add_button(
         self, text: str, call: Callable[[], object], *, danger: bool = False
     ) -> QPushButton:
-        """One more button, under the others."""
+        """Add one more button, under the others."""
         button = QPushButton(text, self.buttons)
         button.setAutoDefault(False)
         button.setAccessibleName(f"{self.label.text()}: {text}")

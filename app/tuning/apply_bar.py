@@ -82,7 +82,7 @@ class ApplyBar(QFrame):
         self._fit()
 
     def offer_cancel(self) -> None:
-        """A load is under way: all that can be done is to call it off."""
+        """Offer to call off the load under way."""
         self.offer()
         self.cancel_button.show()
         self._fit()

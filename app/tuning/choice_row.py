@@ -52,7 +52,7 @@ class ChoiceRow(QWidget):
         self._describe()
 
     def tell(self, note: str) -> None:
-        """A few words at the end of the line."""
+        """Show a few words at the end of the line."""
         self.note.setText(note)
         self.note.setVisible(bool(note))
         self._describe()

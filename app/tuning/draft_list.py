@@ -61,7 +61,7 @@ class DraftList(QWidget):
 
     @property
     def rows(self) -> dict[Path | DraftChoice, ChoiceRow]:
-        """Every choice that there is."""
+        """Return all choices."""
         return self._rows
 
     def show_draft(self, draft: Path | DraftChoice, known: Sequence[Path]) -> None:

@@ -38,9 +38,9 @@ class DeviceWords:
 
     Attributes:
         facts: short pieces, to be shown in a row.
-        speeds: what was measured of it, or declared where it is simulated; empty where nothing was.
+        speeds: measured speeds, or declared ones of a simulated device; empty without any.
         trouble: why it is not used; empty where it is.
-        missing: what could not be found out, and why.
+        missing: facts that could not be found out, and why.
     """
 
     name: str

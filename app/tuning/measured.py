@@ -32,7 +32,7 @@ class Measured:
     Attributes:
         model: the path of its file or folder.
         at: Unix time, in seconds.
-        mode: that of the plan, never AUTO.
+        mode: the plan's mode, never AUTO.
         draft: its name in the plan; None where nothing could draft.
         vram: bytes that the plan held on the accelerator.
         committed: tokens it rests on; 0 of a benchmark, which does not tell.
@@ -96,7 +96,7 @@ class MeasuredSpeeds(QObject):
 
     @property
     def all(self) -> tuple[Measured, ...]:
-        """All that are known, the oldest first."""
+        """Return all that are known, the oldest first."""
         return tuple(self._points)
 
     def of(self, model: Path) -> list[Measured]:

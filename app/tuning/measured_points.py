@@ -20,7 +20,7 @@ def points_for(
 
     Args:
         told: the preview.
-        draft: what drafts by its plan.
+        draft: the draft of its plan.
         measured: all of the model.
         now: the Unix time.
     """

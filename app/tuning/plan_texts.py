@@ -36,7 +36,7 @@ _TWO_FIGURES = 9.95
 
 
 def mode_name(mode: str | None) -> str:
-    """A mode as people call it; as it is stored where nobody knows it."""
+    """Return the name of a mode; as it is stored where nobody knows it."""
     known = Mode(mode) if mode in set(Mode) else None
     return tr(MODE_NAMES[known]) if known is not None else mode or ""
 
@@ -111,7 +111,7 @@ def _target(plan: PlanSummary, card: str) -> str:
 
 
 def about_speed(tokens_per_s: float) -> str:
-    """A predicted speed."""
+    """Return a predicted speed in words."""
     return tr("about {speed} tokens/s").format(speed=speed_words(tokens_per_s))
 
 

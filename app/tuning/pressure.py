@@ -42,9 +42,9 @@ class Offer:
 
     Attributes:
         load: None where nothing smaller can be had.
-        plan: what that would come to.
+        plan: the plan of that load.
         device: the card, as people call it.
-        taken: what other programs hold on it, in bytes.
+        taken: bytes that other programs hold on it.
         holders: who they are, as far as the driver tells.
         back: there is room again, and this is how it ran before.
     """

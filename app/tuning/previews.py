@@ -65,7 +65,7 @@ class Previews(QObject):
         self.changed.emit()
 
     def set_active(self, *, active: bool) -> None:
-        """Somebody looks, or nobody does."""
+        """Set whether somebody looks."""
         self._active = active
         if active and self._stale and self._load is not None:
             self._timer.start()
@@ -86,7 +86,7 @@ class Previews(QObject):
             self._timer.start()  # somebody else's question has taken the place of this one
 
     def _sampled(self, sample: DeviceSample) -> None:
-        """Other programs have taken memory of an accelerator, or given it back."""
+        """Ask again where other programs have taken memory of a GPU, or given it back."""
         for each in sample.accelerators:
             if each.memory_used is None or each.memory_ours is None or not each.memory_total:
                 continue

@@ -32,7 +32,7 @@ def button_words(way: WayOut) -> str:
 
 
 def holder_words(holder: Holder) -> str:
-    """A program, with what it holds where that is known."""
+    """Return a program's name, with what it holds where that is known."""
     if holder.nbytes is None:
         return holder.name
     return tr("{name} ({size})").format(name=holder.name, size=memory(holder.nbytes))

@@ -44,7 +44,7 @@ class RunChoice(QObject):
             self.changed.emit()
 
     def undo(self) -> None:
-        """Back to what is in force or under way."""
+        """Go back to the wish that is in force or under way."""
         self.take(self.running.wish)
 
     @property

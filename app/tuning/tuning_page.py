@@ -130,13 +130,13 @@ class TuningPage(PageFrame):
             self._first.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Somebody looks: now it matters what is so."""
+        """Ask for previews, as somebody looks now."""
         super().showEvent(event)
         self.previews.set_active(active=True)
         self.show_state()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Nobody looks any more."""
+        """Stop asking for previews, as nobody looks any more."""
         super().hideEvent(event)
         self.previews.set_active(active=False)
         self._later.stop()

@@ -77,7 +77,7 @@ def model_among(paths: Sequence[Path]) -> Path | None:
 
 
 def pasted(text: str, number: int) -> Attachment:
-    """A long text from the clipboard."""
+    """Return a long text from the clipboard as an attachment."""
     name = tr("Pasted text {number}").format(number=number)
     return _made(Attachment(name, _with_newlines(text), len(text.encode("utf-8", "replace"))))
 

@@ -131,7 +131,7 @@ class Composer(QFrame):
             self._update_buttons()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """A narrow one has no room for words on its buttons."""
+        """Fit the words on the buttons, for which a narrow composer has no room."""
         super().resizeEvent(event)
         self._fit_words()
 

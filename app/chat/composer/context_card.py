@@ -76,7 +76,7 @@ class ContextCard(QFrame):
 
     @property
     def text(self) -> str:
-        """All that it says."""
+        """Return all texts of the card."""
         return f"{self._title.text()} {self._text.text()}"
 
     def open(self, title: str, text: str, dismiss: str) -> None:

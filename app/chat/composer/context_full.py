@@ -71,8 +71,8 @@ class ContextChoices(QObject):
 
         Args:
             needed: tokens of the conversation, None where they were not counted.
-            unsent: what comes after the messages on show.
-            go_on: what to do once there is room.
+            unsent: the text that comes after the messages on show.
+            go_on: called once there is room.
             answered: whether an answer filled the context, as against a question that is too long.
         """
         plan = self._bridge.status.plan

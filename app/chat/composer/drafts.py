@@ -86,7 +86,7 @@ class MessageDrafts(QObject):
 
 
 def _read(path: Path) -> Draft:
-    """A draft from its file; none where there is no (usable) file."""
+    """Read a draft from its file; an empty one where there is no (usable) file."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
         attachments = tuple(Attachment(**each) for each in loaded["attachments"])

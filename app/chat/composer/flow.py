@@ -36,7 +36,7 @@ class FlowLayout(QLayout):
         return Qt.Orientation(0)
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802
-        """A narrower one is higher."""
+        """Return True, as a narrower layout is higher."""
         return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802

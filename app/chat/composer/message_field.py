@@ -116,7 +116,7 @@ class MessageField(QPlainTextEdit):
             self.grow()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """A narrower field needs more lines."""
+        """Grow, as a narrower field needs more lines."""
         super().resizeEvent(event)
         self.grow()
 

@@ -178,7 +178,7 @@ class Outgoing(QObject):
         self._stale()
 
     def _follow(self) -> None:
-        """A chat that has just begun takes over what was typed before."""
+        """Take over what was typed before into a chat that has just begun."""
         key = None if self._session.current is None else self._session.current.id
         if key != self._key:
             self._drafts.put(self._key, NOTHING)

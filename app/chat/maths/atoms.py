@@ -37,7 +37,7 @@ class Atom:
 
 
 def fraction(over: list[Atom], under: list[Atom]) -> Atom:
-    """A fraction in line."""
+    """Return a fraction in line."""
     known = FRACTIONS.get((joined(over).strip(), joined(under).strip()))
     if known is not None:
         return Atom(known)

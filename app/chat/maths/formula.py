@@ -78,7 +78,7 @@ class _Reader:
         """True if what is read now may take several lines."""
 
     def everything(self) -> list[Atom]:
-        """All atoms; a bracket that closes nothing is shown."""
+        """Return all atoms; a bracket that closes nothing is shown."""
         atoms = self._sequence(())
         while self._at < len(self._tokens):
             atoms.append(Atom(self._next()))
@@ -341,7 +341,7 @@ def _laid_out(rows: list[list[str]], name: str) -> MathBox:
 
 
 def _flat(rows: list[list[str]], name: str) -> str:
-    """An environment on one line."""
+    """Return an environment on one line."""
     name = name.rstrip("*")
     if name.endswith("matrix") or name == "array":
         text = "; ".join(" ".join(row) for row in rows)

@@ -41,7 +41,7 @@ def beside(parts: Iterable[MathBox]) -> MathBox:
 
 
 def enclosed(rows: Sequence[Sequence[str]], name: str) -> MathBox:
-    """A matrix or cases, with brackets as high as it is."""
+    """Return a matrix or cases, with brackets as high as it is."""
     texts = _columns(rows)
     if name == "cases":
         marked = zip(_brace(len(rows)), texts, strict=True)

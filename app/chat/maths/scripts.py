@@ -34,12 +34,12 @@ def scripts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def in_line(text: str) -> str:
-    """A rendered formula with raised and lowered parts said with signs."""
+    """Return a rendered formula with raised and lowered parts said with signs."""
     return _SCRIPT.sub(_said, text)
 
 
 def plain(text: str) -> str:
-    """A rendered formula in common letters, all in line."""
+    """Return a rendered formula in common letters, all in line."""
     return in_line(text).translate(PLAIN)
 
 

@@ -97,7 +97,7 @@ class Column(QAbstractScrollArea):
         """Take note of a new widget for a row, in which nothing is laid out yet."""
 
     def row_ready(self, index: int) -> None:
-        """All of a row is laid out now."""
+        """Take note that all of a row is laid out now."""
 
     # -- what is there -------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Column(QAbstractScrollArea):
         self._fill(_NOW_S)
 
     def estimate_anew(self) -> None:
-        """After a change of width or font: estimates for rows that are no widgets."""
+        """Estimate the rows that are no widgets anew, after a change of width or font."""
         heights = RowHeights(self.estimates(0, self._width()))
         for index in self._rows:
             heights.measure(index, self._heights[index])
@@ -434,7 +434,7 @@ class Column(QAbstractScrollArea):
             self.row_ready(index)
 
     def _grew(self, row: ListRow) -> None:
-        """A row that was laid out needs another height."""
+        """Make room for a row that needs another height."""
         index = next((each for each, other in self._rows.items() if other is row), None)
         if index is None or self._arranging or not self.isVisible():
             return

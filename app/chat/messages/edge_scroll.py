@@ -27,7 +27,7 @@ class EdgeScroll(QObject):
         surface.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """A drag that leaves the view keeps it moving until it comes back or ends."""
+        """Keep the view moving while a drag is outside of it."""
         if isinstance(event, QMouseEvent) and isinstance(watched, QWidget):
             if (
                 event.type() is QEvent.Type.MouseMove

@@ -73,7 +73,7 @@ def message_menu(
     chosen: Callable[[Act], object],
     parent: QWidget,
 ) -> QMenu:
-    """A menu of `groups` of actions, below what the place under the mouse offers."""
+    """Return a menu of `groups` of actions, below what the place under the mouse offers."""
     menu = QMenu(parent)
     clipboard = QGuiApplication.clipboard()
     if place.selection:

@@ -170,7 +170,7 @@ class Footer(QWidget):
         return area
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """One line."""
+        """Return the size of one line."""
         return QSize(200, FOOTER)
 
 

@@ -147,7 +147,7 @@ class MessageRow(ListRow):
         self._reveal()
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """And takes them away."""
+        """Hide the actions."""
         super().leaveEvent(event)
         self._hovered = False
         self._reveal()
@@ -210,7 +210,7 @@ class MessageRow(ListRow):
         self.footer.confirm(Act.COPY)
 
     def whole_text(self) -> str:
-        """All of the text, as written."""
+        """Return all of the text, as written."""
         return self.message.text
 
     def plain_text(self) -> str:

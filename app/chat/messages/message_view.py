@@ -48,7 +48,7 @@ class AnswerMessage(MessageRow):
 
     @property
     def busy(self) -> bool:
-        """An answer that is being written stays too."""
+        """Return True also for an answer that is being written."""
         return self._live or super().busy
 
     @property
@@ -102,7 +102,7 @@ class AnswerMessage(MessageRow):
         self.grown.emit()
 
     def append(self, text: str) -> None:
-        """More text has come; it is rendered at once, but not more often than frames are due."""
+        """Take in more text; it is rendered at once, but not more often than frames are due."""
         self._pending.append(text)
         if self._timer.isActive():
             return
@@ -208,7 +208,7 @@ class AnswerMessage(MessageRow):
         return [*text, Act.AGAIN, Act.DELETE, Act.MORE]
 
     def _button(self) -> tuple[Act, str] | None:
-        """A half answer at the end offers to go on."""
+        """Return the button that continues a half answer at the end."""
         state = self.message.state
         if not self._is_last or state is AnswerState.COMPLETE:
             return None
@@ -229,7 +229,7 @@ class AnswerMessage(MessageRow):
         )
 
     def act(self, act: Act) -> None:
-        """An answer can tell its numbers."""
+        """Do an action of an answer: show its statistics, or what every message has."""
         if act is Act.NUMBERS:
             details = AnswerDetails(self.message, self.window())
             details.rounds_asked.connect(lambda: self.act(Act.ROUNDS))

@@ -197,7 +197,7 @@ class Transcript(Column):
         return bubble
 
     def row_ready(self, index: int) -> None:
-        """A message that is laid out gets the marks that were set meanwhile."""
+        """Set the marks of a message that is laid out now."""
         bubble = self.bubble_at(index)
         if self._marked is not None and self._marked[0] == bubble.message.id:
             bubble.text.mark_source(*self._marked[1:])
@@ -215,7 +215,7 @@ class Transcript(Column):
         ]
 
     def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
-        """A bubble without words, or bars in place of lines."""
+        """Paint a bubble without words, or bars in place of lines."""
         tokens = current()
         painter.setPen(Qt.PenStyle.NoPen)
         area.setHeight(area.height() - FOOTER)

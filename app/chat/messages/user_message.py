@@ -40,7 +40,7 @@ class UserMessage(MessageRow):
 
     @property
     def busy(self) -> bool:
-        """A message that is being changed stays too."""
+        """Return True also for a message that is being changed."""
         return self.editor is not None or super().busy
 
     @property
@@ -82,7 +82,7 @@ class UserMessage(MessageRow):
         return (Act.COPY, Act.PLAIN), (*answer, Act.EDIT, *self.versions()), (Act.DELETE,)
 
     def act(self, act: Act) -> None:
-        """A question can be changed."""
+        """Do an action of a question: edit it, or what every message has."""
         if act is Act.EDIT:
             self.edit()
         else:

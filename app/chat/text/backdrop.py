@@ -75,7 +75,7 @@ def _paint_code(
 def _paint_hooks(
     painter: QPainter, document: QTextDocument, region: Region, visible: QRectF
 ) -> None:
-    """A hook before every line that goes on from the one above."""
+    """Paint a hook before every line that goes on from the one above."""
     layout = document.documentLayout()
     painter.setPen(QColor(current().muted))
     painter.setFont(document.defaultFont())

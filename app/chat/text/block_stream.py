@@ -150,7 +150,7 @@ class BlockStream:
         self._advance_plain()
 
     def _chain(self, piece: _Piece, text: str, at: int) -> Chain:
-        """A piece whose `text` begins at character `at` of the source."""
+        """Return the chain of a piece whose `text` begins at character `at` of the source."""
         if at or not self._continues:
             return Chain(piece.kind, text, self._start + at)
         hidden = len(self._head) + 1 if self._head else 0

@@ -133,7 +133,7 @@ class Chain:
     in_line: bool = False
 
     def block(self, *, closed: bool = True) -> MarkdownBlock:
-        """All that is left, as a block."""
+        """Return all that is left, as a block."""
         return MarkdownBlock(
             self.kind, self.text, self.start, self.head, closed, self.continues, self.in_line
         )

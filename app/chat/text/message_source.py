@@ -19,7 +19,7 @@ class Thought:
         self._new: list[str] = []
 
     def add(self, text: str) -> None:
-        """More was thought."""
+        """Take in more of the thought."""
         self._new.append(text)
 
     def take(self) -> str:
@@ -63,7 +63,7 @@ class MessageSource:
 
     @property
     def text(self) -> str:
-        """All that came."""
+        """Return all that came."""
         return "".join(self._raw)
 
     def feed(self, text: str) -> None:
@@ -78,7 +78,7 @@ class MessageSource:
             self._say(text)
 
     def finish(self) -> None:
-        """No more text comes."""
+        """Take in the end of the text."""
         if self._divides:
             self._take(list(self._splitter.finish()))
         if self._markdown:

@@ -94,7 +94,7 @@ class ProseWriter:
                     self.regions.append(Region(RegionKind.QUOTE, first, last, indent))
 
     def _indent(self) -> float:
-        """Left edge of the current container, in pixels."""
+        """Return the left edge of the current container, in pixels."""
         return len(self._quotes) * QUOTE_INDENT + len(self._lists) * INDENT
 
     def _start(self, kind: str, style: QTextBlockFormat) -> None:

@@ -140,7 +140,7 @@ class TextView(TextSurface):
         self._begin_work(len(text))
 
     def finish(self) -> None:
-        """No more text comes: all blocks are final."""
+        """Make all blocks final, as no more text comes."""
         self._ending = True
         self._begin_work(0)
 
@@ -338,7 +338,7 @@ class TextView(TextSurface):
             self._source.committed.append(note)
 
     def _sync_thoughts(self) -> None:
-        """One widget for every thought, with what was thought so far."""
+        """Keep one widget for every thought, with what was thought so far."""
         for index, thought in enumerate(self._source.thoughts):
             if index == len(self._thoughts):
                 view = ThoughtView(TextView(tr("Thought"), self, within=self), thought.start, self)
@@ -441,7 +441,7 @@ class TextView(TextSurface):
         return self.document().findBlock(place).blockNumber()
 
     def _place_buttons(self) -> None:
-        """A copy button on every code block; where text is only added those before it stay."""
+        """Put a copy button on every code block; where text is only added those before it stay."""
         regions = [each for each in self._writer.regions if each.kind is RegionKind.CODE]
         width = self.viewport().width()
         only_grows = self._live and not self._thoughts and width == self._placed_width

@@ -48,7 +48,7 @@ def parts(text: str) -> tuple[str, str]:
 
 
 def pieces_of(text: str) -> list[Piece]:
-    """A whole answer in pieces."""
+    """Return a whole answer in pieces."""
     for inside in (False, True):
         splitter = ThoughtSplitter(inside=inside)
         pieces = [*splitter.feed(text), *splitter.finish()]

@@ -65,7 +65,7 @@ class ThoughtView(QWidget):
             self._fit()
 
     def add(self, text: str) -> None:
-        """More was thought; it is laid out when somebody wants to see it."""
+        """Take in more of the thought; it is laid out when somebody wants to see it."""
         if text:
             self._unread.append(text)
             self._show_text()
@@ -136,7 +136,7 @@ class ThoughtView(QWidget):
         self._fit()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802
-        """A thin bar beside the opened thought."""
+        """Paint a thin bar beside the opened thought."""
         if self.opened:
             painter = QPainter(self)
             painter.fillRect(3, _HEADER + _GAP, 2, self.text.height(), QColor(current().border))

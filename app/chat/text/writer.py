@@ -424,7 +424,7 @@ class DocumentWriter:
 
 
 def _pieces(line: str) -> list[str]:
-    """A line in the parts that are laid out on their own."""
+    """Split a line into the parts that are laid out on their own."""
     pieces = []
     while len(line) > _LINE:
         at = safe_cut(line, _LINE)

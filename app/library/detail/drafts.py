@@ -57,7 +57,7 @@ class DraftChoices(QWidget):
         return None
 
     def say(self, words: str) -> None:
-        """A sentence in the place of the candidates."""
+        """Show a sentence in the place of the candidates."""
         self._clear()
         self.candidates = ()
         say(self._words, words)

@@ -29,7 +29,7 @@ class DetailFrame(QWidget):
     """A column that scrolls, and below it the buttons.
 
     Args:
-        name: for screen readers.
+        name: the name for screen readers.
     """
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
@@ -73,7 +73,7 @@ class DetailFrame(QWidget):
         layout.addLayout(below)
 
     def add_button(self, words: str, *, look: str = "") -> QPushButton:
-        """A button that stays on show."""
+        """Add a button that stays on show."""
         button = QPushButton(words, self)
         button.setProperty("look", look)
         button.setAutoDefault(False)

@@ -103,7 +103,7 @@ class KeptDetail(DetailFrame):
 
         Args:
             model: the model.
-            in_use: it answers now, or drafts for the one that does.
+            in_use: True if it answers now, or drafts for the one that does.
             offered: another program has it, and it is not listed yet.
         """
         other = self.model is None or model.path != self.model.path

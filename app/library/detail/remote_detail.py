@@ -104,7 +104,7 @@ class RemoteDetail(DetailFrame):
         self._show_parts(failed=True)
 
     def show_repository(self, repository: Repository, *, token: bool = False) -> None:
-        """All of it."""
+        """Show all of a repository."""
         self.repository, self.found = repository, repository.found
         self._say_found(repository.found, repository, token=token)
         usable = bool(repository.variants)

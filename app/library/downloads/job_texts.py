@@ -52,7 +52,7 @@ def left_words(left: float | None) -> str:
 
 
 def summary(reports: Sequence[JobReport]) -> str:
-    """All downloads in a line."""
+    """Return the state of all downloads in a line."""
     states = [each.state for each in reports]
     running = sum(states.count(state) for state in UNDER_WAY)
     speed = sum(each.bytes_per_second or 0.0 for each in reports)

@@ -36,7 +36,7 @@ class RowDelegate(QStyledItemDelegate):
         self._model, self._view = model, view
 
     def sizeHint(self, _option: QStyleOptionViewItem, _index: Index) -> QSize:  # noqa: N802
-        """Two lines with room around them."""
+        """Return the size of two lines with room around them."""
         lines = self._view.fontMetrics().height() + QFontMetricsF(self._small).height()
         return QSize(80, round(lines) + 2 * _TOP + _GAP)
 
@@ -130,7 +130,7 @@ def badge_size(mark: RowBadge, font: QFont) -> QSize:
 
 
 def draw_badge(painter: QPainter, area: QRectF, mark: RowBadge, font: QFont) -> None:
-    """A rounded box with a sign and the words."""
+    """Draw a rounded box with a sign and the words."""
     text, fill = _colours(mark.tone)
     painter.setPen(QPen(QColor(text), 1) if mark.tone is not Tone.PLAIN else Qt.PenStyle.NoPen)
     painter.setBrush(QColor(fill))

@@ -33,7 +33,7 @@ class LibraryListModel(QAbstractListModel):
         self._rows: dict[int, LibraryRow] = {}
 
     def show(self, entries: Sequence[object]) -> None:
-        """Other entries."""
+        """Show other entries."""
         self.beginResetModel()
         self.entries, self._rows = entries, {}
         self.endResetModel()

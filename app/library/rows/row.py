@@ -20,7 +20,7 @@ class RowBadge:
     """A badge: never a colour alone.
 
     Attributes:
-        text: in a word or two.
+        text: a word or two.
         tip: the whole reason.
     """
 
@@ -46,6 +46,6 @@ class LibraryRow:
 
     @property
     def spoken(self) -> str:
-        """All of it in one line."""
+        """Return all of it in one line."""
         parts = (self.title, self.about, self.mark.text if self.mark is not None else "")
         return ", ".join(part for part in parts if part)

@@ -22,9 +22,9 @@ class RowsView(UniformList):
     """Entries as rows; the chosen one stays chosen when others come and go.
 
     Args:
-        name: for screen readers.
+        name: the name for screen readers.
         words: makes the row of an entry.
-        key: by which an entry is known again.
+        key: returns the key by which an entry is known again.
     """
 
     chosen = Signal(object)
@@ -57,10 +57,10 @@ class RowsView(UniformList):
         return self.rows.entry(self.currentIndex())
 
     def show_entries(self, entries: Sequence[object], *, choose_first: bool = False) -> None:
-        """Other entries; the one that was chosen is so again, if it is among them.
+        """Show other entries; the one that was chosen is so again, if it is among them.
 
         Args:
-            entries: in their order.
+            entries: the entries in their order.
             choose_first: choose the first one where none would be chosen.
         """
         before = self._last

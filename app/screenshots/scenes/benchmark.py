@@ -75,7 +75,7 @@ def benchmark(stage: Stage, shoot: Shoot) -> None:
 
 
 def _found(stage: Stage, card: Accelerator) -> None:
-    """A machine with this card, the model loaded on it."""
+    """Find a machine with this GPU, and load the model on it."""
     load = replace(stage.assembly.bridge.last_load or Load(_MODEL), mode=Mode.AUTO)
     machine = replace(MACHINE, host=replace(MACHINE.host, name="AMD Ryzen 7 7840HS"))
     found = MachineFound(perf_counter(), replace(machine, accelerators=(card,)))

@@ -60,7 +60,7 @@ def choosing(stage: Stage, shoot: Shoot) -> None:
 
 
 def loading(stage: Stage, shoot: Shoot) -> None:
-    """A load with its progress, over an empty chat and over a conversation."""
+    """Show a load with its progress, over an empty chat and over a conversation."""
     progress = LoadProgress(0.0, f"Loading {_QWEN}", 0.43)
     new_chat(stage)
     stage.tell(Unloaded(0.0), progress)

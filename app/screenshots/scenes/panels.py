@@ -51,7 +51,7 @@ def dialogs(stage: Stage, shoot: Shoot) -> None:
 
 
 def settings(stage: Stage, shoot: Shoot) -> None:
-    """Every section of the settings, the presets, the crash reports."""
+    """Show every section of the settings, the presets, the crash reports."""
     stage.window.settings_asked.emit()
     opened = _opened(stage.window, SettingsDialog)
     for section in SettingsSection:

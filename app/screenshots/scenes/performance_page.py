@@ -38,7 +38,7 @@ _NARROW = 700
 
 
 def performance_page(stage: Stage, shoot: Shoot) -> None:
-    """Every state of the page."""
+    """Show every state of the page."""
     window, session = stage.window, stage.assembly.session
     new_chat(stage)
     window.pages.open(PageName.PERFORMANCE)

@@ -58,7 +58,7 @@ _DOVETAIL = replace(
 
 
 def panel(stage: Stage, shoot: Shoot) -> None:
-    """Without a graphics card, with one that cannot be used, with a simulated one, with a real one.
+    """Show the panel without a GPU, with an unusable one, a simulated one, a real one.
 
     An answer that is being written goes on while something else is chosen.
     """

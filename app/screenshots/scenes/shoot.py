@@ -18,7 +18,7 @@ class Shoot(Protocol):
 
 
 def answer(stage: Stage, question: str, text: str) -> None:
-    """A question and its whole answer."""
+    """Ask a question and write its whole answer."""
     stage.assembly.session.send(question)
     stage.stream(text)
     stage.finish(text)
@@ -43,7 +43,7 @@ def dialog(stage: Stage, shoot: Shoot, name: str, opener: Callable[[], object]) 
 
 
 def menu(shoot: Shoot, name: str, opened: QMenu) -> None:
-    """A menu's picture."""
+    """Take the picture of a menu."""
     opened.popup(opened.pos())
     shoot(name, opened)
     opened.close()

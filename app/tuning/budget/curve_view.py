@@ -87,7 +87,7 @@ class CurveView(Painted):
         return "" if self._model is None else curve_words(self._model)
 
     def table(self) -> Table:
-        """Every step."""
+        """Return a table of every step."""
         return of_curve(self.accessibleName(), self._model)
 
     # -- where what is ---------------------------------------------------------------------
@@ -204,7 +204,7 @@ class CurveView(Painted):
             painter.drawPolyline(self._corners(plot, curve))
 
     def _paint_knee(self, painter: QPainter, plot: QRectF, model: BudgetModel) -> None:
-        """A line and its name: here Auto stands."""
+        """Paint a line and its name: here Auto stands."""
         if not model.points:
             return
         ink = QColor(current().text)

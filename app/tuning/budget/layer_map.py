@@ -91,14 +91,14 @@ class LayerMap(Painted):
         return self.places.summary()
 
     def table(self) -> Table:
-        """Every layer."""
+        """Return a table of every layer."""
         return Table(self.accessibleName(), (tr("Part"), tr("Place")), tuple(self.places.each()))
 
     def _legend(self, room: float) -> list[PlacedEntry]:
         return self._entries.within(room, self.small)
 
     def paint(self, painter: QPainter) -> None:
-        """All cells that look alike at once."""
+        """Paint all cells that look alike at once."""
         self.paint_title(painter, self.accessibleName(), "", 0)
         layers, top = self.places.layers, self.header_height
         grid = Grid.of(len(layers), self.room)

@@ -92,7 +92,7 @@ class LayerPlaces:
         return texts[place].format(n=number(count), device=self.device)
 
     def layer_words(self, index: int) -> str:
-        """One layer, counted from 1."""
+        """Return one layer in words, counted from 1."""
         said = tr("Layer {n}: {place}")
         return said.format(n=number(index + 1), place=self.words(self.layers[index]))
 
@@ -104,7 +104,7 @@ class LayerPlaces:
             yield name, self.words(place)
 
     def summary(self) -> str:
-        """All of it in sentences."""
+        """Return all places in sentences."""
         counted = [
             tr("Layers: {counted}.").format(counted=self.count_words(place, n))
             for place, n in self.counts()

@@ -64,11 +64,11 @@ class MemoryView(Painted):
         return self.header_height + self._bars + 6 + legend
 
     def describe(self) -> str:
-        """All parts with their sizes."""
+        """Return all parts with their sizes."""
         return stack_words(self.accessibleName(), self._now, self._then)
 
     def table(self) -> Table:
-        """All parts, now and then."""
+        """Return a table of all parts, now and then."""
         found = []
         for part, _ in rows(self._now, self._then):
             now = "" if self._now is None else size_words(self._now.of(part))
@@ -91,7 +91,7 @@ class MemoryView(Painted):
         return [(tr("Now"), above, now), then]
 
     def paint(self, painter: QPainter) -> None:
-        """Both bars and the legend."""
+        """Paint both bars and the legend."""
         size, over = memory(self._then.total), over_words(self._then)
         note = listed([size, over]) if over else size
         self.paint_title(painter, self.accessibleName(), note, 0)

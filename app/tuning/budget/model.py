@@ -41,7 +41,7 @@ class BudgetModel:
     """Ceilings, what they are used for, and what is in the way of larger ones.
 
     Attributes:
-        curves: that of the wished mode first.
+        curves: one per mode, that of the wished mode first.
         card: the accelerator that the curves are about; None without one.
         present: how the model in memory runs; None where there is none.
         spread: relative error to be expected of predicted speeds.
@@ -73,7 +73,7 @@ class BudgetModel:
         return cls(told.machine.host, told.curves, card, present, seen, spread, others)
 
     def with_others(self, others: int) -> BudgetModel:
-        """After other programs took or gave back memory of the card, as far as that can be seen."""
+        """Return the model after other programs took or gave back memory, as far as it matters."""
         if abs(others - self.others) * _FINEST < self.total:
             return self
         return replace(self, others=others)
@@ -137,7 +137,7 @@ class BudgetModel:
         return point is not None and point.vram <= self.limit
 
     def range_of(self, point: CurvePoint) -> tuple[float, float]:
-        """Between which speeds the truth should be."""
+        """Return the speeds between which the truth should be."""
         speed = point.tokens_per_s
         return speed * (1 - self.spread), speed * (1 + self.spread)
 

@@ -125,7 +125,7 @@ class BudgetSlider(QSlider):
             self.setValue(index)
 
     def _changed(self, value: int) -> None:
-        """Also when a screen reader sets the value: what does not fit cannot be chosen."""
+        """Follow a value, also where a screen reader sets it: only what fits can be chosen."""
         if self._showing or self._model is None:
             return
         allowed = min(value, self._model.last)
@@ -145,7 +145,7 @@ class BudgetSlider(QSlider):
             event.ignore()
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """A key that is kept down goes on."""
+        """Settle the value when a key is released; one that is kept down goes on."""
         if not event.isAutoRepeat():
             self.settle()
         super().keyReleaseEvent(event)
@@ -278,7 +278,7 @@ class BudgetSlider(QSlider):
         painter.drawLine(zone.topLeft(), zone.bottomLeft())
 
     def _paint_knee(self, painter: QPainter, x: float) -> None:
-        """A small triangle above the groove."""
+        """Paint a small triangle above the groove."""
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(current().text))

@@ -135,7 +135,7 @@ class BudgetView(QWidget):
         self._describe()
 
     def _align(self) -> None:
-        """One axis for everything that is measured in GiB of the card."""
+        """Use one axis for everything that is measured in GiB of the GPU."""
         if self.model is not None and not self.model.total:
             self.host.set_sides(0, 0)  # nothing else is there to be in line with
             return

@@ -130,12 +130,12 @@ def host_title() -> str:
 
 
 def size_words(size: int) -> str:
-    """A size that may be nothing."""
+    """Return a size that may be nothing, in words."""
     return memory(size) if size else gibibytes(0, "d")
 
 
 def change_words(now: int | None, then: int) -> str:
-    """A size, or from what to what it changes."""
+    """Return a size, or from what to what it changes, in words."""
     before, after = None if now is None else size_words(now), size_words(then)
     if before is None or before == after:
         return after
@@ -143,7 +143,7 @@ def change_words(now: int | None, then: int) -> str:
 
 
 def stack_words(name: str, now: Stack | None, then: Stack) -> str:
-    """A device's memory in a sentence."""
+    """Return a device's memory in a sentence."""
     parts = [
         tr("{part} {size}").format(part=tr(part), size=words) for part, words in rows(now, then)
     ]
@@ -169,7 +169,7 @@ def rows(now: Stack | None, then: Stack) -> list[tuple[MemoryPart, str]]:
 
 
 def measured_words(seen: MeasuredPoint) -> str:
-    """A dot."""
+    """Return the description of a measured dot."""
     return tr("Measured {when}: {speed} tokens/s with {size}, {mode}").format(
         when=seen.when_words,
         speed=speed(seen.tokens_per_s),
