@@ -1,4 +1,4 @@
-"""What a training leaves behind: a folder with a head, or with a model of its own."""
+"""The folder that a training writes: a head, or a model of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.train.targets import Target
 from engine.train.whole_file import write_whole
 
-TEXT_FILES = (
+_TEXT_FILES = (
     "tokenizer.json",
     "tokenizer.model",
     "tokenizer_config.json",
@@ -27,19 +27,21 @@ TEXT_FILES = (
     "merges.txt",
     "added_tokens.json",
 )
-"""Of the target, what a model of its own needs to be chatted with."""
+"""Files of the target that a model of its own needs to be chatted with."""
 
 
 def write_draft(
     folder: Path, name: str, config: ModelConfig, tensors: Mapping[str, Tensor], target: Target
 ) -> None:
-    """Write weights (bf16) and what describes them; config.json, by which it is known, last.
+    """Write weights in bf16, then the files that describe them.
+
+    config.json comes last: by it the folder is recognised as a draft.
 
     Args:
         folder: of the result.
-        name: for people.
+        name: shown to users.
         config: of the draft.
-        tensors: by canonical name; `HEAD_IDS` among them for a draft of few rows.
+        tensors: by canonical name, with `HEAD_IDS` for a draft of few rows.
         target: the model that it drafts for.
 
     Raises:
@@ -51,15 +53,38 @@ def write_draft(
     }
     write_whole(folder / "model.safetensors", save(stored, {"format": "pt"}))
     if config.fusion is None and config.rows is None:
-        for file in TEXT_FILES:
+        for file in _TEXT_FILES:
             if (target.path / file).is_file():
                 write_whole(folder / file, (target.path / file).read_bytes())
-    write_whole(folder / "duotail.json", to_json({"name": name}))
-    write_whole(folder / "config.json", to_json(_described(config, target)))
+    write_whole(folder / "duotail.json", _to_json({"name": name}))
+    write_whole(folder / "config.json", _to_json(_described(config, target)))
 
 
-def described(config: ModelConfig) -> dict[str, object]:
-    """As transformers writes a Llama's."""
+def _described(config: ModelConfig, target: Target) -> dict[str, object]:
+    """Describe the draft; a head and a model of few rows also name their target."""
+    found = _llama(config)
+    if (fusion := config.fusion) is not None:
+        found["architectures"] = ["DuotailDraftHead"]
+        found["duotail_head"] = {
+            "fusion": fusion.kind,
+            "target_hidden_size": fusion.target_hidden,
+            "taps": list(fusion.taps),
+            "bias": fusion.bias,
+            "rows": config.rows,
+            "target": target.name,
+            "target_layers": target.config.num_layers,
+        }
+    elif config.rows is not None:
+        found["duotail_draft"] = {
+            "rows": config.rows,
+            "target": target.name,
+            "vocabulary": fingerprint(target.tokenizer.vocabulary),
+        }
+    return found
+
+
+def _llama(config: ModelConfig) -> dict[str, object]:
+    """Describe blocks as transformers describes a Llama."""
     ends = list(config.eos_token_ids)
     return {
         "architectures": ["LlamaForCausalLM"],
@@ -84,29 +109,5 @@ def described(config: ModelConfig) -> dict[str, object]:
     }
 
 
-def _described(config: ModelConfig, target: Target) -> dict[str, object]:
-    """Describe the draft; a head and a model of few rows also name their target."""
-    found = described(config)
-    if config.fusion is None and config.rows is not None:
-        found["duotail_draft"] = {
-            "rows": config.rows,
-            "target": target.name,
-            "vocabulary": fingerprint(target.tokenizer.vocabulary),
-        }
-    if (fusion := config.fusion) is not None:
-        found["architectures"] = ["DuotailDraftHead"]
-        found["duotail_head"] = {
-            "fusion": fusion.kind,
-            "target_hidden_size": fusion.target_hidden,
-            "taps": list(fusion.taps),
-            "bias": fusion.bias,
-            "rows": config.rows,
-            "target": target.name,
-            "target_layers": target.config.num_layers,
-        }
-    return found
-
-
-def to_json(data: Mapping[str, object]) -> bytes:
-    """As it is written into folders."""
+def _to_json(data: Mapping[str, object]) -> bytes:
     return (json.dumps(data, indent=1) + "\n").encode()

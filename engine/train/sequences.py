@@ -1,4 +1,4 @@
-"""Examples as token ids, with the answers marked: what the model itself would read and write."""
+"""Examples as token ids, rendered by the target's chat template, with the answers marked."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ from engine.request import Message, Role
 from engine.train.conversations import Example
 
 SHORTEST = 4
-"""Tokens; less teaches nothing: the first pair tells the third token."""
+"""Tokens; a head's first pair is compared with the third token, so less teaches nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class TokenSequence:
     """One example.
 
     Attributes:
         tokens: int64 [n].
         answers: bool [n]; the tokens that the model would have written, each answer's end included.
-        cut: whether there was more than fits.
     """
 
     tokens: NDArray[np.int64]
     answers: NDArray[np.bool_]
-    cut: bool = False
 
 
 class Renderer:
@@ -46,8 +44,8 @@ class Renderer:
         self._tokenizer, self._template, self._longest = tokenizer, template, longest
         self._turn_end = self._find_turn_end()
 
-    def sequence(self, example: Example) -> Sequence | None:
-        """Token ids; None for an example without an answer, or one that the template refuses."""
+    def sequence(self, example: Example) -> TokenSequence | None:
+        """Render an example; None if it has no answer, or the template refuses it."""
         if example.text:
             return self._text(example.text)
         try:
@@ -55,13 +53,13 @@ class Renderer:
         except UserFixable:
             return None
 
-    def _text(self, text: str) -> Sequence | None:
+    def _text(self, text: str) -> TokenSequence | None:
         ids = self._tokenizer.encode_text(text)
         if self._tokenizer.bos_id is not None:
             ids = [self._tokenizer.bos_id, *ids]
         return self._finished(ids, [(1, len(ids))])
 
-    def _conversation(self, example: Example) -> Sequence | None:
+    def _conversation(self, example: Example) -> TokenSequence | None:
         messages = [self._with_ids(message) for message in example.messages]
         while messages and messages[-1].role is not Role.ASSISTANT:
             messages.pop()
@@ -71,7 +69,7 @@ class Renderer:
             if message.role is not Role.ASSISTANT or not message.token_ids:
                 continue
             prompt = self._prompt(messages[:index])
-            if prompt[: len(ids)] != ids:  # the template tells the past otherwise: begin anew
+            if prompt[: len(ids)] != ids:  # the template changed earlier turns: begin anew
                 spans.clear()
             ids = [*prompt, *message.token_ids]
             spans.append((len(prompt), len(ids)))
@@ -89,7 +87,7 @@ class Renderer:
         return replace(message, token_ids=tuple(self._tokenizer.encode_text(message.text)))
 
     def _find_turn_end(self) -> int | None:
-        """The token that ends an answer in the middle of a conversation."""
+        """Return the token that the template puts behind an answer, if it is an end token."""
         answer = self._with_ids(Message(Role.ASSISTANT, "a"))
         asked = [Message(Role.USER, "a")]
         try:
@@ -101,11 +99,11 @@ class Renderer:
         found = after[end] if after[: len(before)] == before and end < len(after) else None
         return found if found in self._tokenizer.eos_ids else None
 
-    def _finished(self, ids: list[int], spans: list[tuple[int, int]]) -> Sequence | None:
+    def _finished(self, ids: list[int], spans: list[tuple[int, int]]) -> TokenSequence | None:
         tokens = np.array(ids[: self._longest], dtype=np.int64)
         answers = np.zeros(len(tokens), dtype=np.bool_)
         for start, stop in spans:
             answers[start:stop] = True
         if len(tokens) < SHORTEST or not answers[2:].any():
             return None
-        return Sequence(tokens, answers, cut=len(ids) > self._longest)
+        return TokenSequence(tokens, answers)

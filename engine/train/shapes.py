@@ -1,29 +1,39 @@
-"""What a draft to be trained looks like: a feature head for a target, or a model of its own."""
+"""Configs of drafts to be trained: a feature head for a target, or a model of its own."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 
 from engine.errors import NotPossible, UserFixable
 from engine.language import tr
 from engine.model.config import BlockConfig, Fusion, FusionKind, ModelConfig, RopeConfig
-
-
-class DraftKind(StrEnum):
-    """What can be trained: Dovetail's head, EAGLE's, EAGLE-3's, a stand-alone model."""
-
-    DGF = "dgf"
-    EAGLE = "eagle"
-    EAGLE3 = "eagle3"
-    MODEL = "model"
-
+from engine.train.settings import DraftKind, DraftShape
 
 _FUSIONS: dict[DraftKind, FusionKind] = {
     DraftKind.DGF: "dgf",
     DraftKind.EAGLE: "linear",
     DraftKind.EAGLE3: "eagle3",
 }
+
+
+def draft_config(shape: DraftShape, target: ModelConfig) -> ModelConfig:
+    """Complete a shape for a target; its rows are dropped where the target has no more tokens.
+
+    Raises:
+        UserFixable: see `head_config` and `model_config`.
+    """
+    rows = shape.rows if shape.rows < target.vocab_size else None
+    if shape.kind is not DraftKind.MODEL:
+        return head_config(target, shape.kind, shape.blocks, shape.intermediate, rows)
+    hidden = shape.hidden or max(target.hidden_size // 2, 64)
+    return model_config(
+        target,
+        hidden=hidden,
+        blocks=shape.blocks,
+        heads=shape.heads or max(hidden // 64, 1),
+        intermediate=shape.intermediate or hidden * 11 // 4,
+        rows=rows,
+    )
 
 
 def head_config(
@@ -33,7 +43,7 @@ def head_config(
     intermediate: int | None = None,
     rows: int | None = None,
 ) -> ModelConfig:
-    """A feature head of `blocks` blocks, each as wide as the target's, without biases.
+    """Return the config of a feature head whose blocks are as wide as the target's.
 
     EAGLE-3's three taps are those of its authors: a low, a middle and a high block.
 
@@ -82,7 +92,7 @@ def head_config(
 
 
 def _rope(target: ModelConfig) -> RopeConfig:
-    """Unstretched: what a head has learned of positions is what it was trained at."""
+    """Return the target's rotation without its scaling: heads are trained at short positions."""
     first = next((block.rope for block in target.blocks if block.rope is not None), None)
     return RopeConfig(target.head_dim, first.theta if first else 10_000.0)
 
@@ -96,9 +106,13 @@ def model_config(
     intermediate: int,
     rows: int | None = None,
 ) -> ModelConfig:
-    """A small Llama over the target's vocabulary.
+    """Return the config of a small Llama over the target's vocabulary.
 
-    Embedding and output matrix are one, unless it can propose `rows` tokens only.
+    Args:
+        target: what it drafts for.
+        hidden, blocks, heads, intermediate: its shape.
+        rows: tokens that it can propose, with an output matrix of its own; None: all, and its
+            embedding is its output matrix.
 
     Raises:
         UserFixable: the heads do not divide the hidden size into even parts.

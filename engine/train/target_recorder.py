@@ -1,21 +1,23 @@
-"""What the target writes, or makes of given answers, recorded for its drafts to learn from."""
+"""Record the target's hidden states: over answers in the data, or over answers of its own."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from time import monotonic
 
+import numpy as np
 import torch
 
+from engine.backend.decoder import Decoder
 from engine.backend.sequence import SequenceState
 from engine.errors import UserFixable
-from engine.request import Message, Role
+from engine.request import Role
 from engine.train.conversations import Example
-from engine.train.own_answers import TargetWriter
+from engine.train.own_answers import TargetWriter, stacked_states
 from engine.train.recording import Recorded, RecordingWriter
-from engine.train.sequences import Renderer, Sequence
+from engine.train.sequences import Renderer, TokenSequence
 from engine.train.targets import Target
 
 _CHUNK = 512
@@ -23,12 +25,12 @@ _CHUNK = 512
 
 @dataclass(frozen=True, slots=True)
 class RecordingReport:
-    """How far a recording is.
+    """Progress of a recording.
 
     Attributes:
         tokens, wanted: recorded by now, and in the end.
         nbytes: on disk in the end.
-        tokens_per_s: of this sitting.
+        tokens_per_s: of this run.
     """
 
     tokens: int
@@ -37,109 +39,125 @@ class RecordingReport:
     tokens_per_s: float
 
 
-class _Enough(Exception):
-    """The recording is as long as it was wanted."""
+def record(
+    sequences: Iterable[Recorded],
+    writer: RecordingWriter,
+    wanted: int,
+    tell: Callable[[RecordingReport], None],
+) -> None:
+    """Write sequences until there are enough tokens.
+
+    Args:
+        sequences: computed one by one, as they are asked for.
+        writer: where they go.
+        wanted: tokens after which it ends; those that are recorded already count.
+        tell: told about once a second; it may raise to end the recording before.
+    """
+    begun = told = monotonic()
+    first = writer.tokens
+    if first >= wanted:
+        return
+    try:
+        for one in sequences:
+            writer.add(one)
+            now = monotonic()
+            if now - told >= 1:
+                told = now
+                _, parts, hidden = one.states.shape
+                nbytes = wanted * (2 * parts * hidden + 5)
+                pace = (writer.tokens - first) / (now - begun)
+                tell(RecordingReport(writer.tokens, wanted, nbytes, pace))
+            if writer.tokens >= wanted:
+                return
+    finally:
+        writer.flush()
 
 
-class TargetRecorder:
-    """Records sequences of one target.
+def own_answers(
+    target: Target,
+    examples: Iterable[Example],
+    recorded: Container[int],
+    *,
+    taps: tuple[int, ...],
+    longest: int,
+    longest_answer: int,
+    seed: int,
+) -> Iterator[Recorded]:
+    """Let the target answer what the examples ask.
 
     Args:
         target: its decoder is used by nobody else meanwhile.
+        examples: numbered from 0 on.
+        recorded: numbers of examples to leave out.
         taps: blocks whose outputs are recorded.
-        longest: tokens of a sequence.
-        recorder: where they go.
-        wanted: tokens after which it ends.
-        tell: told about once a second; it may raise to end the recording before.
+        longest: tokens of prompt and answer together.
+        longest_answer: tokens after which an answer is cut.
+        seed: of the answers, and of the choice of a question where an example asks several.
+
+    Raises:
+        NotPossible: the target is not in the native backend.
     """
+    writer = TargetWriter(
+        target.decoder,
+        target.tokenizer.eos_ids,
+        longest=longest,
+        longest_answer=longest_answer,
+        taps=taps,
+        seed=seed,
+    )
 
-    def __init__(
-        self,
-        target: Target,
-        taps: tuple[int, ...],
-        longest: int,
-        recorder: RecordingWriter,
-        wanted: int,
-        tell: Callable[[RecordingReport], None],
-    ) -> None:
-        self._target, self._taps, self._longest = target, taps, longest
-        self._recorder, self._wanted, self._tell = recorder, wanted, tell
-        self._begun = self._told = monotonic()
-        self._first = recorder.tokens
-
-    def answer(self, examples: Iterable[Example], longest_answer: int, seed: int) -> None:
-        """Let the target answer what the examples ask.
-
-        Raises:
-            NotPossible: the target is not in the native backend.
-        """
-        target = self._target
-        writer = TargetWriter(
-            target.decoder,
-            target.tokenizer.eos_ids,
-            longest=self._longest,
-            longest_answer=longest_answer,
-            taps=self._taps,
-            seed=seed,
-        )
-        self._record(lambda: writer.write(self._prompts(examples, seed), self._keep))
-
-    def read(self, examples: Iterable[Example], renderer: Renderer) -> None:
-        """Compute what the target makes of the examples' own answers."""
-        state = self._target.decoder.new_state(self._longest)
-
-        def run() -> None:
-            for index, example in enumerate(examples):
-                if index in self._recorder.indices:
-                    continue
-                if (sequence := renderer.sequence(example)) is not None:
-                    self._keep(self._computed(index, sequence, state))
-
-        self._record(run)
-
-    def _record(self, run: Callable[[], None]) -> None:
-        try:
-            if self._recorder.tokens < self._wanted:
-                run()
-        except _Enough:
-            pass
-        finally:
-            self._recorder.flush()
-
-    def _keep(self, one: Recorded) -> None:
-        recorder, now = self._recorder, monotonic()
-        recorder.add(one)
-        if now - self._told >= 1:
-            self._told = now
-            nbytes = self._wanted * (2 * (len(self._taps) + 1) * one.states.shape[2] + 5)
-            pace = (recorder.tokens - self._first) / (now - self._begun)
-            self._tell(RecordingReport(recorder.tokens, self._wanted, nbytes, pace))
-        if recorder.tokens >= self._wanted:
-            raise _Enough
-
-    def _prompts(self, examples: Iterable[Example], seed: int) -> Iterator[tuple[int, list[int]]]:
-        """Examples up to one of the user's turns, without those that the template refuses."""
-        target = self._target
+    def prompts() -> Iterator[tuple[int, list[int]]]:
         for index, example in enumerate(examples):
             asked = [place for place, one in enumerate(example.messages) if one.role is Role.USER]
-            if not asked or index in self._recorder.indices:
+            if not asked or index in recorded:
                 continue
             rng = random.Random(f"{seed} {index}")  # noqa: S311 - a choice
-            said: list[Message] = list(example.messages[: rng.choice(asked) + 1])
+            said = list(example.messages[: rng.choice(asked) + 1])
             try:
                 prompt = target.template.prompt(said, target.tokenizer, continue_answer=False)
             except UserFixable:
                 continue
-            if len(prompt.ids) < self._longest // 2:
+            if len(prompt.ids) < longest // 2:
                 yield index, prompt.ids
 
-    def _computed(self, index: int, sequence: Sequence, state: SequenceState) -> Recorded:
-        state.crop(0)
-        tokens, parts = sequence.tokens.tolist(), []
-        for start in range(0, len(tokens), _CHUNK):
-            chunk = tokens[start : start + _CHUNK]
-            done = self._target.decoder.forward(state, chunk, logit_rows=(), taps=self._taps)
-            states = [*(done.taps[tap] for tap in self._taps), done.hidden]
-            parts.append(torch.stack([torch.from_numpy(s).to(torch.bfloat16) for s in states], 1))
-            state.commit(range(len(chunk)))
-        return Recorded(index, sequence.tokens.astype("int32"), sequence.answers, torch.cat(parts))
+    yield from writer.write(prompts())
+
+
+def given_answers(
+    target: Target,
+    examples: Iterable[Example],
+    recorded: Container[int],
+    *,
+    taps: tuple[int, ...],
+    longest: int,
+) -> Iterator[Recorded]:
+    """Compute the target's states over the examples' own answers.
+
+    Args:
+        target, examples, recorded, taps: see `own_answers`.
+        longest: tokens after which an example is cut.
+    """
+    renderer = Renderer(target.tokenizer, target.template, longest)
+    state = target.decoder.new_state(longest)
+    for index, example in enumerate(examples):
+        if index in recorded:
+            continue
+        if (sequence := renderer.sequence(example)) is not None:
+            yield _computed(target.decoder, state, index, sequence, taps)
+
+
+def _computed(
+    decoder: Decoder,
+    state: SequenceState,
+    index: int,
+    sequence: TokenSequence,
+    taps: tuple[int, ...],
+) -> Recorded:
+    state.crop(0)
+    tokens, parts = sequence.tokens.tolist(), []
+    for start in range(0, len(tokens), _CHUNK):
+        chunk = tokens[start : start + _CHUNK]
+        done = decoder.forward(state, chunk, logit_rows=(), taps=taps)
+        parts.append(stacked_states(done.hidden, done.taps, taps))
+        state.commit(range(len(chunk)))
+    return Recorded(index, sequence.tokens.astype(np.int32), sequence.answers, torch.cat(parts))
