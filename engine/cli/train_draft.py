@@ -23,7 +23,7 @@ from engine.train.settings import DraftKind, DraftShape, Schedule, TrainingSetti
 from engine.units import duration, file_size
 
 if TYPE_CHECKING:
-    from engine.train.target_recorder import RecordingReport
+    from engine.train.recording import RecordingReport
     from engine.train.trainer import TrainingReport
     from engine.train.training import Result
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import random
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,10 +14,12 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.batch import SequenceBatch
 from engine.backend.native.segment import NativeSegment
 from engine.backend.native.sizes import ROWS
-from engine.errors import NotPossible
+from engine.errors import NotPossible, UserFixable
 from engine.language import tr
-from engine.model.weights.readable import Floats
-from engine.train.recording import Recorded
+from engine.request import Role
+from engine.train.conversations import Example
+from engine.train.recording import Recorded, stacked_states
+from engine.train.targets import Target
 
 TEMPERATURES = (0.0, 0.8)
 """In turns: people use both, and a draft has to predict both."""
@@ -159,13 +162,51 @@ class TargetWriter:
         return Recorded(lane.index, tokens, np.arange(len(tokens)) >= lane.prompt, states)
 
 
-def stacked_states(hidden: Floats, tapped: Mapping[int, Floats], taps: tuple[int, ...]) -> Tensor:
-    """Stack hidden states as recordings keep them, bf16 [n, parts, hidden].
+def own_answers(
+    target: Target,
+    examples: Iterable[Example],
+    recorded: Container[int],
+    *,
+    taps: tuple[int, ...],
+    longest: int,
+    longest_answer: int,
+    seed: int,
+) -> Iterator[Recorded]:
+    """Let the target answer what the examples ask.
 
     Args:
-        hidden: fp32 [n, hidden], the final states.
-        tapped: block -> its outputs, fp32 [n, hidden].
-        taps: blocks to take, in order, before the final states.
+        target: its decoder is used by nobody else meanwhile.
+        examples: numbered from 0 on.
+        recorded: numbers of examples to leave out.
+        taps: blocks whose outputs are recorded.
+        longest: tokens of prompt and answer together.
+        longest_answer: tokens after which an answer is cut.
+        seed: of the answers, and of the choice of a question where an example asks several.
+
+    Raises:
+        NotPossible: the target is not in the native backend.
     """
-    parts = [*(tapped[tap] for tap in taps), hidden]
-    return torch.stack([torch.from_numpy(part).to(torch.bfloat16) for part in parts], 1)
+    writer = TargetWriter(
+        target.decoder,
+        target.tokenizer.eos_ids,
+        longest=longest,
+        longest_answer=longest_answer,
+        taps=taps,
+        seed=seed,
+    )
+
+    def prompts() -> Iterator[tuple[int, list[int]]]:
+        for index, example in enumerate(examples):
+            asked = [place for place, one in enumerate(example.messages) if one.role is Role.USER]
+            if not asked or index in recorded:
+                continue
+            rng = random.Random(f"{seed} {index}")  # noqa: S311 - a choice
+            said = list(example.messages[: rng.choice(asked) + 1])
+            try:
+                prompt = target.template.prompt(said, target.tokenizer, continue_answer=False)
+            except UserFixable:
+                continue
+            if len(prompt.ids) < longest // 2:
+                yield index, prompt.ids
+
+    yield from writer.write(prompts())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any, Self
 from zlib import crc32
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.model.weights.readable import Floats
 from engine.train.whole_file import write_whole
 
 SHARD_TOKENS = 32_768
@@ -44,6 +46,18 @@ class Recorded:
     tokens: NDArray[np.int32]
     answers: NDArray[np.bool_]
     states: Tensor
+
+
+def stacked_states(hidden: Floats, tapped: Mapping[int, Floats], taps: tuple[int, ...]) -> Tensor:
+    """Stack hidden states as recordings keep them, bf16 [n, parts, hidden].
+
+    Args:
+        hidden: fp32 [n, hidden], the final states.
+        tapped: block -> its outputs, fp32 [n, hidden].
+        taps: blocks to take, in order, before the final states.
+    """
+    parts = [*(tapped[tap] for tap in taps), hidden]
+    return torch.stack([torch.from_numpy(part).to(torch.bfloat16) for part in parts], 1)
 
 
 class RecordingWriter:
@@ -102,6 +116,56 @@ class RecordingWriter:
         file = self._folder / f"{self._shards:05d}.safetensors"
         write_whole(file, save(tensors, {"identity": self._identity}))
         self._shards += 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingReport:
+    """Progress of a recording.
+
+    Attributes:
+        tokens, wanted: recorded by now, and in the end.
+        nbytes: on disk in the end.
+        tokens_per_s: of this run.
+    """
+
+    tokens: int
+    wanted: int
+    nbytes: int
+    tokens_per_s: float
+
+
+def record(
+    sequences: Iterable[Recorded],
+    writer: RecordingWriter,
+    wanted: int,
+    tell: Callable[[RecordingReport], None],
+) -> None:
+    """Write sequences until there are enough tokens.
+
+    Args:
+        sequences: computed one by one, as they are asked for.
+        writer: where they go.
+        wanted: tokens after which it ends; those that are recorded already count.
+        tell: told about once a second; it may raise to end the recording before.
+    """
+    begun = told = monotonic()
+    first = writer.tokens
+    if first >= wanted:
+        return
+    try:
+        for one in sequences:
+            writer.add(one)
+            now = monotonic()
+            if now - told >= 1:
+                told = now
+                _, parts, hidden = one.states.shape
+                nbytes = wanted * (2 * parts * hidden + 5)
+                pace = (writer.tokens - first) / (now - begun)
+                tell(RecordingReport(writer.tokens, wanted, nbytes, pace))
+            if writer.tokens >= wanted:
+                return
+    finally:
+        writer.flush()
 
 
 class Recording:

@@ -14,19 +14,27 @@ from torch import Tensor
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
+from engine.model.json_object import JsonObject
 from engine.model.tensors import HEAD_IDS
+from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.train.batches import Batches
 from engine.train.checkpoint import FILE, Checkpoint, TrainingProgress
 from engine.train.conversations import ShuffledExamples, SourceFile, find_sources
-from engine.train.draft_folder import write_draft
+from engine.train.draft_folder import describe_draft, draft_config, write_draft
+from engine.train.given_answers import given_answers
 from engine.train.initial_weights import init_from_target, init_other_rows, load_weights
 from engine.train.learner import Learner, LossWeights
 from engine.train.losses import DraftVocabulary
 from engine.train.modules import DraftModule
-from engine.train.recording import Recording, RecordingWriter, shard_files
+from engine.train.own_answers import own_answers
+from engine.train.recording import (
+    Recording,
+    RecordingReport,
+    RecordingWriter,
+    record,
+    shard_files,
+)
 from engine.train.settings import TrainingSettings
-from engine.train.shapes import draft_config
-from engine.train.target_recorder import RecordingReport, given_answers, own_answers, record
 from engine.train.targets import Target, TrainingDevice, open_target
 from engine.train.trainer import Paused, Trainer, TrainingReport
 
@@ -58,6 +66,7 @@ class _Job:
     """What is known of a training once its target is open.
 
     Attributes:
+        described: the draft's config.json.
         config: of the draft.
         longest: tokens after which sequences are cut.
         folder: of the recording.
@@ -66,9 +75,37 @@ class _Job:
     settings: TrainingSettings
     sources: Sequence[SourceFile]
     target: Target
+    described: JsonObject
     config: ModelConfig
     longest: int
     folder: Path
+
+    @classmethod
+    def of(cls, settings: TrainingSettings, sources: Sequence[SourceFile], target: Target) -> _Job:
+        """Derive it from the settings.
+
+        Raises:
+            UserFixable: the target cannot have such a draft, or is not read that far.
+        """
+        most = target.config.max_positions
+        if settings.longest is not None and settings.longest > most:
+            raise UserFixable(
+                tr(
+                    "Sequences of {wanted} tokens are longer than the model's context of {most}."
+                ).format(wanted=settings.longest, most=most),
+                tr("Choose at most {most}.").format(most=most),
+            )
+        tokens = fingerprint(target.tokenizer.vocabulary)
+        described = describe_draft(settings.shape, target.config, target.name, tokens)
+        return cls(
+            settings,
+            sources,
+            target,
+            described,
+            draft_config(described, target.config),
+            min(settings.longest or _LONGEST, most),
+            settings.recording or settings.out / _RECORDING,
+        )
 
     @property
     def taps(self) -> tuple[int, ...]:
@@ -125,14 +162,7 @@ def train(
     with open_target(
         settings.model, settings.format, place, settings.threads, settings.longest or _LONGEST
     ) as target:
-        job = _Job(
-            settings,
-            sources,
-            target,
-            draft_config(settings.shape, target.config),
-            _longest(settings, target.config),
-            settings.recording or settings.out / _RECORDING,
-        )
+        job = _Job.of(settings, sources, target)
         begun = _begun(job)
         torch.manual_seed(settings.seed)
         draft, their_ids = DraftModule(job.config), None
@@ -169,18 +199,6 @@ def _check_folder(settings: TrainingSettings) -> None:
             tr("{folder} holds an unfinished training.").format(folder=out),
             tr("Go on with it by --resume, or choose another folder."),
         )
-
-
-def _longest(settings: TrainingSettings, target: ModelConfig) -> int:
-    most = target.max_positions
-    if settings.longest is not None and settings.longest > most:
-        raise UserFixable(
-            tr(
-                "Sequences of {wanted} tokens are longer than the model's context of {most}."
-            ).format(wanted=settings.longest, most=most),
-            tr("Choose at most {most}.").format(most=most),
-        )
-    return min(settings.longest or _LONGEST, most)
 
 
 def _begun(job: _Job) -> Checkpoint | None:
@@ -284,5 +302,5 @@ def _write(job: _Job, draft: DraftModule, ids: Tensor | None) -> int:
     if ids is not None:
         weights[HEAD_IDS] = ids
     name = f"{job.target.name} {job.settings.shape.kind}-{job.config.num_layers}"
-    write_draft(job.settings.out, name, job.config, weights, job.target)
+    write_draft(job.settings.out, name, job.described, weights, job.target.path)
     return parameters

@@ -20,8 +20,8 @@ from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 from engine.train.batches import Batch, Batches, BatchPlace
 from engine.train.conversations import Example, ShuffledExamples, find_sources
+from engine.train.given_answers import Renderer
 from engine.train.recording import Recorded, Recording, RecordingWriter, held_out, shard_files
-from engine.train.sequences import Renderer
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ from head_models import HeadWeights, head_config
 
 from engine.train import losses
 from engine.train.batches import Batch
+from engine.train.draft_folder import describe_draft, draft_config
 from engine.train.learner import Learner, LossWeights
 from engine.train.losses import DraftVocabulary, soft_cross_entropy
 from engine.train.modules import DraftModule
-from engine.train.shapes import model_config
+from engine.train.settings import DraftKind, DraftShape
 
 
 def _numbers(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -146,7 +147,8 @@ def test_noise_touches_input_features_only() -> None:
 def test_accepted_counts_drafted_tokens_that_the_target_takes() -> None:
     """A model that is its own target always agrees: runs end where the answer does."""
     target = head_config("dgf")
-    config = model_config(target, hidden=32, blocks=1, heads=2, intermediate=48)
+    shape = DraftShape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
+    config = draft_config(describe_draft(shape, target, "", ""), target)
     torch.manual_seed(1)
     draft = DraftModule(config)
     lesson = _lesson(32, (9,), 323)

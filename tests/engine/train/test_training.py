@@ -25,11 +25,11 @@ from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.tensors import borrowed_tensors, expected_tensors
-from engine.train import target_recorder, whole_file
+from engine.train import given_answers, whole_file
 from engine.train.checkpoint import FILE
+from engine.train.draft_folder import describe_draft, draft_config
 from engine.train.recording import Recorded
 from engine.train.settings import DraftKind, DraftShape
-from engine.train.shapes import head_config
 from engine.train.trainer import Paused
 from engine.train.training import train
 
@@ -55,7 +55,8 @@ def test_a_head_learns_and_is_written(
     result, reports = run(wanted)
     assert result.progress.loss < reports[0].progress.loss
     assert result.progress.tokens >= 6000
-    config = head_config(ModelConfig.open(chat_model), kind, 2)
+    target = ModelConfig.open(chat_model)
+    config = draft_config(describe_draft(wanted.shape, target, "", ""), target)
     expected = expected_tensors(config)
     for name in borrowed_tensors(config):
         expected.pop(name, None)
@@ -69,7 +70,7 @@ def test_a_head_learns_and_is_written(
     assert described["duotail_head"]["fusion"] == config.fusion.kind
     model = LocalModel.inspect(result.out)
     assert isinstance(model.config, HeadDescription)
-    assert model.config.for_target(ModelConfig.open(chat_model), "head", "Babbler") == config
+    assert model.config.for_target(target, "head", "Babbler") == config
     assert sorted(file.name for file in result.out.iterdir()) == [
         "config.json", "duotail.json", "model.safetensors",
     ]  # fmt: skip
@@ -252,7 +253,7 @@ def test_an_error_of_the_target_ends_the_training(
     chat_model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was recorded by then is kept, and the next start records only what is missing."""
-    whole, asked = target_recorder._computed, list[int]()
+    whole, asked = given_answers._computed, list[int]()
 
     def breaking(target: Decoder, state: SequenceState, index: int, *rest: Any) -> Recorded:
         asked.append(index)
@@ -260,7 +261,7 @@ def test_an_error_of_the_target_ends_the_training(
             raise RuntimeError("the target is gone")
         return whole(target, state, index, *rest)
 
-    monkeypatch.setattr(target_recorder, "_computed", breaking)
+    monkeypatch.setattr(given_answers, "_computed", breaking)
     out = tmp_path / "out"
     with pytest.raises(RuntimeError, match="the target is gone"):
         run(settings(chat_model, data, out))

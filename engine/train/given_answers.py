@@ -1,18 +1,26 @@
-"""Examples as token ids, rendered by the target's chat template, with the answers marked."""
+"""Answers that the data give: rendered by the target's chat template, with the target's states."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from engine.backend.decoder import Decoder
+from engine.backend.sequence import SequenceState
 from engine.errors import UserFixable
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 from engine.train.conversations import Example
+from engine.train.recording import Recorded, stacked_states
+from engine.train.targets import Target
 
+_CHUNK = 512
+"""Tokens of a forward."""
 SHORTEST = 4
 """Tokens; a head's first pair is compared with the third token, so less teaches nothing."""
 
@@ -107,3 +115,43 @@ class Renderer:
         if len(tokens) < SHORTEST or not answers[2:].any():
             return None
         return TokenSequence(tokens, answers)
+
+
+def given_answers(
+    target: Target,
+    examples: Iterable[Example],
+    recorded: Container[int],
+    *,
+    taps: tuple[int, ...],
+    longest: int,
+) -> Iterator[Recorded]:
+    """Compute the target's states over the examples' own answers.
+
+    Args:
+        target, examples, recorded, taps: see `engine.train.own_answers.own_answers`.
+        longest: tokens after which an example is cut.
+    """
+    renderer = Renderer(target.tokenizer, target.template, longest)
+    state = target.decoder.new_state(longest)
+    for index, example in enumerate(examples):
+        if index in recorded:
+            continue
+        if (sequence := renderer.sequence(example)) is not None:
+            yield _computed(target.decoder, state, index, sequence, taps)
+
+
+def _computed(
+    decoder: Decoder,
+    state: SequenceState,
+    index: int,
+    sequence: TokenSequence,
+    taps: tuple[int, ...],
+) -> Recorded:
+    state.crop(0)
+    tokens, parts = sequence.tokens.tolist(), []
+    for start in range(0, len(tokens), _CHUNK):
+        chunk = tokens[start : start + _CHUNK]
+        done = decoder.forward(state, chunk, logit_rows=(), taps=taps)
+        parts.append(stacked_states(done.hidden, done.taps, taps))
+        state.commit(range(len(chunk)))
+    return Recorded(index, sequence.tokens.astype(np.int32), sequence.answers, torch.cat(parts))
