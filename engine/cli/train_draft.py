@@ -36,39 +36,45 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "train-draft", help=tr("train a draft for a model"), argument_default=argparse.SUPPRESS
     )
     parser.add_argument(
-        "--model", metavar="NAME|PATH", default=None, help=tr("target (default: the starter model)")
-    )
+        "--model", metavar="NAME|PATH", default=None,
+        help=tr("the target model (default: the starter model)"),
+    )  # fmt: skip
     parser.add_argument(
         "--data", nargs="+", type=Path, required=True, metavar="PATH",
         help=tr("conversations (.jsonl, .jsonl.zst), texts (.txt, .md), or folders with them"),
     )  # fmt: skip
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help=tr("folder of the result")
+        "--out", type=Path, required=True, metavar="DIR",
+        help=tr("folder to write the trained draft to"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--resume", action="store_true", help=tr("continue a training that was stopped")
     )
-    parser.add_argument("--resume", action="store_true", help=tr("go on where it was stopped"))
     parser.add_argument(
         "--given", action="store_false", dest="own_answers",
-        help=tr("learn from the answers in the data (default: the target answers anew)"),
+        help=tr("learn from the answers in the data (default: from answers the target writes)"),
     )  # fmt: skip
     parser.add_argument(
         "--kind", default=DraftKind.DGF, choices=[str(kind) for kind in DraftKind],
-        help=tr("a head (dgf: Dovetail's, eagle, eagle3) or a model of its own (default: dgf)"),
+        help=tr("a feature head (of Dovetail, EAGLE or EAGLE-3), or a stand-alone model"),
     )  # fmt: skip
-    parser.add_argument("--from", metavar="NAME|PATH", help=tr("begin with this draft's weights"))
+    parser.add_argument(
+        "--from", metavar="NAME|PATH", help=tr("start from the weights of this draft")
+    )
     parser.add_argument(
         "--precision", default="auto", choices=["auto", "fp32", "bf16"],
-        help=tr("precision of products; bf16 is faster on processors that have it"),
+        help=tr("precision of matrix products; bf16 is faster on processors that have it"),
     )  # fmt: skip
     parser.add_argument(
         "--format", default=WeightFormat.AUTO, choices=[str(each) for each in WeightFormat],
-        help=tr("how the target's weights are held"),
+        help=tr("weight format of the target"),
     )  # fmt: skip
     length = parser.add_mutually_exclusive_group()
     for name, field, kind, metavar, words in _options():
         group = length if field in ("tokens", "seconds") else parser
         group.add_argument(name, dest=field, type=kind, metavar=metavar, help=words)
     parser.add_argument(
-        "--json", action="store_true", default=False, help=tr("one JSON object on stdout")
+        "--json", action="store_true", default=False, help=tr("print one JSON object on stdout")
     )
     parser.set_defaults(run=run)
 
@@ -77,44 +83,43 @@ def _options() -> tuple[tuple[str, str, Callable[[str], object], str, str], ...]
     """List options with a value: name, field of the settings, how it is read, metavar, help."""
     return (
         ("--recorded", "recorded", tokens, "N",
-         tr("record the target's hidden states of so many tokens (default: 1M)")),
+         tr("record the target's hidden states of this many tokens, such as 500k or 2M")),
         ("--recording", "recording", Path, "DIR",
          tr("keep the recording in this folder, for further drafts of the same kind")),
         ("--answer-length", "longest_answer", one_or_more, "N",
-         tr("cut the target's own answers after so many tokens (default: 256)")),
-        ("--blocks", "blocks", one_or_more, "M", tr("number of the draft's blocks (default: 1)")),
-        ("--hidden", "hidden", one_or_more, "N", tr("hidden size of a model of its own")),
-        ("--heads", "heads", one_or_more, "N", tr("attention heads of a model of its own")),
-        ("--intermediate", "intermediate", one_or_more, "N", tr("width of the feed-forwards")),
+         tr("cut the answers that the target writes after this many tokens")),
+        ("--blocks", "blocks", one_or_more, "M", tr("number of decoder blocks in the draft")),
+        ("--hidden", "hidden", one_or_more, "N", tr("hidden size of a stand-alone model")),
+        ("--heads", "heads", one_or_more, "N",
+         tr("number of attention heads of a stand-alone model")),
+        ("--intermediate", "intermediate", one_or_more, "N",
+         tr("intermediate size of the feed-forward layers")),
         ("--rows", "rows", one_or_more, "N",
-         tr("tokens that it can propose, those written most (default: 8192)")),
-        ("--tokens", "tokens", tokens, "N",
-         tr("train on so many tokens, such as 500k (default: 2M)")),
-        ("--minutes", "seconds", minutes, "T", tr("train for so many minutes instead")),
-        ("--rate", "rate", positive, "R", tr("highest learning rate of AdamW (default: 0.0006)")),
+         tr("let the draft propose only the N most frequent tokens (default: 8192)")),
+        ("--tokens", "tokens", tokens, "N", tr("train on this many tokens, such as 500k or 2M")),
+        ("--minutes", "seconds", minutes, "T", tr("train for this many minutes")),
+        ("--rate", "rate", positive, "R", tr("highest learning rate of AdamW")),
         ("--muon", "muon", not_negative, "R",
-         tr("highest learning rate of Muon for the blocks; 0: use AdamW (default: 0.02)")),
+         tr("highest learning rate of Muon, which trains the blocks; 0: AdamW trains them")),
         ("--warm-up", "warm_up", one_or_more, "STEPS",
-         tr("raise the learning rates over so many steps (default: 20)")),
+         tr("raise the learning rate from 0 over this many steps")),
         ("--clip", "clip", not_negative, "X",
-         tr("clip each number of a gradient to +-X; 0: not at all (default: 0.5)")),
-        ("--decay", "decay", not_negative, "X",
-         tr("weight decay of the matrices (default: 0.05)")),
+         tr("clip every gradient value to +-X; 0: no clipping")),
+        ("--decay", "decay", not_negative, "X", tr("weight decay of the matrices")),
         ("--noise", "noise", not_negative, "X",
-         tr("add noise of at most X / length to the features of a head (default: 20)")),
+         tr("half-width of the uniform noise on the target's features, divided by the text's "
+            "length")),
         ("--unroll", "steps", one_or_more, "STEPS",
-         tr("tokens that a head drafts in a row while it learns (default: 2, of EAGLE-3: 5)")),
-        ("--batch", "batch", one_or_more, "N", tr("tokens of a step (default: 2048)")),
-        ("--max-length", "longest", one_or_more, "N",
-         tr("cut conversations and texts after so many tokens (default: 1024)")),
-        ("--seed", "seed", int, "S",
-         tr("seed of answers, order, first weights and noise (default: 0)")),
+         tr("train a head on drafts of this many steps (default: 2, for EAGLE-3: 5)")),
+        ("--batch", "batch", one_or_more, "N", tr("number of tokens in a training step")),
+        ("--max-length", "longest", one_or_more, "N", tr("cut texts after this many tokens")),
+        ("--seed", "seed", int, "S", tr("seed of the random numbers")),
         ("--device", "device", str, "auto|cpu|cuda:0",
-         tr("device to train on (default: a GPU where there is one)")),
-        ("--threads", "threads", one_or_more, "N", tr("threads of the CPU (default: automatic)")),
-        ("--checkpoint-minutes", "every", minutes, "T",
-         tr("minutes between checkpoints (default: 5)")),
-        ("--checkpoint-steps", "every_steps", one_or_more, "N", tr("steps between checkpoints")),
+         tr("device to train on (default: auto, a GPU if there is one)")),
+        ("--threads", "threads", one_or_more, "N", tr("number of CPU threads")),
+        ("--checkpoint-minutes", "every", minutes, "T", tr("minutes between two checkpoints")),
+        ("--checkpoint-steps", "every_steps", one_or_more, "N",
+         tr("steps between two checkpoints")),
     )  # fmt: skip
 
 
