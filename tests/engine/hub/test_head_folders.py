@@ -54,6 +54,10 @@ def described(folder: Path) -> HeadDescription:
     return config
 
 
+def with_fusion(head: HeadDescription, **changes: Any) -> HeadDescription:
+    return replace(head, config=replace(head.config, fusion=replace(head.fusion, **changes)))
+
+
 def paired(folder: Path, target: ModelConfig) -> Fusion:
     fusion = described(folder).for_target(target, "Head", "Target").fusion
     assert fusion is not None
@@ -185,7 +189,7 @@ def test_later_blocks_are_ordinary_ones(tmp_path: Path, plain: ModelConfig, firs
 
     change_tensors(folder, deepen)
     head = described(folder)
-    assert head.blocks.num_layers == 2
+    assert head.config.num_layers == 2
     assert f"model.layers.1.{first}.weight" in expected_tensors(head.config)
 
 
@@ -223,11 +227,12 @@ def test_a_target_without_hidden_states(tmp_path: Path, plain: ModelConfig) -> N
 
 def test_a_borrowed_embedding_must_fit(tmp_path: Path, plain: ModelConfig) -> None:
     folder = write_head(tmp_path / "head", "eagle3", plain)
-    head = replace(described(folder), target_hidden=96)
+    head = with_fusion(described(folder), target_hidden=96)
     wide = replace(plain, hidden_size=96)
     with pytest.raises(NotPossible, match="of 96 instead of 64"):
         head.for_target(wide, "Head", "Target")
-    assert replace(head, own_embedding=True).for_target(wide, "Head", "Target").hidden_size == 64
+    own = with_fusion(head, own_embedding=True)
+    assert own.for_target(wide, "Head", "Target").hidden_size == 64
 
 
 # -- broken folders --------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.train.projected import projected
+from engine.train.initial_weights import projected
 
 
 def _alike(rows: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ def test_wider_than_the_target_the_rest_is_noise() -> None:
 def test_large_vocabularies_are_sampled_and_still_projected_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("engine.train.projected._ROWS", 64)
+    monkeypatch.setattr("engine.train.initial_weights._ROWS", 64)
     embedding = _of_rank(8)
     torch.testing.assert_close(
         _alike(projected(embedding, 8)), _alike(embedding), atol=1e-4, rtol=0
