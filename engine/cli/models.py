@@ -11,10 +11,11 @@ from pathlib import Path
 from engine.backend.native.packed_cache import PackedCache
 from engine.cli.exit_code import ExitCode
 from engine.columns import left
-from engine.hub.gguf_files import SeveralModels
-from engine.hub.local import LocalModel, bundled_models, resolve_model
+from engine.hub.local import bundled_models, resolve_model
 from engine.language import tr
 from engine.model.heads.reduced import DraftOnly, ReducedDraft
+from engine.model.local_model import LocalModel
+from engine.model.model_files import SeveralModels
 from engine.units import file_size
 
 

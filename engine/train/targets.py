@@ -14,9 +14,9 @@ from engine.backend.cpu import CpuDevice, threads_for
 from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.commands import WeightFormat
-from engine.hub.local import LocalModel
 from engine.loading.checking import own_model
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.model.tensors import EMBEDDING, HEAD
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer

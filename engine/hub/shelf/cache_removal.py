@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import time
 
-from engine.hub.gguf_files import chosen_file
 from engine.hub.shelf.hub_cache import repository_of, snapshot_of
-from engine.hub.shelf.own_files import own_files
+from engine.model.model_files import chosen_file, own_files
 
 _WEIGHTS = (".gguf", ".safetensors")
 _DAY = 24 * 60 * 60

@@ -6,14 +6,13 @@ from dataclasses import replace
 from threading import Lock
 
 from engine.errors import UserFixable
-from engine.hub.files_state import FilesState
-from engine.hub.local import LocalModel
 from engine.hub.shelf.kept_model import KeptModel
-from engine.hub.shelf.own_files import own_files, size_of
 from engine.hub.shelf.searching import FoundModel
 from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.heads.reduced import DraftOnly
+from engine.model.local_model import LocalModel
+from engine.model.model_files import FilesState, own_files, size_of
 from engine.plan.footprint import weight_count
 
 _MOST_KEPT = 256

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.gguf_files import chosen_file
-from engine.hub.local import LocalModel
 from engine.hub.shelf.copying import Stopped, Tell, clear_unfinished, copy_all
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.shelf import Shelf
 from engine.language import tr
+from engine.model.local_model import LocalModel
+from engine.model.model_files import chosen_file, own_files
 
 _MOST_NAME = 80
 _FORBIDDEN = re.compile(r'[\x00-\x1f<>:"/\\|?*]+')

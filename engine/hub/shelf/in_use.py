@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.shelf.own_files import own_files
 from engine.language import tr
+from engine.model.model_files import own_files
 
 
 def protect(path: Path, in_use: Iterable[Path]) -> None:

@@ -13,9 +13,9 @@ from engine.hub.shelf.hub_cache import repository_of
 from engine.hub.shelf.in_use import protect
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.ollama import is_blob
-from engine.hub.shelf.own_files import own_files, size_of
 from engine.hub.shelf.shelf import Shelf
 from engine.language import tr
+from engine.model.model_files import own_files, size_of
 
 
 def move(

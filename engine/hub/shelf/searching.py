@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from engine.hub.gguf_files import PACKED, models_in
 from engine.hub.shelf.kept_model import ModelOrigin
+from engine.model.model_files import PACKED, models_in
 
 _SAFETENSORS = ".safetensors"
 _CONFIG = "config.json"

@@ -14,6 +14,7 @@ from engine.hub.shelf.elsewhere import found_elsewhere
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.remembered import Memory, Remembered
 from engine.hub.shelf.searching import FoundModel, ShelfSearch
+from engine.model import bundled
 
 _FOLDER = "models"
 
@@ -94,7 +95,7 @@ def _bundled() -> Iterator[FoundModel]:
         return
     for name, path in shipped.items():
         found = FoundModel(path, ModelOrigin.BUNDLED)
-        if name == starter.FOLDER:
+        if name == bundled.STARTER_FOLDER:
             found = replace(
                 found, repo=starter.REPO, revision=starter.REVISION, licence=starter.LICENCE
             )

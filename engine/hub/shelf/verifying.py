@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
 from engine.hub.remote.listing import RemoteFile
 from engine.hub.shelf.copying import CopyProgress, Stopped, Tell, sha256_of
 from engine.hub.shelf.hashes import by_name, expected
-from engine.hub.shelf.own_files import own_files, size_of
 from engine.hub.shelf.shelf import Shelf
 from engine.language import listed as listed_words
 from engine.language import tr, tr_count
+from engine.model.local_model import LocalModel
+from engine.model.model_files import own_files, size_of
 
 
 @dataclass(frozen=True, slots=True)

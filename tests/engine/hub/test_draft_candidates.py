@@ -13,7 +13,6 @@ from gguf_models import Kind, write_gguf
 from head_folders import write_head
 from tiny_models import write_chat_model, write_model
 
-from engine.hub.local import LocalModel
 from engine.hub.pairing import vocabularies
 from engine.hub.pairing.candidate import DraftCandidate, Verdict
 from engine.hub.pairing.candidates import candidates, published
@@ -21,6 +20,7 @@ from engine.hub.pairing.curated import curated
 from engine.hub.pairing.vocabularies import Vocabularies, compared, tokens_of
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import differing
 from engine.model.text.vocabulary.token_list import TokenList, folder_tokens

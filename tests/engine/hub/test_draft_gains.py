@@ -11,7 +11,6 @@ from hollow_models import LLAMA_13B, write_hollow_model
 from tiny_models import write_chat_model
 
 from engine.backend.cpu import native_is_built
-from engine.hub.local import LocalModel
 from engine.hub.pairing.candidates import candidates
 from engine.hub.pairing.gains import Gains
 from engine.hub.pairing.vocabularies import Vocabularies
@@ -19,6 +18,7 @@ from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.machine.facts import Host, Machine
 from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="drafting is not planned without it")
 

@@ -20,12 +20,12 @@ from disk import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.hub.local import LocalModel
 from engine.hub.shelf.elsewhere import found_elsewhere
 from engine.hub.shelf.hub_cache import cache_folder, cached_models, repository_of, snapshot_of
 from engine.hub.shelf.kept_model import ModelOrigin
-from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.searching import FoundModel, ShelfSearch
+from engine.model.local_model import LocalModel
+from engine.model.model_files import own_files
 
 
 def found(home: Path, **environment: str) -> list[FoundModel]:

@@ -16,14 +16,13 @@ from disk import below, into_cache, into_ollama, needs_links, no_permission_bite
 from folder_models import FOLDER_TARGET
 
 from engine.errors import Cancelled, UserFixable
-from engine.hub.gguf_files import SeveralModels
-from engine.hub.local import LocalModel
 from engine.hub.shelf import copying
 from engine.hub.shelf.copying import CopyProgress, clear_unfinished, copy_all
 from engine.hub.shelf.importing import import_copy, import_in_place, meant
 from engine.hub.shelf.kept_model import ModelOrigin
-from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.shelf import Shelf
+from engine.model.local_model import LocalModel
+from engine.model.model_files import SeveralModels, own_files
 
 
 def nobody(_progress: CopyProgress) -> None:

@@ -113,7 +113,7 @@ def test_licences_come_from_the_card_beside_a_folder(chat_model: Path, tmp_path:
 def test_headers_are_read_again_only_when_files_change(
     chat_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.hub.local import LocalModel
+    from engine.model.local_model import LocalModel
 
     reads: list[Path] = []
     honest = LocalModel.inspect

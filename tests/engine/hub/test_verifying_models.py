@@ -13,9 +13,9 @@ from engine.errors import Cancelled
 from engine.hub.remote.listing import RemoteFile
 from engine.hub.shelf.copying import CopyProgress
 from engine.hub.shelf.importing import import_copy
-from engine.hub.shelf.own_files import own_files
 from engine.hub.shelf.shelf import Shelf
 from engine.hub.shelf.verifying import VerifiedModel, verify
+from engine.model.model_files import own_files
 
 
 def nobody(_progress: CopyProgress) -> None:

@@ -30,8 +30,8 @@ from engine.events import (
     RoundFinished,
     TextDelta,
 )
-from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.lane.draft_lane import DraftLane

@@ -17,9 +17,9 @@ import torch
 from training_runs import run, settings, weights_of, write_data
 
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
+from engine.model.local_model import LocalModel
 from engine.model.tensors import borrowed_tensors, expected_tensors
 from engine.train import checkpoint, whole_file
 from engine.train.checkpoint import FILE

@@ -1,27 +1,22 @@
-"""Which GGUF file is meant by a path, and what its model is called."""
+"""Which files a model consists of: what a path stands for, what belongs to it, what has changed."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import listed, tr
-from engine.model.gguf.file import GgufFile, part_names
+from engine.model.gguf.file import part_names
 from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE
 
 _MAGIC = b"GGUF"
-_FILE_TYPES = {
-    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K",
-    11: "Q3_K_S", 12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S",
-    17: "Q5_K_M", 18: "Q6_K", 19: "IQ2_XXS", 20: "IQ2_XS", 21: "Q2_K_S", 22: "IQ3_XS",
-    23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL", 26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M",
-    30: "IQ4_XS", 31: "IQ1_M", 32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4",
-}  # fmt: skip
-"""llama.cpp's numbers for the mixtures of types that it makes (see NOTICE)."""
 _PICTURES = "mmproj"
 """What a file that only sees pictures is called, beside the model that it belongs to."""
 _LISTED = 5
+SIDECAR = "duotail.json"
+"""The note beside a model that names it and its draft."""
 PACKED = "duotail-draft.gguf"
 """The tensors of a draft, by our names, beside the config.json that tells what they make."""
 
@@ -46,13 +41,17 @@ class SeveralModels(UserFixable):
         return tuple((file, _bytes(file)) for file in self.files)
 
 
+def _parts(file: Path) -> list[Path]:
+    """All files of a split GGUF, or the only one."""
+    return [file.with_name(name) for name in part_names(file)] or [file]
+
+
 def _bytes(file: Path) -> int:
-    parts = [file.with_name(name) for name in part_names(file)] or [file]
-    return sum(part.stat().st_size for part in parts if part.exists())
+    return sum(part.stat().st_size for part in _parts(file) if part.exists())
 
 
 def chosen_file(path: Path) -> Path | None:
-    """The GGUF file that a path stands for; None for a folder that holds something else.
+    """Return the GGUF file that a path stands for; None for a folder that holds something else.
 
     Raises:
         SeveralModels: it is a folder with more than one.
@@ -71,9 +70,9 @@ def chosen_file(path: Path) -> Path | None:
 
 
 def models_in(folder: Path) -> tuple[Path, ...]:
-    """The models in GGUF that lie in a folder, by name; a split one by its first part."""
+    """Return the GGUF models in a folder, by name; a split one by its first part."""
     files = [file for file in folder.iterdir() if file.suffix.lower() == ".gguf"]
-    firsts = {file.with_name(part_names(file)[0]) if part_names(file) else file for file in files}
+    firsts = {_parts(file)[0] for file in files}
     return tuple(sorted(file for file in firsts if not _is_a_part(file.name.lower())))
 
 
@@ -82,8 +81,13 @@ def _is_a_part(name: str) -> bool:
     return name.startswith(_PICTURES) or name == PACKED
 
 
+def holds_model(folder: Path) -> bool:
+    """Return whether a folder is one model: with a config.json, or with a single GGUF model."""
+    return (folder / "config.json").exists() or len(models_in(folder)) == 1
+
+
 def is_gguf(path: Path) -> bool:
-    """Whether this is a file in GGUF, by its name or, under any other name, by how it begins."""
+    """Return whether a file is in GGUF, by its name or, under any other name, by how it begins."""
     if not path.is_file():
         return False
     if path.suffix.lower() == ".gguf":
@@ -93,25 +97,6 @@ def is_gguf(path: Path) -> bool:
             return stream.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False
-
-
-def model_name(file: GgufFile) -> str:
-    """What the file calls its model, or the file's own name."""
-    first = file.files[0]
-    given = (file.metadata.text("general.name") or "").strip()
-    stem = first.stem.removesuffix(f"-00001-of-{len(file.files):05}")
-    return (given if given.isprintable() and given else stem)[:200]
-
-
-def format_words(file: GgufFile) -> str:
-    """The types of its weights in a word: what llama.cpp calls the mixture, or the commonest."""
-    number = file.metadata.integer("general.file_type", 0, 1 << 31, default=1 << 31)
-    if number in _FILE_TYPES:
-        return _FILE_TYPES[number]
-    sizes: Counter[str] = Counter()
-    for tensor in file.tensors.values():
-        sizes[tensor.kind] += tensor.nbytes
-    return sizes.most_common(1)[0][0] if sizes else "F32"
 
 
 def _not_a_model(path: Path) -> UserFixable:
@@ -135,3 +120,71 @@ def _not_a_model(path: Path) -> UserFixable:
         tr("Choose a GGUF file, or the folder that holds config.json and the weights."),
         str(path),
     )
+
+
+_OF_MODELS = re.compile(
+    r"config\.json|generation_config\.json|.*\.safetensors(\.index\.json)?|tokenizer.*|"
+    r"vocab\.(json|txt)|merges\.txt|.*\.tiktoken|special_tokens_map\.json|added_tokens\.json|"
+    r"chat_template.*|preprocessor_config\.json|(README|LICEN[SC]E|NOTICE|USE_POLICY).*|"
+    + "|".join(map(re.escape, (SIDECAR, PACKED))),
+    re.IGNORECASE,
+)
+
+
+def own_files(path: Path) -> tuple[Path, ...]:
+    """Return the files that are a model's own: what is copied, moved, checked and deleted.
+
+    Raises:
+        UserFixable: there is no model.
+        OSError: the folder cannot be read.
+    """
+    file = chosen_file(path)
+    if file is not None:
+        return _of_gguf(file)
+    if not (path / "config.json").is_file():
+        raise UserFixable(
+            tr("There is no model in {folder}.").format(folder=path.name),
+            tr("Choose a GGUF file, or the folder that holds config.json and the weights."),
+            str(path),
+        )
+    entries = sorted(path.iterdir())
+    return tuple(each for each in entries if _OF_MODELS.fullmatch(each.name) and each.is_file())
+
+
+def size_of(files: tuple[Path, ...]) -> int:
+    """Return the bytes of all files."""
+    return sum(file.stat().st_size for file in files)
+
+
+def _of_gguf(file: Path) -> tuple[Path, ...]:
+    """All parts, and the note about name and draft that belongs to this file alone."""
+    parts = _parts(file)
+    note = parts[0].with_suffix(f".{SIDECAR}")
+    return tuple(each for each in (*parts, note) if each.is_file())
+
+
+@dataclass(frozen=True, slots=True)
+class FilesState:
+    """A model's files at one moment, to tell later whether any has changed.
+
+    Attributes:
+        path: a folder or a single file.
+        files: name, bytes and time of last change (ns) of each.
+    """
+
+    path: Path
+    files: frozenset[tuple[str, int, int]]
+
+    @classmethod
+    def of(cls, path: Path) -> FilesState:
+        """Return the present state of a folder's files, or of a single one.
+
+        Raises:
+            OSError: they cannot be looked at.
+        """
+        entries = path.iterdir() if path.is_dir() else [path]
+        stats = {entry.name: entry.stat() for entry in entries}
+        return cls(
+            path,
+            frozenset((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()),
+        )
