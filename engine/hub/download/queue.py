@@ -15,12 +15,10 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.download.discard import discard
-from engine.hub.download.fetching import Fetching
-from engine.hub.download.job import Job, JobReport, JobState
+from engine.hub.download.cache import discard, make_sure_of_room
+from engine.hub.download.job import Job, JobReport, JobState, Rules
 from engine.hub.download.job_list import AT_WORK, JobEntry, JobList
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import make_sure_of_room
+from engine.hub.download.worker import Fetching
 from engine.hub.messages import Answer, Fetch, Fetched, FetchProgress, Refused
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access

@@ -16,12 +16,10 @@ from typing import Any, BinaryIO
 
 from huggingface_hub import get_session, hf_raise_for_status
 
-from engine.hub.download.cache import CachePlace
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import free_bytes, too_large
-from engine.hub.remote.faults import Fault
+from engine.hub.download.cache import CachePlace, free_bytes, too_large
+from engine.hub.download.job import Rules
+from engine.hub.remote.faults import Fault, HubError, refuse, trouble_of
 from engine.hub.remote.listing import RemoteFile
-from engine.hub.remote.trouble import HubError, refuse, trouble_of
 
 Address = Callable[[RemoteFile], tuple[str, dict[str, str]]]
 

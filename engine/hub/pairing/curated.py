@@ -10,8 +10,10 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from engine.hardware.typed_json import decoded
+from engine.hub import starter
 from engine.model.config import ModelConfig
 
 _FILE = "pairs.toml"
@@ -235,3 +237,17 @@ def _outline(config: ModelConfig) -> tuple[object, ...]:
         config.num_kv_heads,
         experts.intermediate_size if experts else config.intermediate_size,
     )
+
+
+def starter_draft(target: ModelConfig) -> Path | None:
+    """The starter model's file, where it is here and the list pairs it with a model of this shape.
+
+    Nobody has compared the vocabularies: a model of the same shape may speak other tokens.
+    """
+    listed = curated()
+    entry = listed.of_config(target)
+    if entry is None:
+        return None
+    draft = listed.of_repo(starter.REPO)
+    paired = any(draft is each for each, _ in listed.drafts_for(entry))
+    return starter.starter_path() if paired else None

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
 
-from engine.hub.remote.faults import Fault
-from engine.hub.remote.trouble import refuse
+from engine.hub.remote.faults import Fault, refuse
 
 LARGEST_FILE = 1 << 44
 """Bytes: 16 TiB. No weights are larger; what says so is broken."""

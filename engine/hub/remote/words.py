@@ -7,10 +7,9 @@ from math import ceil
 
 from engine.errors import UserFixable
 from engine.hub.messages import Describe, Fetch, Question, Refused, Search
-from engine.hub.remote.endpoint import USUAL_ENDPOINT, endpoint_of
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.addresses import USUAL_ENDPOINT, endpoint_of
+from engine.hub.remote.faults import BY_CHOICE, Fault, Trouble
 from engine.hub.remote.listing import Access
-from engine.hub.remote.trouble import BY_CHOICE, Trouble
 from engine.language import later, sentences, tr, tr_count
 
 _TRY_AGAIN_S = {

@@ -19,8 +19,7 @@ from app.status import Phase
 from engine.commands import Load
 from engine.errors import UserFixable
 from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.download.starter_job import KEY, starter_job
-from engine.hub.starter import REPO
+from engine.hub.starter import KEY, REPO, starter_job
 from engine.model.bundled import STARTER
 from engine.request import Role
 

@@ -11,12 +11,10 @@ from disk import COMMIT, OTHER_COMMIT, below, into_cache, into_ollama, needs_lin
 
 from engine.errors import Cancelled, NotPossible, UserFixable
 from engine.hub.local import default_target
-from engine.hub.shelf.copying import CopyProgress
-from engine.hub.shelf.deleting import delete, deletion
-from engine.hub.shelf.importing import import_copy, import_in_place
-from engine.hub.shelf.in_use import protect
+from engine.hub.shelf.copies import CopyProgress
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.moving import move
+from engine.hub.shelf.relocation import import_copy, import_in_place, move
+from engine.hub.shelf.removal import delete, deletion, protect
 from engine.hub.shelf.shelf import Shelf
 from engine.model.local_model import LocalModel
 from engine.model.model_files import own_files

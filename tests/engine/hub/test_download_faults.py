@@ -13,7 +13,7 @@ from download_desk import HASTY, WEIGHTS, Desk, desk
 from local_hub import Act
 
 from engine import language
-from engine.hub.download.hub_files import HubFiles
+from engine.hub.download.sources import HubFiles
 from engine.hub.messages import Fetch, Fetched, Refused
 from engine.hub.remote.listing import RemoteFile
 

@@ -9,20 +9,23 @@ from pathlib import Path
 import pytest
 from local_hub import git_sha1
 
-from engine.hub.download.cache import CachePlace, blob_name, cache_folder, distinct
-from engine.hub.download.checking import CheckedFiles, is_right
-from engine.hub.download.hub_files import HubFiles
-from engine.hub.download.job import Job, JobState
-from engine.hub.download.job_list import JobList
-from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import NoRoom, bytes_here, bytes_to_come, make_sure_of_room
-from engine.hub.download.speed import DownloadSpeed
+from engine.hub.download.cache import (
+    CachePlace,
+    NoRoom,
+    bytes_here,
+    bytes_to_come,
+    cache_folder,
+    distinct,
+    make_sure_of_room,
+)
+from engine.hub.download.job import DownloadSpeed, Job, JobState, Rules
+from engine.hub.download.job_list import JobList, KeptJob, read_jobs, write_jobs
+from engine.hub.download.sources import HubFiles
 from engine.hub.download.worker import _link
+from engine.hub.hashes import CheckedFiles, is_right
 from engine.hub.messages import Fetch
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import Fault, HubError, Trouble
 from engine.hub.remote.listing import Access, Packaging, RemoteFile
-from engine.hub.remote.trouble import HubError, Trouble
 
 _SMALL = RemoteFile("config.json", 2, git_sha1=git_sha1(b"{}"))
 _LARGE = RemoteFile("model.gguf", 1000, sha256="a" * 64)
@@ -43,7 +46,7 @@ def test_the_cache_is_where_the_library_looks_for_it(monkeypatch: pytest.MonkeyP
 
 def test_small_files_come_first_and_equal_ones_once() -> None:
     twin = replace(_SMALL, path="other.json")
-    assert [blob_name(file) for file in distinct((_LARGE, _SMALL, twin))] == [
+    assert [file.blob_name for file in distinct((_LARGE, _SMALL, twin))] == [
         _SMALL.git_sha1,
         _LARGE.sha256,
     ]
@@ -86,7 +89,7 @@ def test_without_links_the_names_have_the_bytes(
 def test_room_is_counted_for_all_jobs_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.hub.download.space.free_bytes", lambda _: 5000)
+    monkeypatch.setattr("engine.hub.download.cache.free_bytes", lambda _: 5000)
     jobs = [(_JOB, CachePlace(tmp_path, f"ann/tiny-{n}", "b" * 40)) for n in range(3)]
 
     make_sure_of_room(jobs, reserve=5000 - 3 * 1002)

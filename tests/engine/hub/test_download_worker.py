@@ -15,7 +15,7 @@ import pytest
 from download_desk import CONFIG, PATIENCE_S, WEIGHTS, Desk, desk
 from local_hub import Act
 
-from engine.hub.download import fetching
+from engine.hub.download import worker
 from engine.hub.download.job import Job
 from engine.hub.messages import Fetched, FetchProgress, Refused
 from engine.hub.remote.listing import Packaging
@@ -41,7 +41,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 def test_a_model_comes_whole_and_other_programs_find_it(
     at: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "_PROCESSES", get_context("spawn"))  # as users have it
+    monkeypatch.setattr(worker, "_PROCESSES", get_context("spawn"))  # as users have it
     answer = at.fetch()
 
     assert answer == Fetched("ann/tiny", str(at.place().snapshot))

@@ -12,8 +12,8 @@ from tiny_models import write_chat_model
 
 from engine.backend.cpu import native_is_built
 from engine.hub.pairing.candidates import candidates
-from engine.hub.pairing.gains import Gains
 from engine.hub.pairing.vocabularies import Vocabularies
+from engine.hub.predictions import Predictions
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.machine.facts import Host, Machine
 from engine.machine.speeds import Speeds
@@ -29,9 +29,9 @@ SMALL = {
 }  # fmt: skip
 
 
-def gains(memory: int = 64) -> Gains:
+def gains(memory: int = 64) -> Predictions:
     host = Host(8, memory * GIB, memory * GIB, instruction_sets=("avx2",))
-    return Gains(Machine(host), Speeds({}))
+    return Predictions(Machine(host), Speeds({}))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_a_small_draft_pays_and_one_nearly_as_large_does_not(
     small = LocalModel.inspect(write_hollow_model(tmp_path / "small", LLAMA_13B | SMALL))
     wide = LLAMA_13B | {"num_hidden_layers": 36}
     slow = LocalModel.inspect(write_hollow_model(tmp_path / "slow", wide))
-    much, little = gains()(large, small), gains()(large, slow)
+    much, little = gains().speedup(large, small), gains().speedup(large, slow)
     assert much is not None
     assert little is not None
     assert 1.2 < much < 8
@@ -57,20 +57,20 @@ def test_a_head_pays_too(tmp_path: Path) -> None:
     target = LocalModel.inspect(write_hollow_model(tmp_path / "deep", deep))
     assert isinstance(target.config, ModelConfig)
     head = LocalModel.inspect(write_head(tmp_path / "head", "our linear", target.config))
-    gain = gains()(target, head)
+    gain = gains().speedup(target, head)
     assert gain is not None
     assert gain > 1.2
 
 
 def test_where_the_target_does_not_fit_nobody_knows(large: LocalModel, tmp_path: Path) -> None:
     small = LocalModel.inspect(write_hollow_model(tmp_path / "small", LLAMA_13B | SMALL))
-    assert gains(memory=2)(large, small) is None
+    assert gains(memory=2).speedup(large, small) is None
 
 
 def test_candidates_that_fit_are_told_with_it(chat_model: Path, tmp_path: Path) -> None:
     folder = write_chat_model(tmp_path / "small", hidden_size=32, num_hidden_layers=1)
     file = write_gguf(folder, tmp_path / "small.gguf", Kind.Q8_0)
     kept = [KeptModel(path, path.name, ModelOrigin.IN_PLACE, 1) for path in (folder, file)]
-    found = candidates(chat_model, kept, Vocabularies(), gains())
+    found = candidates(chat_model, kept, Vocabularies(), gains().speedup)
     assert len(found) == 2
     assert all(each.speedup is not None and each.speedup > 0 for each in found)

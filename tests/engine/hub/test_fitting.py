@@ -15,9 +15,9 @@ from stopwatch import least
 
 from engine.backend.cpu import native_is_built
 from engine.commands import DraftChoice, Load, WeightFormat
-from engine.hub.fit import Badge
-from engine.hub.fitting import Fitting
+from engine.hub.advice import Badge
 from engine.hub.pairing.curated import curated
+from engine.hub.predictions import Predictions
 from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.sketch import in_format, of_listed, of_variant
 from engine.loading.checking import check
@@ -40,8 +40,8 @@ def machine(free: float, total: float = 16.0, vram: float = 0.0) -> Machine:
     return Machine(host, (card,) if vram else ())
 
 
-def fitting(*args: float) -> Fitting:
-    return Fitting(machine(*args), Speeds({}))
+def fitting(*args: float) -> Predictions:
+    return Predictions(machine(*args), Speeds({}))
 
 
 def repository(
@@ -95,7 +95,7 @@ def test_a_gguf_file_is_judged_by_the_listed_model_that_it_was_made_from() -> No
     assert sketch.facts.max_positions == 40960
     assert sketch.facts.footprint.weight_bytes == pytest.approx(5 * 10**9, rel=0.001)
     fit = fitting(12.0).variant(held, variant)
-    alone = Fitting(machine(12.0), Speeds({}), replace(curated(), pairs=()))
+    alone = Predictions(machine(12.0), Speeds({}), replace(curated(), pairs=()))
     assert fit.fastest is not None
     assert fit.fastest > (alone.variant(held, variant).fastest or 0), "its draft makes it faster"
 
@@ -164,7 +164,7 @@ def test_memory_is_what_loading_the_same_files_would_plan(tmp_path: Path) -> Non
     held, variant = repository("F16", file.stat().st_size, config=json.dumps(LLAMA_13B))
     ours = of_variant(held, variant, curated()).facts.footprint
     assert ours.weight_bytes == pytest.approx(there, rel=0.01)
-    fit = Fitting(roomy, speeds).variant(held, variant)
+    fit = Predictions(roomy, speeds).variant(held, variant)
     assert fit.slowest is not None
     assert fit.fastest is not None
     assert fit.slowest < (planned.placing.tokens_per_s or 0) < fit.fastest

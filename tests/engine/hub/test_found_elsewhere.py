@@ -20,10 +20,10 @@ from disk import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.hub.shelf.elsewhere import found_elsewhere
-from engine.hub.shelf.hub_cache import cache_folder, cached_models, repository_of, snapshot_of
+from engine.hub.download.cache import cache_folder, repository_of, snapshot_of
+from engine.hub.shelf.disk_search import FoundModel, ShelfSearch
 from engine.hub.shelf.kept_model import ModelOrigin
-from engine.hub.shelf.searching import FoundModel, ShelfSearch
+from engine.hub.shelf.other_programs import cached_models, found_elsewhere
 from engine.model.local_model import LocalModel
 from engine.model.model_files import own_files
 
@@ -147,10 +147,10 @@ def test_models_that_do_not_write_are_left_out(tmp_path: Path, chat_model: Path)
 
 def test_where_the_cache_is(tmp_path: Path) -> None:
     home = tmp_path
-    assert cache_folder(home, {}) == home / ".cache/huggingface/hub"
-    assert cache_folder(home, {"XDG_CACHE_HOME": "/x"}) == Path("/x/huggingface/hub")
-    assert cache_folder(home, {"HF_HOME": "~/hf"}) == home / "hf/hub"
-    assert cache_folder(home, {"HF_HOME": "/h", "HF_HUB_CACHE": "/c"}) == Path("/c")
+    assert cache_folder(None, home, {}) == home / ".cache/huggingface/hub"
+    assert cache_folder(None, home, {"XDG_CACHE_HOME": "/x"}) == Path("/x/huggingface/hub")
+    assert cache_folder(None, home, {"HF_HOME": "~/hf"}) == home / "hf/hub"
+    assert cache_folder(None, home, {"HF_HOME": "/h", "HF_HUB_CACHE": "/c"}) == Path("/c")
 
 
 def test_a_path_in_the_cache_knows_its_repository(tmp_path: Path) -> None:

@@ -15,12 +15,11 @@ from stopwatch import least
 
 from engine.hub.messages import Describe, Search
 from engine.hub.remote.connection import Connection, StaleRequest
-from engine.hub.remote.describe import describe
+from engine.hub.remote.description import describe
 from engine.hub.remote.environment import use_proxy
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import BY_CHOICE, Fault, HubError, trouble_of
 from engine.hub.remote.listing import Access, FoundRepository, Order, Packaging, Repository
 from engine.hub.remote.search import found_in, search
-from engine.hub.remote.trouble import BY_CHOICE, HubError, trouble_of
 
 REPO = "someone/some-model"
 TOKEN = "hf_abcdefghijklmnop"

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.hub.remote.faults import Fault
-from engine.hub.remote.trouble import HubError, Trouble, cleaned, of_status, refuse, trouble_of
+from engine.hub.remote.faults import (
+    Fault,
+    HubError,
+    Trouble,
+    cleaned,
+    of_status,
+    refuse,
+    trouble_of,
+)
 
 
 @pytest.mark.parametrize(

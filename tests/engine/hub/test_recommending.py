@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine.hub.fit import Badge
+from engine.hub.advice import Badge, Recommendation, RecommendedRole
 from engine.hub.pairing.curated import curated
-from engine.hub.recommendation import Recommendation, RecommendedRole
-from engine.hub.recommending import MOST, recommendations
+from engine.hub.recommendations import MOST, recommendations
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import Speeds
 

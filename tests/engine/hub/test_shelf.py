@@ -12,11 +12,10 @@ from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
 from engine.errors import UserFixable
-from engine.hub.shelf.describing import Descriptions
+from engine.hub.shelf.disk_search import FoundModel
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.remembered import Memory, Remembered
-from engine.hub.shelf.searching import FoundModel
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import Descriptions, Shelf
 from engine.model.config import ModelConfig
 
 

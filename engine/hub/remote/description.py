@@ -9,14 +9,12 @@ from urllib.parse import quote
 from engine.hub.messages import Describe
 from engine.hub.remote.answer import ServerObject, objects, unreadable
 from engine.hub.remote.connection import Connection
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import Fault, HubError, refuse
 from engine.hub.remote.folder_variant import CONFIG, INDEX
 from engine.hub.remote.left_out import in_words
-from engine.hub.remote.licence import licence_link
 from engine.hub.remote.listing import Packaging, RemoteFile, Repository
 from engine.hub.remote.safe_files import danger, is_commit, is_repo
-from engine.hub.remote.search import found_of
-from engine.hub.remote.trouble import HubError, refuse
+from engine.hub.remote.search import found_of, licence_link
 from engine.hub.remote.variants import remote_files, variants_of
 from engine.hub.remote.words import shown_endpoint
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from engine.hub.fit import Badge, Fit
-from engine.hub.fitting import Fitting
+from engine.hub.advice import Badge, Fit, Recommendation, RecommendedRole
 from engine.hub.pairing.curated import Curated, CuratedModel, curated
-from engine.hub.recommendation import Recommendation, RecommendedRole
+from engine.hub.predictions import Predictions
 from engine.hub.sketch import usual_bytes
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
@@ -48,8 +47,8 @@ def recommendations(
     Empty where nothing of the list runs well here.
     """
     listed = curated() if known is None else known
-    fitting = Fitting(machine, speeds, listed)
-    choices = [_choice(model, fitting, listed) for model in listed.models if model.level]
+    predictions = Predictions(machine, speeds, listed)
+    choices = [_choice(model, predictions, listed) for model in listed.models if model.level]
     runs = [each for each in choices if each.fit.badge in _RUNS and each.rate >= _PATIENT]
     found: list[Recommendation] = []
     taken: dict[str, _Choice] = {}
@@ -73,9 +72,9 @@ def variant_for(model: CuratedModel) -> str:
     return "Q8_0" if model.parameters <= _MOST_AT_EIGHT_BITS else "Q4_K_M"
 
 
-def _choice(model: CuratedModel, fitting: Fitting, known: Curated) -> _Choice:
+def _choice(model: CuratedModel, predictions: Predictions, known: Curated) -> _Choice:
     variant = variant_for(model)
-    judged = fitting.listed(model, variant)
+    judged = predictions.listed(model, variant)
     plan = judged.plan
     rate = (plan.tokens_per_s if plan is not None else None) or 0.0
     drafts = known.drafts_for(model)

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from engine.errors import Cancelled, UserFixable
+from engine.hub.hashes import sha256_of
 from engine.language import tr
 from engine.units import file_size
 
@@ -105,22 +106,6 @@ def clear_unfinished(folder: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True)
 
 
-def sha256_of(file: Path, tell: Callable[[int], None], stopped: Stopped) -> str:
-    """A file's hash; `tell` hears of every piece that was read.
-
-    Raises:
-        Cancelled: `stopped` said so.
-        OSError: it cannot be read.
-    """
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while piece := stream.read(_PIECE):
-            _go_on(stopped)
-            digest.update(piece)
-            tell(len(piece))
-    return digest.hexdigest()
-
-
 def _copied(
     files: Mapping[str, Path], part: Path, total: int, tell: Tell, stopped: Stopped
 ) -> dict[str, str]:
@@ -130,7 +115,8 @@ def _copied(
         digest = hashlib.sha256()
         with file.open("rb") as source, (part / name).open("xb") as target:
             while piece := source.read(_PIECE):
-                _go_on(stopped)
+                if stopped():
+                    raise Cancelled
                 digest.update(piece)
                 target.write(piece)
                 done += len(piece)
@@ -155,11 +141,6 @@ def _copied(
                 str(part),
             )
     return hashes
-
-
-def _go_on(stopped: Stopped) -> None:
-    if stopped():
-        raise Cancelled
 
 
 def _unfinished_name() -> str:
