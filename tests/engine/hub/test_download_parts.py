@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,8 @@ from engine.hub.download.cache import (
     make_sure_of_room,
 )
 from engine.hub.download.job import DownloadSpeed, Job, JobState, Rules
-from engine.hub.download.job_list import JobList, KeptJob, read_jobs, write_jobs
-from engine.hub.download.sources import HubFiles
+from engine.hub.download.job_list import JobEntry, JobList, KeptJob, read_jobs, write_jobs
+from engine.hub.download.sources import at_hub
 from engine.hub.download.worker import _link
 from engine.hub.hashes import CheckedFiles, is_right
 from engine.hub.messages import Fetch
@@ -159,7 +160,7 @@ def test_jobs_are_kept_whole(tmp_path: Path) -> None:
     write_jobs(tmp_path / "own" / "downloads.json", kept)
 
     assert read_jobs(tmp_path / "own" / "downloads.json") == kept
-    assert [job.interrupted for job in kept] == [True, False, False]
+    assert [JobEntry.of(job).interrupted for job in kept] == [True, False, False]
 
 
 def test_no_token_is_written(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_pauses_grow_and_a_server_s_word_counts_more(tmp_path: Path) -> None:
     from engine.hub.download.transfer import FileTransfer
 
     rules = Rules(pauses_s=(1.0, 4.0))
-    find = HubFiles(Fetch(Access(), _JOB), 1.0).find
+    find = partial(at_hub, Fetch(Access(), _JOB), 1.0)
     transfer = FileTransfer(find, CachePlace.of(_JOB, str(tmp_path)), rules, lambda: None)
     dropped = HubError(Trouble(Fault.DROPPED))
     assert [transfer._pause(dropped, tries) for tries in (1, 2)] == [1.0, 4.0]
