@@ -123,10 +123,10 @@ def _show(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _list(arguments: argparse.Namespace) -> ExitCode:
-    from engine.hub.shelf.shelf import Shelf
+    from engine.hub.shelf.shelf import ModelShelf
 
     cache = Path(arguments.cache).expanduser() if arguments.cache else None
-    models = Shelf(data_folder(arguments), cache).models()
+    models = ModelShelf(data_folder(arguments), cache).models()
     hub_report.write_kept(models, as_json=arguments.json)
     return ExitCode.DONE
 

@@ -49,7 +49,7 @@ class RecommendedRole(StrEnum):
     REASONING = "reasoning"
     CODE = "code"
     SMALL = "small"
-    """Fetched in a minute or two."""
+    """FetchedModel in a minute or two."""
 
 
 @dataclass(frozen=True, slots=True)

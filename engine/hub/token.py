@@ -139,7 +139,7 @@ def _keyring() -> KeyringBackend | None:
 
 
 def _of_library() -> str | None:
-    """Return the token that the hub's own library would use, which renews one of a browser login."""
+    """Return the token that the hub's own library would use; it renews one of a browser login."""
     try:
         from huggingface_hub import get_token  # a tenth of a second that few need
 

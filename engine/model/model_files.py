@@ -151,6 +151,14 @@ def own_files(path: Path) -> tuple[Path, ...]:
     return tuple(each for each in entries if _OF_MODELS.fullmatch(each.name) and each.is_file())
 
 
+def real_path(path: Path) -> Path:
+    """Return where a link leads; the path itself where that cannot be told."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return path.absolute()
+
+
 def size_of(files: tuple[Path, ...]) -> int:
     """Return the bytes of all files."""
     return sum(file.stat().st_size for file in files)

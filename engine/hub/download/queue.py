@@ -19,7 +19,7 @@ from engine.hub.download.cache import discard, make_sure_of_room
 from engine.hub.download.job import Job, JobReport, JobState, Rules
 from engine.hub.download.job_list import AT_WORK, JobEntry, JobList
 from engine.hub.download.worker import Fetching
-from engine.hub.messages import Answer, Fetch, Fetched, FetchProgress, Refused
+from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access
 from engine.language import tr
@@ -198,7 +198,7 @@ class Downloads:
             match answer:
                 case FetchProgress() if entry is not None and entry.state in AT_WORK:
                     self._progress(entry, answer)
-                case Fetched() if entry is not None:
+                case FetchedModel() if entry is not None:
                     entry.turn(JobState.DONE)
                     entry.done, entry.model = entry.job.nbytes, answer.model
                     self._save()

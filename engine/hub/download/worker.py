@@ -35,7 +35,7 @@ from engine.hub.download.cache import (
 )
 from engine.hub.download.job import Job, Rules, Wheel
 from engine.hub.hashes import CheckedFiles, is_right
-from engine.hub.messages import Answer, Fetch, Fetched, FetchProgress, Refused
+from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
 from engine.hub.remote.environment import prepare
 from engine.hub.remote.faults import Fault, refuse, trouble_of
 from engine.hub.remote.listing import RemoteFile
@@ -53,7 +53,7 @@ def run(
     notes: Path | None = None,
     code: str = language.ENGLISH,
 ) -> None:
-    """The process: takes one `Fetch`, tells `FetchProgress`, ends with `Fetched` or `Refused`.
+    """The process: takes one `Fetch`, tells `FetchProgress`, ends with `FetchedModel` or `Refused`.
 
     Args:
         pipe: to whoever wants the model; when it closes, the process ends.
@@ -84,7 +84,7 @@ def _end_with(pipe: Connection[Any, Any]) -> None:
 
 def _answer(
     asked: Fetch, rules: Rules, notes: Path | None, tell: Callable[[FetchProgress], None]
-) -> Fetched:
+) -> FetchedModel:
     _make_sure_of_names(asked.job)
     prepare(asked.access)
     place = CachePlace.of(asked.job, asked.access.cache)
@@ -98,7 +98,7 @@ def _answer(
     for file in asked.job.files:
         uses[file.blob_name] -= 1
         _link(file, place, last=not uses[file.blob_name])
-    return Fetched(asked.job.key, str(model_path(asked.job, place)))
+    return FetchedModel(asked.job.key, str(model_path(asked.job, place)))
 
 
 def _fetch(

@@ -19,6 +19,7 @@ from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.heads.reduced import DraftOnly, ReducedDraft
 from engine.model.local_model import LocalModel
+from engine.model.model_files import real_path
 from engine.model.other_family import OtherConfig
 from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.plan.footprint import weight_count
@@ -53,7 +54,8 @@ def candidates(
     """
     own = LocalModel.inspect(target)
     judge = _Judge(own, vocabularies, speedup)
-    others = [model for model in kept if not _same_place(model.path, target)]
+    place = real_path(target)
+    others = [model for model in kept if real_path(model.path) != place]
     found = [judge.judged(model) for model in others]
     listed = curated() if known is None else known
     here = {(model.repo or "").lower() for model in others}
@@ -183,13 +185,6 @@ def _runs_elsewhere(config: OtherConfig, *, draft: bool) -> str:
 
 def _percent(share: float) -> str:
     return number(share, ".0%" if share >= 0.015 else ".1%")
-
-
-def _same_place(one: Path, other: Path) -> bool:
-    try:
-        return one.resolve() == other.resolve()
-    except OSError:
-        return one == other
 
 
 def _rank(each: DraftCandidate) -> tuple[int, float, bool, int, str]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import filecmp
 from dataclasses import dataclass
-from pathlib import Path
 
 from engine.language import number, tr, tr_count
 from engine.model.local_model import LocalModel
-from engine.model.model_files import FilesState
+from engine.model.model_files import FilesState, real_path
 from engine.model.text.vocabulary.same_tokens import differing
 from engine.model.text.vocabulary.token_list import TokenList, folder_tokens, gguf_tokens
 
@@ -98,7 +97,7 @@ class Vocabularies:
             UserFixable: one of the vocabularies cannot be read.
             OSError: the files are gone.
         """
-        key = FilesState.of(_files(target.path)), FilesState.of(_files(draft.path))
+        key = FilesState.of(real_path(target.path)), FilesState.of(real_path(draft.path))
         if key not in self._known:
             found = self._compare(key[0], target, draft)
             if len(self._known) >= _MOST_KEPT:
@@ -138,8 +137,3 @@ def _same_file(one: LocalModel, other: LocalModel) -> bool:
     files = [model.path / "tokenizer.json" for model in (one, other)]
     there = all(file.is_file() for file in files)
     return there and filecmp.cmp(files[0], files[1], shallow=False)
-
-
-def _files(path: Path) -> Path:
-    """What a model's files are known by; links lead to them."""
-    return path.resolve()

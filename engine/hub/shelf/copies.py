@@ -64,19 +64,44 @@ def copy_all(
         part = folder.parent / _unfinished_name()
         part.mkdir()
     except OSError as error:
-        raise _cannot_write(folder.parent, error) from error
+        raise UserFixable(
+            tr("Nothing can be written to {folder}.").format(folder=folder.parent),
+            tr("Make the folder writable for your user, or choose another one."),
+            str(error),
+        ) from error
     try:
         hashes = _copied(files, part, total, tell, stopped)
         os.rename(part, folder)
     except OSError as error:
-        raise _cannot_copy(error) from error
+        raise UserFixable(
+            tr("The model could not be copied."),
+            tr("Check that the drives are connected, and that there is room."),
+            str(error),
+        ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return hashes
 
 
+def checked_bytes(total: int, tell: Tell) -> Callable[[int], None]:
+    """Return what hears the size of each piece that is read again, and tells how many there were.
+
+    Args:
+        total: bytes in all.
+        tell: hears the sum.
+    """
+    done = 0
+
+    def heard(nbytes: int) -> None:
+        nonlocal done
+        done += nbytes
+        tell(CopyProgress(done, total, checking=True))
+
+    return heard
+
+
 def check_room(folder: Path, needed: int) -> None:
-    """Whether a disk has room for so many bytes.
+    """Check that a disk has room for so many bytes, and a little more.
 
     Raises:
         UserFixable: it has not.
@@ -124,13 +149,7 @@ def _copied(
             target.flush()
             os.fsync(target.fileno())
         hashes[name] = digest.hexdigest()
-    checked = 0
-
-    def told(nbytes: int) -> None:
-        nonlocal checked
-        checked += nbytes
-        tell(CopyProgress(checked, total, checking=True))
-
+    told = checked_bytes(total, tell)
     for name, wanted in hashes.items():
         if sha256_of(part / name, told, stopped) != wanted:
             raise UserFixable(
@@ -156,19 +175,3 @@ def _runs(process: int, started: int) -> bool:
     with suppress(psutil.Error):
         return abs(_started(process) - started) <= 1
     return False
-
-
-def _cannot_write(folder: Path, error: OSError) -> UserFixable:
-    return UserFixable(
-        tr("Nothing can be written to {folder}.").format(folder=folder),
-        tr("Make the folder writable for your user, or choose another one."),
-        str(error),
-    )
-
-
-def _cannot_copy(error: OSError) -> UserFixable:
-    return UserFixable(
-        tr("The model could not be copied."),
-        tr("Check that the drives are connected, and that there is room."),
-        str(error),
-    )

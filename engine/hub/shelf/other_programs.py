@@ -13,6 +13,7 @@ from engine.hub.remote.safe_files import is_commit
 from engine.hub.shelf.disk_search import FoundModel, ShelfSearch
 from engine.hub.shelf.kept_model import ModelOrigin
 from engine.model.json_object import JsonObject
+from engine.model.model_files import real_path
 
 
 def found_elsewhere(
@@ -33,7 +34,7 @@ def found_elsewhere(
     environment = os.environ if environment is None else environment
     found: dict[Path, FoundModel] = {}
     for model in _all(search, home or Path.home(), environment, cache):
-        found.setdefault(_place(model.path), model)
+        found.setdefault(real_path(model.path), model)
     return list(found.values())
 
 
@@ -43,14 +44,6 @@ def _all(
     yield from cached_models(search, cache or cache_folder(None, home, environment))
     yield from lm_studio_models(search, home)
     yield from ollama_models(search, home, environment)
-
-
-def _place(path: Path) -> Path:
-    """Where a link leads: two programs may share a file."""
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError):
-        return path
 
 
 _HOMES = (".lmstudio", ".cache/lm-studio")

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from engine.errors import NotPossible, UserFixable
 from engine.hub.download.cache import repository_of
+from engine.hub.remote.safe_files import danger
 from engine.hub.shelf.copies import Stopped, Tell, clear_unfinished, copy_all
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.other_programs import is_blob
 from engine.hub.shelf.removal import ModelDeletion, delete, protect
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import ModelShelf
 from engine.language import tr
 from engine.model.local_model import LocalModel
 from engine.model.model_files import chosen_file, own_files, size_of
@@ -21,11 +22,10 @@ from engine.model.model_files import chosen_file, own_files, size_of
 _MOST_NAME = 80
 _FORBIDDEN = re.compile(r'[\x00-\x1f<>:"/\\|?*]+')
 """Signs that some system has no files with."""
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 def meant(path: Path) -> Path:
-    """The model that is meant by what was dropped: of a .safetensors file, its folder.
+    """Return the model that is meant by what was dropped: of a .safetensors file, its folder.
 
     Raises:
         UserFixable: there is none; of a folder with several, `SeveralModels`.
@@ -37,7 +37,7 @@ def meant(path: Path) -> Path:
     return path
 
 
-def import_in_place(path: Path, shelf: Shelf) -> KeptModel:
+def import_in_place(path: Path, shelf: ModelShelf) -> KeptModel:
     """Remember a model where it lies.
 
     Raises:
@@ -50,12 +50,16 @@ def import_in_place(path: Path, shelf: Shelf) -> KeptModel:
 
 
 def import_copy(
-    path: Path, shelf: Shelf, tell: Tell, stopped: Stopped, name: str = ""
+    path: Path, shelf: ModelShelf, tell: Tell, stopped: Stopped, name: str = ""
 ) -> KeptModel:
     """Copy a model into our own folder, compare the copy, and remember it.
 
     Args:
-        path: of the model; `name`: for the copy, where its own says nothing (Ollama's).
+        path: of the model.
+        shelf: that keeps the copy.
+        tell: hears how many bytes are copied and read again.
+        stopped: asked between pieces.
+        name: for the copy, where its own says nothing (Ollama's).
 
     Raises:
         Cancelled: `stopped` said so; nothing is left behind.
@@ -76,18 +80,18 @@ def import_copy(
 
 
 def _copy_name(file: Path, title: str) -> str:
-    """Its own; a file of Ollama's is named by its hash only."""
+    """Return a file's own name; Ollama's files are named by their hash only."""
     return f"{title}.gguf" if file.name.startswith("sha256-") else file.name
 
 
 def _file_name(wanted: str) -> str:
-    """A name that every system takes."""
+    """Return a name that every system takes."""
     name = _FORBIDDEN.sub("-", wanted).strip(" .-")[:_MOST_NAME].strip(" .-")
-    return f"model-{name}" if not name or _RESERVED.fullmatch(name) else name
+    return f"model-{name}" if danger(name) else name
 
 
 def _free(root: Path, name: str) -> Path:
-    """A folder that is not there yet."""
+    """Return a folder that is not there yet."""
     for number in range(1, 1000):
         folder = root / (name if number == 1 else f"{name} {number}")
         if not folder.exists():
@@ -102,7 +106,7 @@ def _free(root: Path, name: str) -> Path:
 def move(
     model: KeptModel,
     folder: Path,
-    shelf: Shelf,
+    shelf: ModelShelf,
     tell: Tell,
     stopped: Stopped,
     in_use: Collection[Path] = (),
@@ -110,6 +114,14 @@ def move(
     """Move a model into `folder`, in a folder of its own, and remember where it is.
 
     A kill leaves the model where it was, or in both places: never in none.
+
+    Args:
+        model: as the shelf tells it.
+        folder: where its new folder is made.
+        shelf: that keeps it.
+        tell: hears how many bytes are copied and read again.
+        stopped: asked between pieces.
+        in_use: what is loaded, targets and drafts.
 
     Raises:
         Cancelled: `stopped` said so; the model is where it was.
@@ -146,7 +158,7 @@ def move(
 
 
 def _name(model: KeptModel) -> str:
-    """Of the folder that it gets; a copy of ours has one already."""
+    """Return the name of the folder that a model moves into; a copy of ours has one already."""
     path = model.path
     if path.is_dir():
         return path.name

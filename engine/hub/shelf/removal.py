@@ -13,9 +13,12 @@ from engine.errors import NotPossible, UserFixable
 from engine.hub.download.cache import repository_of, snapshot_of
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.other_programs import is_blob
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import ModelShelf
 from engine.language import tr
-from engine.model.model_files import chosen_file, own_files
+from engine.model.model_files import chosen_file, own_files, real_path
+
+_WEIGHTS = (".gguf", ".safetensors")
+_DAY = 24 * 60 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,12 @@ class ModelDeletion:
         return not self.files
 
 
-def deletion(model: KeptModel, shelf: Shelf, *, files: bool = False) -> ModelDeletion:
-    """What deleting a model comes to.
+def deletion(model: KeptModel, shelf: ModelShelf, *, files: bool = False) -> ModelDeletion:
+    """Return what deleting a model comes to.
 
     Args:
         model: as the shelf tells it.
+        shelf: that keeps it.
         files: also those of a model that is not in a folder of ours nor in the hub's cache: it is
             the user's own, and is only forgotten unless asked for.
 
@@ -58,8 +62,9 @@ def deletion(model: KeptModel, shelf: Shelf, *, files: bool = False) -> ModelDel
     if not path.exists() or not (ours or files or model.origin is not ModelOrigin.IN_PLACE):
         return ModelDeletion(path)  # somebody has deleted it already, or it is the user's own
     try:
-        if repository_of(path) is not None:
-            return ModelDeletion(path, *removal(path))
+        repository, snapshot = repository_of(path), snapshot_of(path)
+        if repository is not None and snapshot is not None:
+            return _cached(path, repository, snapshot)
         own = own_files(path)
     except (OSError, UserFixable) as error:
         if ours:
@@ -74,10 +79,12 @@ def deletion(model: KeptModel, shelf: Shelf, *, files: bool = False) -> ModelDel
     return ModelDeletion(path, own, (folder,) if alone else (), _bytes(own))
 
 
-def delete(found: ModelDeletion, shelf: Shelf, in_use: Collection[Path] = ()) -> int:
-    """Do it; the bytes that were deleted.
+def delete(found: ModelDeletion, shelf: ModelShelf, in_use: Collection[Path] = ()) -> int:
+    """Delete a model; return the bytes that the disk got back.
 
     Args:
+        found: what is deleted, as `deletion` tells it.
+        shelf: that forgets the model.
         in_use: what is loaded, targets and drafts.
 
     Raises:
@@ -85,17 +92,16 @@ def delete(found: ModelDeletion, shelf: Shelf, in_use: Collection[Path] = ()) ->
     """
     if not found.forgets_only:
         protect(found.path, in_use)
-    freed = 0
-    for file in found.files:
-        freed += _unlinked(file)
+    freed = sum(_unlinked(file) for file in found.files)
     for folder in found.folders:
-        _removed_if_empty(folder)
+        with suppress(OSError):  # there is something else in it
+            folder.rmdir()
     shelf.memory.forget(found.path)
     return freed
 
 
-def _broken(path: Path, shelf: Shelf) -> ModelDeletion:
-    """Of a model in our own folder that cannot be read, all that is there."""
+def _broken(path: Path, shelf: ModelShelf) -> ModelDeletion:
+    """Return the deletion of all that is there of a model of ours that cannot be read."""
     folder = path if path.is_dir() else path.parent
     if shelf.folder.resolve() != folder.resolve().parent:
         return ModelDeletion(path)
@@ -104,7 +110,7 @@ def _broken(path: Path, shelf: Shelf) -> ModelDeletion:
 
 
 def _bytes(files: Iterable[Path]) -> int:
-    """What the disk gets back: nothing for a link."""
+    """Return what the disk gets back: nothing for a link."""
     return sum(0 if file.is_symlink() else file.lstat().st_size for file in files)
 
 
@@ -121,11 +127,6 @@ def _unlinked(file: Path) -> int:
             str(error),
         ) from error
     return nbytes
-
-
-def _removed_if_empty(folder: Path) -> None:
-    with suppress(OSError):  # there is something else in it
-        folder.rmdir()
 
 
 def _not_ours(model: KeptModel) -> UserFixable:
@@ -145,69 +146,50 @@ def _not_ours(model: KeptModel) -> UserFixable:
     )
 
 
-_WEIGHTS = (".gguf", ".safetensors")
-_DAY = 24 * 60 * 60
-
-Removal = tuple[tuple[Path, ...], tuple[Path, ...], int]
-"""Files in the order of deletion, folders that may be empty then, bytes."""
-
-
-def removal(path: Path) -> Removal:
-    """Files, folders and bytes of a model whose path lies in a snapshot.
+def _cached(path: Path, repository: Path, snapshot: Path) -> ModelDeletion:
+    """Return what deleting a model from the shared cache comes to.
 
     The last weights of a snapshot take it with them, the last snapshot of a repository takes the
     repository. A blob stays as long as a link of another model or of another revision leads to it.
+    The library's own `delete_revisions` knows whole revisions only, and follows links anywhere.
+
+    Args:
+        path: of the model, in the snapshot.
+        repository: its folder in the cache.
+        snapshot: the folder of its revision.
 
     Raises:
         UserFixable, OSError: what is there cannot be read.
     """
-    repository, snapshot = repository_of(path), snapshot_of(path)
-    if repository is None or snapshot is None:
-        raise ValueError(path)
-    inside = list(_files(snapshot))
+    links, whole = list(_files(snapshot)), True
     if chosen_file(path) is not None:
         own = [file for file in own_files(path) if snapshot in file.parents]
-        if not set(filter(_answers, inside)) <= set(
-            own
-        ):  # another quantisation needs what lies beside it
-            return _counted(own, repository, snapshot, whole=False)
-    return _counted(inside, repository, snapshot, whole=True)
-
-
-def _counted(links: list[Path], repository: Path, snapshot: Path, *, whole: bool) -> Removal:
-    """The links, and the blobs that only they lead to."""
-    gone = set(links)
-    needed = {
-        _blob(file)
-        for file in _files(repository / "snapshots")
-        if file not in gone and file.is_symlink()
-    }
-    blobs_folder = (repository / "blobs").resolve()
+        if not set(filter(_answers, links)) <= set(own):
+            links, whole = own, False  # another quantisation needs what lies beside it
+    snapshots, blobs_folder = repository / "snapshots", (repository / "blobs").resolve()
+    others = set(_files(snapshots)) - set(links)
+    needed = {_blob(file) for file in others if file.is_symlink()}
     blobs = {_blob(file) for file in links if file.is_symlink()} - needed
     blobs = {blob for blob in blobs if blob.parent == blobs_folder and blob.is_file()}
-    copies = [file for file in links if not file.is_symlink()]
-    nbytes = sum(file.lstat().st_size for file in (*blobs, *copies) if not file.is_symlink())
     folders = sorted({file.parent for file in links}, key=lambda each: -len(each.parts))
-    refs: list[Path] = []
+    notes: list[Path] = []
     if whole:
-        refs = _refs_to(repository, snapshot.name)
-        last = not any(
-            each != snapshot for each in (repository / "snapshots").iterdir() if each.is_dir()
-        )
+        notes = [file for file in _files(repository / "refs") if _text(file) == snapshot.name]
         folders += [snapshot]
-        if last:
-            unfinished = [each for each in blobs_folder.glob("*.incomplete") if _abandoned(each)]
-            nbytes += sum(each.stat().st_size for each in unfinished)
-            blobs |= set(unfinished)
-            missing = list(_files(repository / ".no_exist"))
-            refs += missing
+        if not any(each != snapshot for each in snapshots.iterdir() if each.is_dir()):
+            blobs |= set(filter(_abandoned, blobs_folder.glob("*.incomplete")))
+            notes += _files(repository / ".no_exist")
             folders += [*_folders(repository), repository]
-    files = (*refs, *links, *sorted(blobs))
-    return files, tuple(dict.fromkeys(folders)), nbytes
+    return ModelDeletion(
+        path,
+        (*notes, *links, *sorted(blobs)),
+        tuple(dict.fromkeys(folders)),
+        _bytes((*links, *blobs)),
+    )
 
 
 def _answers(file: Path) -> bool:
-    """Whether this is weights of a model; what only sees pictures goes with the last one."""
+    """Return whether a file is weights of a model; what only sees pictures goes with the last."""
     name = file.name.lower()
     return name.endswith(_WEIGHTS) and not name.startswith("mmproj")
 
@@ -218,13 +200,8 @@ def _abandoned(unfinished: Path) -> bool:
 
 
 def _blob(link: Path) -> Path:
-    """Where a link leads, whether something is there or not; no further than one step."""
+    """Return where a link leads in one step, whether something is there or not."""
     return Path(os.path.normpath(link.parent.resolve() / os.readlink(link)))
-
-
-def _refs_to(repository: Path, commit: str) -> list[Path]:
-    """The names that a commit has."""
-    return [file for file in _files(repository / "refs") if _text(file) == commit]
 
 
 def _text(file: Path) -> str:
@@ -235,13 +212,13 @@ def _text(file: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files and links in a folder; links to folders are not followed."""
+    """Yield all files and links in a folder; links to folders are not followed."""
     for root, _, names in os.walk(folder):
         yield from (Path(root) / name for name in sorted(names))
 
 
 def _folders(folder: Path) -> list[Path]:
-    """The folders in a folder, inner ones first."""
+    """Return the folders in a folder, inner ones first."""
     return [Path(root) for root, _, _ in os.walk(folder, topdown=False) if Path(root) != folder]
 
 
@@ -266,15 +243,8 @@ def protect(path: Path, in_use: Iterable[Path]) -> None:
 
 
 def _places(path: Path) -> set[Path]:
-    """Where its files really lie; the path too, should nothing be there any more."""
-    places = {_resolved(path)}
+    """Return where a model's files really lie; the path too, should nothing be there any more."""
+    places = {real_path(path)}
     with suppress(OSError, UserFixable):
-        places |= {_resolved(file) for file in own_files(path)}
+        places |= {real_path(file) for file in own_files(path)}
     return places
-
-
-def _resolved(path: Path) -> Path:
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError):
-        return path.absolute()

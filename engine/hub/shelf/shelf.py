@@ -19,13 +19,13 @@ from engine.model import bundled
 from engine.model.config import ModelConfig
 from engine.model.heads.reduced import DraftOnly
 from engine.model.local_model import LocalModel
-from engine.model.model_files import FilesState, own_files, size_of
+from engine.model.model_files import FilesState, own_files, real_path, size_of
 from engine.plan.footprint import weight_count
 
 _FOLDER = "models"
 
 
-class Shelf:
+class ModelShelf:
     """The models that are kept. Reads disks: not for the window's own thread.
 
     Args:
@@ -47,14 +47,14 @@ class Shelf:
         """
         found: dict[Path, FoundModel] = {}
         for model in self._all(more, elsewhere=elsewhere):
-            found.setdefault(_place(model.path), model)
+            found.setdefault(real_path(model.path), model)
         return [self._descriptions.of(model) for model in found.values()]
 
     def describe(self, path: Path) -> KeptModel:
         """One of them, or one that is not known yet."""
-        place = _place(path)
+        place = real_path(path)
         for model in self._all((), elsewhere=False):
-            if _place(model.path) == place:
+            if real_path(model.path) == place:
                 return self._descriptions.of(model)
         return self._descriptions.of(FoundModel(path, ModelOrigin.IN_PLACE))
 
@@ -106,14 +106,6 @@ def _bundled() -> Iterator[FoundModel]:
                 found, repo=starter.REPO, revision=starter.REVISION, licence=starter.LICENCE
             )
         yield found
-
-
-def _place(path: Path) -> Path:
-    """Where a link leads."""
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError, ValueError):
-        return path
 
 
 _MOST_KEPT = 256

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.hashes import by_name, expected, sha256_of
 from engine.hub.remote.listing import RemoteFile
-from engine.hub.shelf.copies import CopyProgress, Stopped, Tell
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.copies import Stopped, Tell, checked_bytes
+from engine.hub.shelf.shelf import ModelShelf
 from engine.language import listed as listed_words
 from engine.language import tr, tr_count
 from engine.model.local_model import LocalModel
@@ -52,15 +52,18 @@ class VerifiedModel:
 
 def verify(
     path: Path,
-    shelf: Shelf,
+    shelf: ModelShelf,
     tell: Tell,
     stopped: Stopped,
     listed: Iterable[RemoteFile] = (),
 ) -> VerifiedModel:
-    """Read all of a model.
+    """Read all of a model, and compare it with what is known of it.
 
     Args:
         path: of the model.
+        shelf: knows the hashes of copies.
+        tell: hears how many bytes are read.
+        stopped: asked between pieces.
         listed: what the hub said of its files, where somebody knows.
 
     Raises:
@@ -68,58 +71,40 @@ def verify(
     """
     try:
         files = own_files(path)
-        total, done = size_of(files), 0
-        found = VerifiedModel()
+        heard = checked_bytes(size_of(files), tell)
         remote, ours = by_name(listed), _ours(path, shelf)
+        compared, read, wrong = list[str](), list[str](), list[str]()
         for file in files:
-            before = done
-
-            def told(nbytes: int) -> None:
-                nonlocal done
-                done += nbytes
-                tell(CopyProgress(done, total, checking=True))
-
             wanted = expected(file, remote, ours)
             if wanted is None:
-                sha256_of(file, told, stopped)
-                found = _with(found, read=file.name)
-            elif wanted.agrees(file, told, stopped):
-                found = _with(found, compared=file.name)
+                sha256_of(file, heard, stopped)
+                read.append(file.name)
             else:
-                found = _with(found, wrong=file.name)
-            done = before + file.stat().st_size
-        if found.wrong:
-            return _damaged(found)
-        LocalModel.inspect(path)
+                right = wanted.agrees(file, heard, stopped)
+                (compared if right else wrong).append(file.name)
+        if not wrong:
+            LocalModel.inspect(path)
     except UserFixable as error:
         return VerifiedModel(problem=error.cause)
     except OSError as error:
         said = tr("It cannot be read to its end: {error}.")
         return VerifiedModel(problem=said.format(error=error.strerror or error))
-    return found
+    return VerifiedModel(tuple(compared), tuple(read), tuple(wrong), _damage(wrong))
 
 
-def _ours(path: Path, shelf: Shelf) -> dict[str, str]:
-    """What its files were when they were copied."""
+def _ours(path: Path, shelf: ModelShelf) -> dict[str, str]:
+    """Return the hashes that a model's files had when they were copied."""
     for known in shelf.memory.all():
         if known.path == str(path):
             return dict(known.hashes)
     return {}
 
 
-def _with(
-    found: VerifiedModel, compared: str = "", read: str = "", wrong: str = ""
-) -> VerifiedModel:
-    return VerifiedModel(
-        (*found.compared, *([compared] if compared else [])),
-        (*found.read, *([read] if read else [])),
-        (*found.wrong, *([wrong] if wrong else [])),
-    )
-
-
-def _damaged(found: VerifiedModel) -> VerifiedModel:
+def _damage(wrong: Sequence[str]) -> str:
+    """Return the sentence for files that are not what they should be; "" where there are none."""
+    if not wrong:
+        return ""
     said = tr("Damaged: {files} is not what was published. Download the model again.")
-    if len(found.wrong) > 1:
+    if len(wrong) > 1:
         said = tr("Damaged: {files} are not what was published. Download the model again.")
-    names = listed_words(found.wrong[:5])
-    return VerifiedModel(found.compared, found.read, found.wrong, said.format(files=names))
+    return said.format(files=listed_words(wrong[:5]))

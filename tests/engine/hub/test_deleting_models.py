@@ -15,7 +15,7 @@ from engine.hub.shelf.copies import CopyProgress
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.relocation import import_copy, import_in_place, move
 from engine.hub.shelf.removal import delete, deletion, protect
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import ModelShelf
 from engine.model.local_model import LocalModel
 from engine.model.model_files import own_files
 
@@ -28,7 +28,7 @@ def never() -> bool:
     return False
 
 
-def copied(path: Path, shelf: Shelf) -> KeptModel:
+def copied(path: Path, shelf: ModelShelf) -> KeptModel:
     return import_copy(path, shelf, nobody, never)
 
 
@@ -46,7 +46,7 @@ def bytes_below(folder: Path) -> int:
 
 @pytest.mark.parametrize("which", ["folder", "file", "split"])
 def test_a_copy_goes_with_its_folder(
-    shelf: Shelf, chat_model: Path, small_gguf: Path, split_gguf: Path, which: str
+    shelf: ModelShelf, chat_model: Path, small_gguf: Path, split_gguf: Path, which: str
 ) -> None:
     source = {"folder": chat_model, "file": small_gguf, "split": split_gguf}[which]
     model = copied(source, shelf)
@@ -58,7 +58,7 @@ def test_a_copy_goes_with_its_folder(
     assert LocalModel.inspect(source)
 
 
-def test_what_others_have_put_there_stays(shelf: Shelf, small_gguf: Path) -> None:
+def test_what_others_have_put_there_stays(shelf: ModelShelf, small_gguf: Path) -> None:
     model = copied(small_gguf, shelf)
     (model.path.parent / "notes.txt").write_text("mine")
     shutil.copy(small_gguf, model.path.parent / "other.gguf")
@@ -67,7 +67,7 @@ def test_what_others_have_put_there_stays(shelf: Shelf, small_gguf: Path) -> Non
 
 
 def test_a_model_in_place_is_only_forgotten_unless_asked(
-    shelf: Shelf, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(chat_model, tmp_path / "my own"))
     (folder / "thesis.txt").write_text("years of work")
@@ -83,7 +83,7 @@ def test_a_model_in_place_is_only_forgotten_unless_asked(
 
 
 @needs_links
-def test_of_a_link_only_the_link_goes(shelf: Shelf, small_gguf: Path, tmp_path: Path) -> None:
+def test_of_a_link_only_the_link_goes(shelf: ModelShelf, small_gguf: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.gguf"
     link.symlink_to(small_gguf)
     told = deletion(import_in_place(link, shelf), shelf, files=True)
@@ -93,7 +93,7 @@ def test_of_a_link_only_the_link_goes(shelf: Shelf, small_gguf: Path, tmp_path: 
     assert small_gguf.is_file()
 
 
-def test_a_broken_copy_can_be_deleted(shelf: Shelf, chat_model: Path) -> None:
+def test_a_broken_copy_can_be_deleted(shelf: ModelShelf, chat_model: Path) -> None:
     model = copied(chat_model, shelf)
     (model.path / "config.json").unlink()
     told = deletion(shelf.describe(model.path), shelf)
@@ -101,7 +101,7 @@ def test_a_broken_copy_can_be_deleted(shelf: Shelf, chat_model: Path) -> None:
     assert below(shelf.folder) == set()
 
 
-def test_one_that_is_gone_already_is_forgotten(shelf: Shelf, small_gguf: Path) -> None:
+def test_one_that_is_gone_already_is_forgotten(shelf: ModelShelf, small_gguf: Path) -> None:
     model = copied(small_gguf, shelf)
     shutil.rmtree(model.path.parent)
     told = deletion(model, shelf)
@@ -110,7 +110,7 @@ def test_one_that_is_gone_already_is_forgotten(shelf: Shelf, small_gguf: Path) -
     assert shelf.memory.all() == ()
 
 
-def test_models_of_others_are_theirs(shelf: Shelf, small_gguf: Path) -> None:
+def test_models_of_others_are_theirs(shelf: ModelShelf, small_gguf: Path) -> None:
     for origin, word in (
         (ModelOrigin.BUNDLED, "comes with Duotail"),
         (ModelOrigin.OLLAMA, "belongs to Ollama"),
@@ -120,7 +120,9 @@ def test_models_of_others_are_theirs(shelf: Shelf, small_gguf: Path) -> None:
             deletion(KeptModel(small_gguf, "x", origin, 1), shelf)
 
 
-def test_ollamas_own_file_stays_ollamas(shelf: Shelf, small_gguf: Path, tmp_path: Path) -> None:
+def test_ollamas_own_file_stays_ollamas(
+    shelf: ModelShelf, small_gguf: Path, tmp_path: Path
+) -> None:
     blob = into_ollama(tmp_path, "registry.ollama.ai/library/x", "1", small_gguf)
     model = import_in_place(blob, shelf)
     assert model.origin is ModelOrigin.IN_PLACE
@@ -138,7 +140,7 @@ def test_ollamas_own_file_stays_ollamas(shelf: Shelf, small_gguf: Path, tmp_path
 
 @needs_links
 def test_the_last_model_of_a_repository_takes_it_along(
-    shelf: Shelf, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
 ) -> None:
     snapshot = into_cache(tmp_path, "a/b", own_files(chat_model))
     into_cache(tmp_path, "c/d", own_files(chat_model))
@@ -158,7 +160,7 @@ def test_the_last_model_of_a_repository_takes_it_along(
 
 @needs_links
 def test_a_download_that_goes_on_keeps_what_it_has(
-    shelf: Shelf, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
 ) -> None:
     snapshot = into_cache(tmp_path, "a/b", own_files(chat_model))
     half = snapshot.parent.parent / "blobs" / "half.incomplete"
@@ -170,7 +172,7 @@ def test_a_download_that_goes_on_keeps_what_it_has(
 
 @needs_links
 def test_another_revision_keeps_its_blobs(
-    shelf: Shelf, chat_model: Path, other_chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, other_chat_model: Path, tmp_path: Path
 ) -> None:
     old = into_cache(tmp_path, "a/b", own_files(other_chat_model), OTHER_COMMIT)
     new = into_cache(tmp_path, "a/b", own_files(chat_model), COMMIT)
@@ -187,7 +189,7 @@ def test_another_revision_keeps_its_blobs(
 
 @needs_links
 def test_another_quantisation_keeps_what_lies_beside_it(
-    shelf: Shelf, small_gguf: Path, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, small_gguf: Path, chat_model: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "babbler-other.gguf"
     other.write_bytes(small_gguf.read_bytes() + b"\0" * 64)
@@ -206,7 +208,7 @@ def test_another_quantisation_keeps_what_lies_beside_it(
 
 @needs_links
 def test_a_link_out_of_the_cache_costs_nobody_a_file(
-    shelf: Shelf, chat_model: Path, small_gguf: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, small_gguf: Path, tmp_path: Path
 ) -> None:
     mine = tmp_path / "mine.gguf"
     shutil.copy(small_gguf, mine)
@@ -219,7 +221,7 @@ def test_a_link_out_of_the_cache_costs_nobody_a_file(
 
 
 def test_a_cache_without_links_gives_back_its_copies(
-    shelf: Shelf, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
 ) -> None:
     snapshot = tmp_path / "models--a--b" / "snapshots" / COMMIT
     shutil.copytree(chat_model, snapshot)
@@ -234,7 +236,7 @@ def test_a_cache_without_links_gives_back_its_copies(
 
 @needs_links
 def test_a_model_in_use_is_not_touched(
-    shelf: Shelf, small_gguf: Path, split_gguf: Path, tmp_path: Path
+    shelf: ModelShelf, small_gguf: Path, split_gguf: Path, tmp_path: Path
 ) -> None:
     model = copied(small_gguf, shelf)
     link = tmp_path / "link.gguf"
@@ -259,7 +261,7 @@ def test_a_model_in_use_is_not_touched(
 @pytest.mark.parametrize("which", ["folder", "file", "split"])
 @pytest.mark.parametrize("origin", [ModelOrigin.COPIED, ModelOrigin.IN_PLACE])
 def test_a_model_moves_with_all_its_files(
-    shelf: Shelf,
+    shelf: ModelShelf,
     chat_model: Path,
     small_gguf: Path,
     split_gguf: Path,
@@ -289,7 +291,7 @@ def test_a_model_moves_with_all_its_files(
 
 
 def test_a_move_that_is_cancelled_or_cannot_be_changes_nothing(
-    shelf: Shelf, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
 ) -> None:
     model = copied(chat_model, shelf)
     there = tmp_path / "there"

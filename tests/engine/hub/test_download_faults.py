@@ -15,7 +15,7 @@ from local_hub import Act
 
 from engine import language
 from engine.hub.download.sources import at_hub
-from engine.hub.messages import Fetch, Fetched, Refused
+from engine.hub.messages import Fetch, FetchedModel, Refused
 from engine.hub.remote.listing import RemoteFile
 
 _FILE = "model.safetensors"
@@ -157,7 +157,7 @@ def test_more_bytes_than_were_listed(at: Desk) -> None:
 
     assert isinstance(refused, Refused)
     assert refused.kind == "wrong_bytes"
-    assert isinstance(at.fetch(job), Fetched)
+    assert isinstance(at.fetch(job), FetchedModel)
 
 
 def test_a_part_that_was_not_asked_for(at: Desk) -> None:

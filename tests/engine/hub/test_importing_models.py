@@ -20,7 +20,7 @@ from engine.hub.shelf import copies
 from engine.hub.shelf.copies import CopyProgress, clear_unfinished, copy_all
 from engine.hub.shelf.kept_model import ModelOrigin
 from engine.hub.shelf.relocation import import_copy, import_in_place, meant
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import ModelShelf
 from engine.model.local_model import LocalModel
 from engine.model.model_files import SeveralModels, own_files
 
@@ -33,11 +33,13 @@ def never() -> bool:
     return False
 
 
-def copied(path: Path, shelf: Shelf, name: str = "") -> Path:
+def copied(path: Path, shelf: ModelShelf, name: str = "") -> Path:
     return import_copy(path, shelf, nobody, never, name).path
 
 
-def test_in_place_it_stays_and_is_remembered(shelf: Shelf, chat_model: Path, shipped: Path) -> None:
+def test_in_place_it_stays_and_is_remembered(
+    shelf: ModelShelf, chat_model: Path, shipped: Path
+) -> None:
     model = import_in_place(chat_model / "model.safetensors", shelf)
     assert (model.path, model.origin) == (chat_model, ModelOrigin.IN_PLACE)
     assert [each.path for each in shelf.memory.all()] == [str(chat_model)]
@@ -47,7 +49,7 @@ def test_in_place_it_stays_and_is_remembered(shelf: Shelf, chat_model: Path, shi
 
 
 def test_what_is_no_model_is_refused_in_words(
-    shelf: Shelf, tmp_path: Path, small_gguf: Path
+    shelf: ModelShelf, tmp_path: Path, small_gguf: Path
 ) -> None:
     (tmp_path / "x.bin").write_bytes(b"")
     (tmp_path / "empty").mkdir()
@@ -69,7 +71,7 @@ def test_what_is_no_model_is_refused_in_words(
 
 
 def test_a_copied_folder_has_all_it_needs_and_nothing_else(
-    shelf: Shelf, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
 ) -> None:
     source = Path(shutil.copytree(chat_model, tmp_path / "Mein Modell 模型"))
     (source / "pytorch_model.bin").write_bytes(b"code")
@@ -87,20 +89,20 @@ def test_a_copied_folder_has_all_it_needs_and_nothing_else(
     assert known.hashes["model.safetensors"] == hashlib.sha256(content).hexdigest()
 
 
-def test_a_second_copy_has_a_name_of_its_own(shelf: Shelf, small_gguf: Path) -> None:
+def test_a_second_copy_has_a_name_of_its_own(shelf: ModelShelf, small_gguf: Path) -> None:
     first, second = copied(small_gguf, shelf), copied(small_gguf, shelf)
     assert first == shelf.folder / "babbler-Q8_0" / "babbler-Q8_0.gguf"
     assert second == shelf.folder / "babbler-Q8_0 2" / "babbler-Q8_0.gguf"
 
 
-def test_all_parts_of_a_split_model_are_copied(shelf: Shelf, split_gguf: Path) -> None:
+def test_all_parts_of_a_split_model_are_copied(shelf: ModelShelf, split_gguf: Path) -> None:
     path = copied(sorted(split_gguf.parent.glob("*.gguf"))[1], shelf)
     assert len(list(path.parent.iterdir())) == 3
     assert LocalModel.inspect(path)
 
 
 @needs_links
-def test_links_are_followed(shelf: Shelf, chat_model: Path, tmp_path: Path) -> None:
+def test_links_are_followed(shelf: ModelShelf, chat_model: Path, tmp_path: Path) -> None:
     snapshot = into_cache(tmp_path / "cache", "a/b", own_files(chat_model))
     path = copied(snapshot, shelf, name="Babbler")
     assert path == shelf.folder / "Babbler"
@@ -108,7 +110,7 @@ def test_links_are_followed(shelf: Shelf, chat_model: Path, tmp_path: Path) -> N
     assert LocalModel.inspect(path)
 
 
-def test_a_blob_of_ollama_gets_a_name(shelf: Shelf, small_gguf: Path, tmp_path: Path) -> None:
+def test_a_blob_of_ollama_gets_a_name(shelf: ModelShelf, small_gguf: Path, tmp_path: Path) -> None:
     blob = into_ollama(tmp_path, "registry.ollama.ai/library/babbler", "8b", small_gguf)
     path = copied(blob, shelf, name="babbler:8b")
     assert path == shelf.folder / "babbler-8b" / "babbler-8b.gguf"
@@ -116,13 +118,13 @@ def test_a_blob_of_ollama_gets_a_name(shelf: Shelf, small_gguf: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["../../out", "con", "a/b", "...", "x" * 300, "NUL.txt", "\0"])
-def test_no_name_leads_out_of_the_folder(shelf: Shelf, small_gguf: Path, name: str) -> None:
+def test_no_name_leads_out_of_the_folder(shelf: ModelShelf, small_gguf: Path, name: str) -> None:
     path = copied(small_gguf, shelf, name)
     assert path.parent.parent == shelf.folder
     assert len(path.parent.name) <= 90
 
 
-def test_progress_goes_to_the_end_twice(shelf: Shelf, chat_model: Path) -> None:
+def test_progress_goes_to_the_end_twice(shelf: ModelShelf, chat_model: Path) -> None:
     told: list[CopyProgress] = []
     import_copy(chat_model, shelf, told.append, never)
     total = sum(each.stat().st_size for each in own_files(chat_model))
@@ -134,7 +136,7 @@ def test_progress_goes_to_the_end_twice(shelf: Shelf, chat_model: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", ["copying", "checking"])
-def test_a_cancelled_copy_leaves_nothing(shelf: Shelf, chat_model: Path, stage: str) -> None:
+def test_a_cancelled_copy_leaves_nothing(shelf: ModelShelf, chat_model: Path, stage: str) -> None:
     told: list[CopyProgress] = []
     with pytest.raises(Cancelled):
         import_copy(
@@ -148,7 +150,7 @@ def test_a_cancelled_copy_leaves_nothing(shelf: Shelf, chat_model: Path, stage: 
 
 
 def test_a_full_disk_is_told_before_anything_is_written(
-    shelf: Shelf, chat_model: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: ModelShelf, chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(chat_model)
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage._replace(free=1000))
@@ -158,7 +160,7 @@ def test_a_full_disk_is_told_before_anything_is_written(
 
 
 def test_a_disk_that_fails_leaves_nothing(
-    shelf: Shelf, chat_model: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: ModelShelf, chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -170,7 +172,7 @@ def test_a_disk_that_fails_leaves_nothing(
 
 
 def test_a_disk_that_lies_is_noticed(
-    shelf: Shelf, chat_model: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: ModelShelf, chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest: Callable[..., str] = copies.sha256_of
     monkeypatch.setattr(copies, "sha256_of", lambda *args: honest(*args)[::-1])
@@ -180,7 +182,7 @@ def test_a_disk_that_lies_is_noticed(
 
 
 @pytest.mark.skipif(no_permission_bites(), reason="this user may write everywhere")
-def test_a_folder_that_may_not_be_written_is_told(shelf: Shelf, chat_model: Path) -> None:
+def test_a_folder_that_may_not_be_written_is_told(shelf: ModelShelf, chat_model: Path) -> None:
     shelf.folder.mkdir(parents=True)
     shelf.folder.chmod(0o500)
     try:
@@ -206,7 +208,7 @@ copy_all({"big": source}, folder, tell, lambda: False)
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_what_a_killed_program_leaves_goes_with_the_next_copy(
-    shelf: Shelf, small_gguf: Path
+    shelf: ModelShelf, small_gguf: Path
 ) -> None:
     folder = shelf.folder / "Babbler"
     command = [sys.executable, "-c", _COPIES_AND_WAITS, str(small_gguf), str(folder)]
@@ -225,7 +227,7 @@ def test_what_a_killed_program_leaves_goes_with_the_next_copy(
     assert below(shelf.folder) == {"babbler-Q8_0", f"babbler-Q8_0/{path.name}"}
 
 
-def test_a_copy_that_the_list_never_heard_of_is_found(shelf: Shelf, small_gguf: Path) -> None:
+def test_a_copy_that_the_list_never_heard_of_is_found(shelf: ModelShelf, small_gguf: Path) -> None:
     path = copied(small_gguf, shelf)
     shelf.memory.forget(path)
     told = {model.path: model for model in shelf.models(elsewhere=False)}

@@ -15,7 +15,7 @@ from engine.errors import Absent
 from engine.hub import starter
 from engine.hub.local import bundled_models, default_target, resolve_model
 from engine.hub.shelf.kept_model import ModelOrigin
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import ModelShelf
 from engine.model import bundled
 from engine.model.local_model import LocalModel
 
@@ -121,7 +121,7 @@ def test_the_list_knows_which_repository_it_is_of(
 ) -> None:
     """So that nobody is offered the same draft again."""
     file = put(model, folder)
-    listed = Shelf(tmp_path / "data").models([file], elsewhere=False)
+    listed = ModelShelf(tmp_path / "data").models([file], elsewhere=False)
     (kept,) = [each for each in listed if each.path == file]
     assert (kept.origin, kept.repo, kept.licence) == (
         ModelOrigin.BUNDLED, starter.REPO, starter.LICENCE

@@ -13,7 +13,7 @@ from engine.errors import Cancelled
 from engine.hub.remote.listing import RemoteFile
 from engine.hub.shelf.copies import CopyProgress
 from engine.hub.shelf.relocation import import_copy
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import ModelShelf
 from engine.hub.shelf.verification import VerifiedModel, verify
 from engine.model.model_files import own_files
 
@@ -26,7 +26,7 @@ def never() -> bool:
     return False
 
 
-def verified(path: Path, shelf: Shelf, *listed: RemoteFile) -> VerifiedModel:
+def verified(path: Path, shelf: ModelShelf, *listed: RemoteFile) -> VerifiedModel:
     return verify(path, shelf, nobody, never, listed)
 
 
@@ -36,7 +36,7 @@ def change_a_byte(file: Path) -> None:
     file.write_bytes(content)
 
 
-def test_without_hashes_it_is_read_to_its_end(shelf: Shelf, chat_model: Path) -> None:
+def test_without_hashes_it_is_read_to_its_end(shelf: ModelShelf, chat_model: Path) -> None:
     found = verified(chat_model, shelf)
     assert set(found.read) == {file.name for file in own_files(chat_model)}
     assert not found.compared
@@ -44,7 +44,7 @@ def test_without_hashes_it_is_read_to_its_end(shelf: Shelf, chat_model: Path) ->
     assert "nothing to compare" in found.words
 
 
-def test_a_copy_is_compared_with_what_was_copied(shelf: Shelf, chat_model: Path) -> None:
+def test_a_copy_is_compared_with_what_was_copied(shelf: ModelShelf, chat_model: Path) -> None:
     path = import_copy(chat_model, shelf, nobody, never).path
     found = verified(path, shelf)
     assert "model.safetensors" in found.compared
@@ -58,7 +58,7 @@ def test_a_copy_is_compared_with_what_was_copied(shelf: Shelf, chat_model: Path)
 
 @needs_links
 def test_the_hubs_cache_names_files_by_their_hashes(
-    shelf: Shelf, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
 ) -> None:
     snapshot = into_cache(tmp_path, "a/b", own_files(chat_model))
     found = verified(snapshot, shelf)
@@ -69,14 +69,14 @@ def test_the_hubs_cache_names_files_by_their_hashes(
         assert name in verified(snapshot, shelf).wrong
 
 
-def test_ollama_does_too(shelf: Shelf, small_gguf: Path, tmp_path: Path) -> None:
+def test_ollama_does_too(shelf: ModelShelf, small_gguf: Path, tmp_path: Path) -> None:
     blob = into_ollama(tmp_path, "registry.ollama.ai/library/x", "1", small_gguf)
     assert verified(blob, shelf).compared == (blob.name,)
     change_a_byte(blob)
     assert verified(blob, shelf).problem
 
 
-def test_what_the_hub_listed_counts_most(shelf: Shelf, small_gguf: Path) -> None:
+def test_what_the_hub_listed_counts_most(shelf: ModelShelf, small_gguf: Path) -> None:
     content = small_gguf.read_bytes()
     size, sha256 = len(content), hashlib.sha256(content).hexdigest()
     git = hashlib.sha1(b"blob %d\0" % size + content).hexdigest()  # noqa: S324
@@ -88,7 +88,7 @@ def test_what_the_hub_listed_counts_most(shelf: Shelf, small_gguf: Path) -> None
 
 
 def test_what_is_cut_off_or_gone_is_told(
-    shelf: Shelf, small_gguf: Path, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, small_gguf: Path, chat_model: Path, tmp_path: Path
 ) -> None:
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(small_gguf.read_bytes()[:-100])
@@ -99,7 +99,7 @@ def test_what_is_cut_off_or_gone_is_told(
     assert verified(folder, shelf).problem
 
 
-def test_it_tells_how_far_it_is_and_can_be_stopped(shelf: Shelf, split_gguf: Path) -> None:
+def test_it_tells_how_far_it_is_and_can_be_stopped(shelf: ModelShelf, split_gguf: Path) -> None:
     told: list[CopyProgress] = []
     verify(split_gguf, shelf, told.append, never)
     steps = [each.done for each in told]
