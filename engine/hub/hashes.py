@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from engine.errors import Cancelled
 from engine.hub.download.cache import repository_of
+from engine.hub.json_file import write_json
 from engine.hub.remote.listing import RemoteFile
 from engine.hub.remote.safe_files import is_commit, is_sha256
 
@@ -118,11 +118,7 @@ class CheckedFiles:
             return
         self._notes.pop(str(blob), None)
         self._notes[str(blob)] = _note(blob, file)
-        kept = dict(list(self._notes.items())[-_MOST_NOTES:])
-        part = self._path.with_suffix(".part")
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(kept), encoding="utf-8")
-        os.replace(part, self._path)
+        write_json(self._path, dict(list(self._notes.items())[-_MOST_NOTES:]))
 
 
 def _note(blob: Path, file: RemoteFile) -> list[object]:

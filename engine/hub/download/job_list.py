@@ -14,6 +14,7 @@ from engine.errors import UserFixable
 from engine.hardware.typed_json import decoded, encoded
 from engine.hub.download.cache import CachePlace, bytes_here
 from engine.hub.download.job import DownloadSpeed, Job, JobReport, JobState
+from engine.hub.json_file import write_json
 from engine.hub.remote.listing import Access
 from engine.language import tr
 
@@ -214,12 +215,8 @@ def write_jobs(path: Path, jobs: Iterable[KeptJob]) -> None:
     Raises:
         UserFixable: the folder cannot be written.
     """
-    text = json.dumps({"version": _VERSION, "jobs": [encoded(job) for job in jobs]}, indent=1)
-    part = path.with_suffix(".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
+        write_json(path, {"version": _VERSION, "jobs": [encoded(job) for job in jobs]})
     except OSError as error:
         raise UserFixable(
             tr("The list of downloads could not be saved."),

@@ -100,6 +100,15 @@ class ShelfSearch:
         return names
 
 
+def beginning(file: Path, most: int) -> str:
+    """Return the first characters of a text file; "" where it cannot be read."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(most)
+    except (OSError, ValueError):
+        return ""
+
+
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.download.cache import PREFIX, cache_folder
 from engine.hub.remote.safe_files import is_commit
-from engine.hub.shelf.disk_search import FoundModel, ShelfSearch
+from engine.hub.shelf.disk_search import FoundModel, ShelfSearch, beginning
 from engine.hub.shelf.kept_model import ModelOrigin
 from engine.model.json_object import JsonObject
 from engine.model.model_files import real_path
@@ -22,7 +23,9 @@ def found_elsewhere(
     environment: Mapping[str, str] | None = None,
     cache: Path | None = None,
 ) -> list[FoundModel]:
-    """All of LM Studio, Ollama and the hub's cache, each file once. Reads names, not weights.
+    """Return all models of LM Studio, Ollama and the hub's cache, each file once.
+
+    Reads names, not weights.
 
     Args:
         search: how much may be looked at.
@@ -32,54 +35,43 @@ def found_elsewhere(
     """
     search = ShelfSearch() if search is None else search
     environment = os.environ if environment is None else environment
+    home = home or Path.home()
+    models = chain(
+        cached_models(search, cache or cache_folder(None, home, environment)),
+        lm_studio_models(search, home),
+        ollama_models(search, home, environment),
+    )
     found: dict[Path, FoundModel] = {}
-    for model in _all(search, home or Path.home(), environment, cache):
+    for model in models:
         found.setdefault(real_path(model.path), model)
     return list(found.values())
-
-
-def _all(
-    search: ShelfSearch, home: Path, environment: Mapping[str, str], cache: Path | None
-) -> Iterator[FoundModel]:
-    yield from cached_models(search, cache or cache_folder(None, home, environment))
-    yield from lm_studio_models(search, home)
-    yield from ollama_models(search, home, environment)
 
 
 _HOMES = (".lmstudio", ".cache/lm-studio")
 """The newer one first."""
 _POINTER = ".lmstudio-home-pointer"
+"""A file that holds nothing but the path of another home."""
 _LM_STUDIO_DEPTH = 3
 _MOST_POINTER = 4096
 
 
 def lm_studio_models(search: ShelfSearch, home: Path) -> Iterator[FoundModel]:
-    """All of them; `home`: the user's folder."""
+    """Yield all of them; `home`: the user's folder."""
     for root in _lm_studio_roots(home):
         for path in search.models_below(root, _LM_STUDIO_DEPTH):
             yield FoundModel(path, ModelOrigin.LM_STUDIO, repo=_repo(root, path))
 
 
 def _lm_studio_roots(home: Path) -> list[Path]:
-    """Where models lie, by its settings and by custom."""
+    """Return where models lie, by its settings and by custom."""
     homes = [home / name for name in _HOMES]
-    pointed = _pointed(home / _POINTER)
+    pointed = _absolute(beginning(home / _POINTER, _MOST_POINTER).strip())
     if pointed is not None:
         homes.insert(0, pointed)
     chosen = [_chosen(folder / "settings.json") for folder in homes]
     roots = [root for root in chosen if root is not None]
     roots += [folder / "models" for folder in homes]
     return list(dict.fromkeys(roots))
-
-
-def _pointed(file: Path) -> Path | None:
-    """A file that holds nothing but the path of another home."""
-    try:
-        with file.open(encoding="utf-8") as stream:
-            written = stream.read(_MOST_POINTER).strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return _absolute(written)
 
 
 def _chosen(settings: Path) -> Path | None:
@@ -95,7 +87,7 @@ def _absolute(written: str) -> Path | None:
 
 
 def _repo(root: Path, path: Path) -> str | None:
-    """PUBLISHER/REPOSITORY, which are the hub's names."""
+    """Return PUBLISHER/REPOSITORY, which are the hub's names."""
     parts = path.relative_to(root).parts
     return "/".join(parts[:2]) if len(parts) >= 2 else None
 
@@ -113,7 +105,7 @@ _SERVICE = Path("/usr/share/ollama/.ollama/models")
 def ollama_models(
     search: ShelfSearch, home: Path, environment: Mapping[str, str]
 ) -> Iterator[FoundModel]:
-    """All whose weights are one GGUF file; `home`: the user's folder."""
+    """Yield all whose weights are one GGUF file; `home`: the user's folder."""
     for root in _ollama_roots(home, environment):
         manifests = root / "manifests"
         for manifest in search.files_below(manifests, _OLLAMA_DEPTH):
@@ -123,7 +115,7 @@ def ollama_models(
 
 
 def is_blob(path: Path) -> bool:
-    """Whether this is one of Ollama's own files, which its manifests name by their hash."""
+    """Return whether a file is Ollama's own, which its manifests name by their hash."""
     return path.parent.name == "blobs" and _DIGEST.fullmatch(path.name) is not None
 
 
@@ -135,7 +127,7 @@ def _ollama_roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def _read(root: Path, manifests: Path, manifest: Path) -> FoundModel | None:
-    """One name and tag; None where it is none, or its weights are not here."""
+    """Return the model of one manifest; None where it is none, or its weights are not here."""
     try:
         layers = JsonObject.read(manifest, max_bytes=_MOST_MANIFEST).items("layers")
     except (UserFixable, OSError):
@@ -165,7 +157,7 @@ def _blob(root: Path, layers: tuple[object, ...], kind: str) -> Path | None:
 
 
 def _name(parts: tuple[str, ...]) -> str:
-    """As `ollama list` writes it: what goes without saying is left out."""
+    """Return a name as `ollama list` writes it, without what goes without saying."""
     *before, model, tag = parts if len(parts) > 1 else ("", *parts)
     if before[:1] == [_USUAL]:
         before = before[1:]
@@ -175,14 +167,8 @@ def _name(parts: tuple[str, ...]) -> str:
 
 
 def _first_line(file: Path | None) -> str:
-    if file is None:
-        return ""
-    try:
-        with file.open(encoding="utf-8", errors="replace") as stream:
-            lines = (line.strip() for line in stream.read(2000).splitlines())
-            return next((line[:80] for line in lines if line), "")
-    except OSError:
-        return ""
+    lines = beginning(file, 2000).splitlines() if file is not None else ()
+    return next((line.strip()[:80] for line in lines if line.strip()), "")
 
 
 _CACHE_DEPTH = 2
@@ -191,12 +177,12 @@ _WRITES = ("CausalLM", "ConditionalGeneration", "LMHeadModel", "Eagle", "Specula
 
 
 def cached_models(search: ShelfSearch, cache: Path) -> Iterator[FoundModel]:
-    """All that look as if they could chat or draft; of several revisions the newest known one."""
+    """Yield all that may chat or draft; of several revisions the newest known one."""
     for repository in search.folders_in(cache):
         if not repository.name.startswith(PREFIX):
             continue
         name = repository.name.removeprefix(PREFIX).replace("--", "/", 1)
-        current = _current(repository)
+        current = beginning(repository / "refs" / "main", 64).strip()
         snapshots = [
             each for each in search.folders_in(repository / "snapshots") if is_commit(each.name)
         ]
@@ -210,17 +196,8 @@ def cached_models(search: ShelfSearch, cache: Path) -> Iterator[FoundModel]:
                 yield FoundModel(path, ModelOrigin.CACHE, repo=name, revision=snapshot.name)
 
 
-def _current(repository: Path) -> str:
-    """The commit that the main branch was at."""
-    try:
-        with (repository / "refs" / "main").open(encoding="ascii") as stream:
-            return stream.read(64).strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
 def _writes(path: Path) -> bool:
-    """Whether a folder's config is that of a model that writes text; of GGUF files, always."""
+    """Return whether a model writes text, by its config; GGUF files always do."""
     if not path.is_dir():
         return True
     try:

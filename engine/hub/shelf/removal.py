@@ -11,6 +11,7 @@ from time import time
 
 from engine.errors import NotPossible, UserFixable
 from engine.hub.download.cache import repository_of, snapshot_of
+from engine.hub.shelf.disk_search import beginning
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.other_programs import is_blob
 from engine.hub.shelf.shelf import ModelShelf
@@ -174,7 +175,11 @@ def _cached(path: Path, repository: Path, snapshot: Path) -> ModelDeletion:
     folders = sorted({file.parent for file in links}, key=lambda each: -len(each.parts))
     notes: list[Path] = []
     if whole:
-        notes = [file for file in _files(repository / "refs") if _text(file) == snapshot.name]
+        notes = [
+            file
+            for file in _files(repository / "refs")
+            if beginning(file, 64).strip() == snapshot.name
+        ]
         folders += [snapshot]
         if not any(each != snapshot for each in snapshots.iterdir() if each.is_dir()):
             blobs |= set(filter(_abandoned, blobs_folder.glob("*.incomplete")))
@@ -202,13 +207,6 @@ def _abandoned(unfinished: Path) -> bool:
 def _blob(link: Path) -> Path:
     """Return where a link leads in one step, whether something is there or not."""
     return Path(os.path.normpath(link.parent.resolve() / os.readlink(link)))
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _files(folder: Path) -> Iterator[Path]:

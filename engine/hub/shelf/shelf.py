@@ -10,7 +10,7 @@ from threading import Lock
 from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.local import bundled_models
-from engine.hub.shelf.disk_search import FoundModel, ShelfSearch
+from engine.hub.shelf.disk_search import FoundModel, ShelfSearch, beginning
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.other_programs import found_elsewhere
 from engine.hub.shelf.remembered import Memory, Remembered
@@ -41,7 +41,7 @@ class ModelShelf:
         self._descriptions = Descriptions()
 
     def models(self, more: Iterable[Path] = (), *, elsewhere: bool = True) -> list[KeptModel]:
-        """All of them: bundled, brought here, used before (`more`), and found in other programs.
+        """Return all models: bundled, brought here, used before (`more`), of other programs.
 
         A broken one is told with its problem; one that other programs have deleted is not told.
         """
@@ -51,7 +51,7 @@ class ModelShelf:
         return [self._descriptions.of(model) for model in found.values()]
 
     def describe(self, path: Path) -> KeptModel:
-        """One of them, or one that is not known yet."""
+        """Return one of them, or one that is not known yet."""
         place = real_path(path)
         for model in self._all((), elsewhere=False):
             if real_path(model.path) == place:
@@ -85,9 +85,7 @@ class ModelShelf:
                 revision=known.revision,
                 licence=known.licence,
             )
-        ours = ShelfSearch().models_below(
-            self.folder, 2
-        )  # those too that a kill kept from the list
+        ours = ShelfSearch().models_below(self.folder, 2)  # also what a kill kept from the list
         yield from (FoundModel(path, ModelOrigin.COPIED) for path in ours)
         if elsewhere:
             yield from found_elsewhere(cache=self._cache)
@@ -123,7 +121,7 @@ class Descriptions:
         self._lock = Lock()
 
     def of(self, found: FoundModel) -> KeptModel:
-        """All columns of a model that was found."""
+        """Return all columns of a model that was found."""
         try:
             state = FilesState.of(found.path)
         except (OSError, ValueError):
@@ -172,7 +170,7 @@ def _read(found: FoundModel) -> KeptModel:
 
 
 def _unusable(found: FoundModel, problem: str) -> KeptModel:
-    """What is left to tell of a broken one."""
+    """Return what is left to tell of a broken one."""
     try:
         nbytes = size_of(own_files(found.path))
     except (OSError, UserFixable):
@@ -183,16 +181,12 @@ def _unusable(found: FoundModel, problem: str) -> KeptModel:
 
 
 def _licence(model: LocalModel) -> str:
-    """As the file, or the card beside it, says."""
+    """Return the licence in the file, or in the card beside it; "" where neither tells."""
     if model.gguf is not None:
         said = (model.gguf.metadata.text("general.license") or "")[:80]
         if said or model.path.is_file():
             return said
-    try:
-        with (model.path / "README.md").open(encoding="utf-8", errors="replace") as stream:
-            lines = stream.read(4000).splitlines()
-    except OSError:
-        return ""
+    lines = beginning(model.path / "README.md", 4000).splitlines()
     if lines[:1] != ["---"]:
         return ""
     for line in lines[1:]:
