@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +17,7 @@ from stopwatch import least
 from engine.hub.messages import Describe, Search
 from engine.hub.remote.connection import Connection, StaleRequest
 from engine.hub.remote.description import describe
-from engine.hub.remote.environment import use_proxy
+from engine.hub.remote.environment import prepare
 from engine.hub.remote.faults import BY_CHOICE, Fault, HubError, trouble_of
 from engine.hub.remote.listing import Access, FoundRepository, Order, Packaging, Repository
 from engine.hub.remote.search import found_in, search
@@ -54,13 +55,14 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
         running.publish(REPO, FOLDER, facts={"tags": ["safetensors"], "downloads": 5000})
         running.publish("someone/some-gguf", GGUF, facts=GGUF_FACTS)
         yield running
-        through(None)  # closes the connections
+    close_session()
 
 
-def through(proxy: str | None) -> None:
+def through(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """New connections, as a process begins with them."""
     close_session()
-    use_proxy(proxy)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    prepare(Access(proxy=proxy))
 
 
 def found(
@@ -410,12 +412,12 @@ def test_offline_by_choice_asks_nobody(hub: LocalHub, monkeypatch: pytest.Monkey
     assert names == [], "not even for an address"
 
 
-def test_a_proxy_carries_everything(hub: LocalHub) -> None:
+def test_a_proxy_carries_everything(hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hub itself serves as one: whole addresses arrive instead of paths."""
-    through(hub.url)
+    through(hub.url, monkeypatch)
     assert Connection(Access(endpoint="http://hub.invalid")).json("/api/models")
     assert hub.asked[-1].path == "http://hub.invalid/api/models"
-    through("http://127.0.0.1:9")
+    through("http://127.0.0.1:9", monkeypatch)
     with pytest.raises(HubError) as error:
         told(hub)
     assert fault(error) is Fault.OFFLINE
