@@ -52,7 +52,7 @@ def download(repository: Repository, variant: Variant, access: Access, data: Pat
 
 
 def _wait(told: queue.SimpleQueue[_Reports]) -> Path:
-    """Until the model is here."""
+    """Wait until the model is here; return what to open."""
     while True:
         for report in told.get():
             if report.state is JobState.DONE and report.model is not None:

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _models_at(path: Path) -> Iterator[LocalModel]:
-    """The model that a path names, or all that a folder of GGUF files holds."""
+    """Yield the model that a path names, or all that a folder of GGUF files holds."""
     try:
         yield LocalModel.inspect(path)
     except SeveralModels as several:
@@ -67,7 +67,7 @@ def _models_at(path: Path) -> Iterator[LocalModel]:
 
 
 def _draft_for(model: LocalModel) -> str:
-    """What a head has to be chosen for."""
+    """Return for which target a head was made."""
     head = model.config
     if not isinstance(head, DraftOnly):
         return ""

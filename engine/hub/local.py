@@ -13,7 +13,7 @@ from engine.model.model_files import holds_model, models_in
 
 
 def find_default(data: Path | None = None, cache: Path | None = None) -> Path | None:
-    """The model that answers where none is named, if it is on this computer: the starter model.
+    """Return the model that answers where none is named: the starter, if it is on this computer.
 
     DUOTAIL_DEFAULT_MODEL names another one, a folder or a GGUF file. For the arguments see
     `engine.hub.starter.starter_path`.
@@ -23,7 +23,7 @@ def find_default(data: Path | None = None, cache: Path | None = None) -> Path | 
 
 
 def default_target() -> Path:
-    """The model that answers where none is named, see `find_default`.
+    """Return the model that answers where none is named, see `find_default`.
 
     Raises:
         Absent: it is not on this computer.
@@ -39,7 +39,7 @@ def default_target() -> Path:
 
 
 def bundled_models() -> dict[str, Path]:
-    """The bundled models by name: what to open of each, a GGUF file or a folder."""
+    """Return the bundled models by name, with what to open of each: a GGUF file or a folder."""
     root = bundled.root()
     folders = sorted(entry for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
     return {
@@ -50,7 +50,7 @@ def bundled_models() -> dict[str, Path]:
 
 
 def resolve_model(name_or_path: str | None) -> Path:
-    """The path of a bundled name, a folder or a file; None stands for the default model.
+    """Return the path of a bundled name, a folder or a file; None: the default model.
 
     A folder wins over a bundled model of the same name only when written as a path (`./name`).
     Raises `UserFixable` when there is no such model.

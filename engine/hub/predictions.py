@@ -124,7 +124,7 @@ class Predictions:
         return Judged(fit, plan)
 
     def _without_others(self, target: ModelFacts, error: OutOfMemory) -> Fit:
-        """Whether it would fit if other programs were closed."""
+        """Return whether a model would fit if other programs were closed."""
         try:
             self._plan(_alone(self._machine), target, ())
         except UserFixable:
@@ -145,7 +145,7 @@ class Predictions:
 
 @cache
 def draft_facts(model: CuratedModel) -> ModelFacts:
-    """A listed draft as it would be loaded."""
+    """Return a listed draft as it would be loaded."""
     weights = choose_format(WeightFormat.AUTO, model.parameters)
     return ModelFacts(model.name, in_format(model.config, weights), model.context)
 
@@ -197,7 +197,7 @@ def _quantised(model: LocalModel) -> bool:
 
 
 def _head(target: ModelConfig, draft: LocalModel, name: str) -> ModelFacts | None:
-    """A feature head beside its target."""
+    """Return a feature head as it would be loaded beside its target; None for other drafts."""
     head = draft.config
     if not isinstance(head, HeadDescription):
         return None

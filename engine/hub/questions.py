@@ -85,7 +85,7 @@ class HubQuestions:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process, where one is running."""
+        """The number of the process, where one is running."""
         worker = self._worker
         return None if worker is None else worker.process.pid
 
@@ -145,7 +145,7 @@ class HubQuestions:
             _log.exception("an answer of the hub was not taken")
 
     def _put(self, waiting: _Waiting) -> None:
-        """To the process, which is started where there is none."""
+        """Pass a question to the process, which is started where there is none."""
         try:
             if self._worker is None:
                 self._worker = _Worker.start(waiting.question)
@@ -156,7 +156,7 @@ class HubQuestions:
             self._tell(refused(waiting.question, Trouble(Fault.CRASHED, cleaned(details))))
 
     def _of_another_proxy(self, question: Search | Describe) -> list[_Waiting]:
-        """A process has one proxy for all: where it is another one, what a new one has to ask."""
+        """End a process with another proxy; return what a new one has to ask of its questions."""
         old = self._worker
         if old is None or old.proxy == question.access.proxy:
             return []
@@ -200,7 +200,7 @@ class _Worker:
 
     @classmethod
     def start(cls, question: Search | Describe) -> _Worker:
-        """The process, with the environment that a question needs."""
+        """Start the process, with the environment that a question needs."""
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(
@@ -244,7 +244,7 @@ class _Known:
         self._guard = threading.Lock()
 
     def answer(self, question: Search | Describe) -> DescribedModel | None:
-        """The description that was asked for, if it is known."""
+        """Return the description that was asked for, if it is known."""
         if isinstance(question, Search):
             return None
         with self._guard:
@@ -264,7 +264,7 @@ class _Known:
                 self._kept.popitem(last=False)
 
     def forget(self) -> None:
-        """As at the beginning."""
+        """Forget all descriptions."""
         with self._guard:
             self._kept.clear()
 
@@ -277,7 +277,7 @@ _AT_ONCE = 6
 
 
 def serve(pipe: Pipe[Told, Asked], access: Access, code: str) -> None:
-    """The process: it ends when the pipe closes.
+    """Run the process: answer questions until the pipe closes.
 
     Args:
         pipe: to the window.
@@ -298,7 +298,7 @@ class _Server:
         self._newest = -1
 
     def run(self) -> None:
-        """Until nobody is there to ask."""
+        """Answer until nobody is there to ask."""
         while True:
             try:
                 number, question = self._pipe.recv()
@@ -309,9 +309,7 @@ class _Server:
             threading.Thread(target=self._answer, args=(number, question), daemon=True).start()
 
     def _answer(self, number: int, question: Search | Describe) -> None:
-        from engine.hub.remote.connection import (
-            StaleRequest,
-        )  # the library reads the environment now
+        from engine.hub.remote.connection import StaleRequest  # reads the environment now
 
         try:
             told = self._told(number, question)

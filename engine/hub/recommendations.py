@@ -42,7 +42,7 @@ class _Choice:
 def recommendations(
     machine: Machine, speeds: Speeds, known: Curated | None = None, most: int = MOST
 ) -> list[Recommendation]:
-    """What to fetch for this machine; the first one is what most people want. A second at most.
+    """Return what to fetch for this machine, what most people want first; a second at most.
 
     Empty where nothing of the list runs well here.
     """
@@ -66,7 +66,7 @@ def recommendations(
 
 
 def variant_for(model: CuratedModel) -> str:
-    """The quantisation that serves a model well."""
+    """Return the quantisation that serves a model well."""
     if model.family == "gpt_oss":
         return "MXFP4"
     return "Q8_0" if model.parameters <= _MOST_AT_EIGHT_BITS else "Q4_K_M"
@@ -108,7 +108,7 @@ def _told(role: RecommendedRole, choice: _Choice) -> Recommendation:
 def _best(
     choices: Iterable[_Choice], rate: float, what: str = "", nbytes: int = _LARGE_BYTES
 ) -> _Choice | None:
-    """The best answers at so many tokens a second, of so many bytes; of equals the faster one."""
+    """Return the best answers at a speed and a size; of equals the faster one."""
     able = [
         each
         for each in choices
@@ -118,7 +118,7 @@ def _best(
 
 
 def _balanced(choices: list[_Choice]) -> _Choice | None:
-    """For any question; where nothing is pleasant to read at, what comes nearest."""
+    """Return a model for any question; where nothing is pleasant to read at, the fastest."""
     found = _best(choices, _READING, "chat", _USUAL_BYTES)
     return found or max(choices, key=lambda each: each.rate, default=None)
 

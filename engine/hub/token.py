@@ -127,7 +127,7 @@ def _from_keyring() -> str | None:
 
 
 def _keyring() -> KeyringBackend | None:
-    """The system's keyring, where it has one that can be trusted with a secret."""
+    """Return the system's keyring, where it has one that can be trusted with a secret."""
     try:
         import keyring  # takes a moment; most people never need it
 

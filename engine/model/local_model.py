@@ -122,7 +122,7 @@ class LocalModel:
         )
 
     def own_weights(self, config: ModelConfig, native: Collection[str] = ()) -> ModelWeights:
-        """Its tensors by canonical name; types of GGUF that are not in `native` read as floats."""
+        """Return its tensors by canonical name; GGUF types not in `native` read as floats."""
         if self.gguf is None:
             return ModelWeights.of_folder(config, self.path)
         return ModelWeights.open(config, GgufSource(self.gguf, native), "gguf")
@@ -134,7 +134,7 @@ class LocalModel:
         tied: bool,
         native: Collection[str] = (),
     ) -> HeadWeights:
-        """The tensors of a draft that is no model by itself, and those that it borrows.
+        """Return the tensors of a draft that is no model by itself, and those that it borrows.
 
         Args:
             config: of the draft with its target.
@@ -150,20 +150,20 @@ class LocalModel:
         return HeadWeights.open(config, tensors, target, target_tied=tied)
 
     def tokenizer(self) -> Tokenizer:
-        """Its tokenizer, from the same files."""
+        """Return its tokenizer, from the same files."""
         if self.gguf is None:
             return Tokenizer.open(self.path)
         return Tokenizer.from_gguf(self.gguf.metadata.values)
 
     def template(self) -> ChatTemplate:
-        """Its chat template, from the same files."""
+        """Return its chat template, from the same files."""
         if self.gguf is None:
             return ChatTemplate.open(self.path)
         return ChatTemplate.from_gguf(self.gguf.metadata.values)
 
 
 def model_name(file: GgufFile) -> str:
-    """What the file calls its model, or the file's own name."""
+    """Return what the file calls its model, or the file's own name."""
     first = file.files[0]
     given = (file.metadata.text("general.name") or "").strip()
     stem = first.stem.removesuffix(f"-00001-of-{len(file.files):05}")
@@ -171,7 +171,7 @@ def model_name(file: GgufFile) -> str:
 
 
 def format_words(file: GgufFile) -> str:
-    """The types of its weights in a word: what llama.cpp calls the mixture, or the commonest."""
+    """Return the types of its weights in a word: llama.cpp's for the mixture, or the commonest."""
     number = file.metadata.integer("general.file_type", 0, 1 << 31, default=1 << 31)
     if number in _FILE_TYPES:
         return _FILE_TYPES[number]
@@ -190,7 +190,7 @@ def _safetensors(
 
 
 def _packed(folder: Path) -> GgufFile | None:
-    """A draft's tensors in GGUF; None where they are in safetensors, which go first.
+    """Return a draft's tensors in GGUF; None where they are in safetensors, which go first.
 
     Raises:
         UserFixable: they are in neither, or the file is damaged.
@@ -218,7 +218,7 @@ def _packed(folder: Path) -> GgufFile | None:
 
 
 def _is_head(source: JsonObject, folder: Path) -> bool:
-    """EAGLE's first heads are known by their tensors only: config.json is that of a tiny Llama.
+    """Return whether this is a feature head; EAGLE's first ones are known by their tensors only.
 
     Most are published in an old format, whose tensors nobody looks at.
     """
@@ -230,7 +230,7 @@ def _is_head(source: JsonObject, folder: Path) -> bool:
 
 
 def _stored_names(folder: Path) -> tuple[str, ...]:
-    """Names of all tensors; none where the files are not there, or broken."""
+    """Return the names of all tensors; none where the files are missing or broken."""
     try:
         return SafetensorsFolder.open(folder).names()
     except UserFixable:  # told by whoever reads them
@@ -238,7 +238,7 @@ def _stored_names(folder: Path) -> tuple[str, ...]:
 
 
 def _commonest_kind(weights: ModelWeights | SafetensorsFolder) -> str:
-    """The type that most of its bytes are of."""
+    """Return the type that most of the bytes are of."""
     sizes: Counter[str] = Counter()
     for name in weights.names():
         sizes[weights.kind(name)] += weights.stored_bytes(name)
@@ -246,7 +246,7 @@ def _commonest_kind(weights: ModelWeights | SafetensorsFolder) -> str:
 
 
 def _file_sidecar(file: Path) -> tuple[Path, JsonObject]:
-    """`MODEL.duotail.json` beside `MODEL.gguf`; `duotail.json` where no other model is there.
+    """Read `MODEL.duotail.json` beside `MODEL.gguf`, or a lone model's `duotail.json`.
 
     A starter model without either has the one that ships, wherever it lies. First is the folder
     that the sidecar's paths are relative to.
@@ -264,7 +264,7 @@ def _given_name(sidecar: JsonObject) -> str:
 
 
 def _draft(folder: Path, sidecar: JsonObject) -> Path | None:
-    """The sidecar's draft, relative to the model's folder; None when it is not there."""
+    """Return the sidecar's draft, relative to the model's folder; None when it is not there."""
     relative = sidecar.text("draft")
     if relative is None or "\0" in relative:
         return None

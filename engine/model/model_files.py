@@ -42,7 +42,7 @@ class SeveralModels(UserFixable):
 
 
 def _parts(file: Path) -> list[Path]:
-    """All files of a split GGUF, or the only one."""
+    """Return all files of a split GGUF, or the only one."""
     return [file.with_name(name) for name in part_names(file)] or [file]
 
 
@@ -77,7 +77,7 @@ def models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def _is_a_part(name: str) -> bool:
-    """Whether a file is no model without those beside it."""
+    """Return whether a file is no model without those beside it."""
     return name.startswith(_PICTURES) or name == PACKED
 
 
@@ -100,7 +100,7 @@ def is_gguf(path: Path) -> bool:
 
 
 def _not_a_model(path: Path) -> UserFixable:
-    """The most helpful thing to say about a path that holds no model."""
+    """Return the most helpful error for a path that holds no model."""
     if not path.exists():
         return UserFixable(
             tr("There is no {path}.").format(path=path),
@@ -165,7 +165,7 @@ def size_of(files: tuple[Path, ...]) -> int:
 
 
 def _of_gguf(file: Path) -> tuple[Path, ...]:
-    """All parts, and the note about name and draft that belongs to this file alone."""
+    """Return all parts, and the note about name and draft that belongs to this file alone."""
     parts = _parts(file)
     note = parts[0].with_suffix(f".{SIDECAR}")
     return tuple(each for each in (*parts, note) if each.is_file())

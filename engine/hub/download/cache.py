@@ -103,11 +103,11 @@ class CachePlace:
         return self.snapshot.joinpath(*file.path.split("/"))
 
     def lock(self, file: RemoteFile) -> Path:
-        """What the hub's library locks while it fetches the same file."""
+        """The file that the hub's library locks while it fetches the same file."""
         return self.cache / ".locks" / self.name / (file.blob_name + ".lock")
 
     def whole(self, file: RemoteFile) -> Path | None:
-        """The file, if it is here; nobody has looked whether it is right."""
+        """Return the file, if it is here; nobody has looked whether it is right."""
         for path in (self.blob(file), self.link(file)):  # without links the name is the file
             try:
                 if path.stat().st_size == file.nbytes:
@@ -117,7 +117,7 @@ class CachePlace:
         return None
 
     def on_disk(self, file: RemoteFile) -> int:
-        """How many of its bytes are here."""
+        """Return how many of a file's bytes are here."""
         if self.whole(file) is not None:
             return file.nbytes
         try:

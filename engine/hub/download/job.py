@@ -129,7 +129,7 @@ class DownloadSpeed:
         self._seen: deque[tuple[float, int]] = deque()
 
     def add(self, now: float, done: int) -> None:
-        """So many bytes are there now. Fewer than before: one begins anew."""
+        """Note how many bytes are there now; fewer than before: it begins anew."""
         if self._seen and done < self._seen[-1][1]:
             self._seen.clear()
         self._seen.append((now, done))
@@ -137,7 +137,7 @@ class DownloadSpeed:
             self._seen.popleft()
 
     def bytes_per_second(self, now: float) -> float | None:
-        """None while too little is known, or nothing has come for a while."""
+        """Return the speed; None while too little is known, or nothing has come for a while."""
         if len(self._seen) < 2:
             return None
         begin, before = self._seen[0]
@@ -147,6 +147,6 @@ class DownloadSpeed:
         return (done - before) / (now - begin)
 
     def seconds_left(self, now: float, missing: int) -> float | None:
-        """None where the speed is not known."""
+        """Return the time for the missing bytes; None where the speed is not known."""
         speed = self.bytes_per_second(now)
         return missing / speed if speed else None

@@ -136,11 +136,11 @@ class JobList:
         return iter(self._entries.values())
 
     def find(self, key: str) -> JobEntry | None:
-        """The job of this key."""
+        """Return the job of this key."""
         return self._entries.get(key)
 
     def add(self, job: Job, access: Access) -> None:
-        """One more, or one that is there already once more."""
+        """Add a job, or have one that is there fetched once more."""
         entry = self._entries.setdefault(job.key, JobEntry(job, JobState.WAITING))
         entry.job = job
         entry.go(access)
@@ -158,12 +158,12 @@ class JobList:
             self._entries = {each: self._entries[each] for each in keys}
 
     def next(self, now: float) -> JobEntry | None:
-        """The first that waits and may begin."""
+        """Return the first job that waits and may begin."""
         ready = (entry for entry in self._waiting() if entry.due <= now)
         return next(ready, None)
 
     def seconds_to_next(self, now: float) -> float | None:
-        """Until one that waits may begin; None: there is none."""
+        """Return the time until a waiting job may begin; None: there is none."""
         return min((max(entry.due - now, 0.0) for entry in self._waiting()), default=None)
 
     def _waiting(self) -> Iterable[JobEntry]:
@@ -174,7 +174,7 @@ class JobList:
         )
 
     def reports(self, now: float) -> tuple[JobReport, ...]:
-        """All of them for the user."""
+        """Return the reports of all jobs."""
         return tuple(entry.report(now) for entry in self)
 
     def save(self) -> None:

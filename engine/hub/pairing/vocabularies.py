@@ -38,17 +38,17 @@ class VocabularyComparison:
 
     @property
     def same(self) -> bool:
-        """Whether a token id means the same to both."""
+        """A token id means the same to both."""
         return not self.different
 
     @property
     def unrelated(self) -> bool:
-        """Whether they have little to do with each other."""
+        """They have little to do with each other."""
         return self.different > _OTHER * max(self.ours, self.theirs)
 
     @property
     def words(self) -> str:
-        """What differs, as a sentence."""
+        """What differs, in a sentence."""
         if self.same:
             return tr("It has the same vocabulary.")
         if self.unrelated:
@@ -62,7 +62,7 @@ class VocabularyComparison:
 
 
 def compared(target: TokenList, draft: TokenList) -> VocabularyComparison:
-    """Two vocabularies, token by token."""
+    """Compare two vocabularies, token by token."""
     odd = differing(target.ids, draft.ids)
     control = odd & (target.added | draft.added)
     example = min(control or odd, default="")
@@ -70,7 +70,7 @@ def compared(target: TokenList, draft: TokenList) -> VocabularyComparison:
 
 
 def tokens_of(model: LocalModel) -> TokenList:
-    """The tokens of a model that is here.
+    """Return the tokens of a model that is here.
 
     Raises:
         UserFixable: they cannot be read.
@@ -91,7 +91,7 @@ class Vocabularies:
         self._last: tuple[FilesState, TokenList] | None = None
 
     def compare(self, target: LocalModel, draft: LocalModel) -> VocabularyComparison:
-        """How they differ.
+        """Compare the vocabularies of two models.
 
         Raises:
             UserFixable: one of the vocabularies cannot be read.
@@ -108,7 +108,7 @@ class Vocabularies:
     def _compare(
         self, state: FilesState, target: LocalModel, draft: LocalModel
     ) -> VocabularyComparison:
-        """The target's tokens are asked for with many drafts, and many drafts have its file."""
+        """Compare tokens; the target's are kept, since many drafts are compared with them."""
         if self._last is None or self._last[0] != state:
             self._last = state, tokens_of(target)
         ours = self._last[1]
@@ -131,7 +131,7 @@ def _as_loaded(model: LocalModel) -> TokenList:
 
 
 def _same_file(one: LocalModel, other: LocalModel) -> bool:
-    """Whether both are folders with the very same tokenizer.json, as siblings often are."""
+    """Return whether both are folders with the same tokenizer.json, as siblings often are."""
     if one.gguf is not None or other.gguf is not None:
         return False
     files = [model.path / "tokenizer.json" for model in (one, other)]

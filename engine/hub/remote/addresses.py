@@ -18,14 +18,14 @@ _VARIABLE = "HF_ENDPOINT"
 
 
 def endpoint_of(access: Access) -> str:
-    """The hub's address, without a slash at its end; HF_ENDPOINT names another usual one."""
+    """Return the hub's address, without a slash at its end; HF_ENDPOINT names another usual one."""
     told = os.environ.get(_VARIABLE, "").rstrip("/")
     usual = told if is_endpoint(told) else USUAL_ENDPOINT
     return (access.endpoint or usual).rstrip("/")
 
 
 def is_endpoint(text: str) -> bool:
-    """Whether this can be a hub's address: encrypted, but on this computer; no name, no password.
+    """Return whether this can be a hub's address: encrypted, or on this computer; no password.
 
     Tokens are sent there.
     """
@@ -36,7 +36,7 @@ def is_endpoint(text: str) -> bool:
 
 
 def is_proxy(text: str) -> bool:
-    """Whether this can be a proxy's address; a password in it would be kept for all to read."""
+    """Return whether this can be a proxy's address; a password would be kept for all to read."""
     split = _split(text)
     if split is None or split.query or split.fragment or split.path.strip("/"):
         return False
@@ -96,7 +96,7 @@ class Address:
 
 
 def address_in(words: str, endpoint: str = USUAL_ENDPOINT) -> Address | None:
-    """The repository that somebody names; None: these are words to search for."""
+    """Return the repository that somebody names; None: these are words to search for."""
     words = words.strip().strip("<>\"'")
     if not words or len(words) > _LONGEST or re.search(r"\s", words):
         return None
@@ -119,14 +119,14 @@ def _without_scheme(words: str) -> tuple[str, str]:
 
 
 def _of_name(words: str) -> Address | None:
-    """owner/name, with a variant as other programs write it."""
+    """Read owner/name, with a variant as other programs write it."""
     tagged = _TAGGED.fullmatch(words)
     name, variant = (tagged[1], tagged[2]) if tagged else (words, None)
     return Address(name, variant=variant) if "/" in name and is_repo(name) else None
 
 
 def _of_path(parts: list[str]) -> Address | None:
-    """The way behind the hub's address: owner/name[:variant][/tree/REVISION[/FILE...]]."""
+    """Read the path of an address: owner/name[:variant][/tree/REVISION[/FILE...]]."""
     if len(parts) < 2 or parts[0] in _OTHER_PAGES:
         return None
     found = _of_name(f"{parts[0]}/{parts[1]}")

@@ -57,18 +57,18 @@ class Connection:
         self._is_stale = is_stale
 
     def json(self, path: str, parameters: Parameters | None = None) -> object:
-        """What the hub answers in JSON.
+        """Return what the hub answers in JSON.
 
         Raises:
             HubError: it cannot be asked, refuses, or says what no hub says.
-            Stale: the answer is no longer wanted.
+            StaleRequest: the answer is no longer wanted.
         """
         return parsed(self.content(path, parameters))
 
     def content(
         self, path: str, parameters: Parameters | None = None, largest: int = _LARGEST_ANSWER
     ) -> bytes:
-        """The bytes that the hub answers; raises as `json`, also for more than `largest`."""
+        """Return the bytes that the hub answers; raises as `json`, also for more than `largest`."""
         try:
             return self._content(path, parameters, largest)
         except (HubError, StaleRequest):
@@ -115,7 +115,7 @@ _reached: set[str] = set()
 
 
 def make_sure_of(endpoint: str, within_s: float) -> None:
-    """Nothing where the server's name is known, or a proxy has to know it.
+    """Check within a time limit that a server's name is known, unless a proxy has to know it.
 
     Raises:
         HubError: it is not known, or nobody says so in time.

@@ -33,7 +33,7 @@ def describe(connection: Connection, asked: Describe) -> Repository:
 
     Raises:
         HubError: the hub cannot be asked, refuses, or lists what no hub lists.
-        Stale: the answer is no longer wanted.
+        StaleRequest: the answer is no longer wanted.
     """
     if not is_repo(asked.repo):
         raise refuse(Fault.NOT_FOUND, f"no name of a repository: {asked.repo!r:.120}")
@@ -71,7 +71,7 @@ def _page(asked: Describe, repo: str) -> str:
 def _json_file(
     connection: Connection, at: str, file: RemoteFile | None, largest: int
 ) -> ServerObject | None:
-    """A small file of the repository; None where there is none, or it is not given to us.
+    """Return a small file of the repository; None where there is none, or it is not given to us.
 
     One that is damaged says nothing.
     """
@@ -88,7 +88,7 @@ def _json_file(
 
 
 def _shards(index: ServerObject | None) -> frozenset[str] | None:
-    """The files that an index names; None where there is none."""
+    """Return the files that an index names; None where there is none."""
     if index is None:
         return None
     names = frozenset(index.member("weight_map").data.values())
@@ -98,7 +98,7 @@ def _shards(index: ServerObject | None) -> frozenset[str] | None:
 
 
 def _context(model: ServerObject, config: ServerObject | None) -> int | None:
-    """Tokens it was trained for; a model that also sees has them in a part of its config."""
+    """Return the tokens it was trained for; a model that also sees tells them in `text_config`."""
     told = model.member("gguf").count("context_length", _LONGEST_CONTEXT)
     for each in (config, config.member("text_config") if config else None):
         for name in _CONTEXTS if each is not None else ():

@@ -117,12 +117,12 @@ class HubError(Exception):
 
 
 def refuse(fault: Fault, details: str = "") -> HubError:
-    """An error to raise."""
+    """Return an error to raise."""
     return HubError(Trouble(fault, cleaned(details)))
 
 
 def trouble_of(error: BaseException) -> Trouble:
-    """What an error means; `CRASHED` for one that nobody knows."""
+    """Return what an error means; `CRASHED` for one that nobody knows."""
     for each in _causes(error):
         found = _known(each)
         if found is not None:
@@ -133,7 +133,7 @@ def trouble_of(error: BaseException) -> Trouble:
 def of_status(
     status: int, headers: Mapping[str, str], details: str = "", now: float | None = None
 ) -> Trouble:
-    """What a server's refusal means, by its number and the hub's own headers."""
+    """Return what a server's refusal means, by its number and the hub's own headers."""
     lower = {name.lower(): value for name, value in headers.items()}
     code, message = lower.get("x-error-code", ""), lower.get("x-error-message", "")
     said = cleaned(f"HTTP {status} {code} {message} {details}")
@@ -160,7 +160,7 @@ def of_status(
 
 
 def cleaned(details: str) -> str:
-    """Short, on one line, and without anything secret."""
+    """Return details short, on one line, and without anything secret."""
     for pattern, instead in _SECRETS:
         details = pattern.sub(instead, details)
     return " ".join(part for part in details.split() if part)[:_LONGEST_DETAILS]
@@ -187,7 +187,7 @@ def _known(error: BaseException) -> Trouble | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what led to it, outermost first."""
+    """Yield the error and what led to it, outermost first."""
     seen: set[int] = set()
     each: BaseException | None = error
     while each is not None and id(each) not in seen:
@@ -201,7 +201,7 @@ def _path(error: OSError) -> str:
 
 
 def _wait(headers: Mapping[str, str], now: float) -> float:
-    """Seconds to wait: as the server says, in seconds or as a date, or as is usual."""
+    """Return the seconds to wait: as the server says, in seconds or as a date, or as is usual."""
     said = headers.get("retry-after", "").strip()
     limit = re.search(r";\s*t\s*=\s*(\d{1,9})", headers.get("ratelimit", ""))
     if said.isascii() and said.isdigit() and len(said) < 10:

@@ -42,7 +42,7 @@ def search(connection: Connection, asked: Search) -> Results:
     """Ask the hub.
 
     Raises:
-        HubError, Stale: as `Connection.json`.
+        HubError, StaleRequest: as `Connection.json`.
     """
     address = address_in(asked.words, connection.endpoint)
     if address is not None:
@@ -56,7 +56,7 @@ def search(connection: Connection, asked: Search) -> Results:
 
 
 def found_in(answer: object, asked: Search) -> tuple[FoundRepository, ...]:
-    """The models of a list; those that are not as asked for are left out."""
+    """Return the models of a list; those that are not as asked for are left out."""
     found = [found_of(ServerObject(each)) for each in objects(answer, _MOST)]
     wanted = (each for each in found if each is not None)
     if asked.packaging is not None:
@@ -65,7 +65,7 @@ def found_in(answer: object, asked: Search) -> tuple[FoundRepository, ...]:
 
 
 def found_of(model: ServerObject) -> FoundRepository | None:
-    """What the hub says of one repository; None where it has no proper name."""
+    """Return what the hub says of one repository; None where it has no proper name."""
     repo = model.data.get("id") or model.data.get("modelId")
     if not is_repo(repo):
         return None
@@ -86,7 +86,7 @@ def found_of(model: ServerObject) -> FoundRepository | None:
 
 
 def _the_one(connection: Connection, address: Address) -> FoundRepository:
-    """What a list would say of the named repository, under its present name."""
+    """Return what a list would say of the named repository, under its present name."""
     answer = connection.json(f"{_MODELS}/{quote(address.repo)}", {"expand": _TOLD})
     found = found_of(ServerObject(answer if isinstance(answer, Mapping) else {}))
     return unreadable("no model") if found is None else found
@@ -109,7 +109,7 @@ def _parameters(asked: Search) -> dict[str, str | tuple[str, ...]]:
 
 
 def _packagings(model: ServerObject) -> tuple[Packaging, ...]:
-    """As its tags and its files say; none for what is no model that writes."""
+    """Return the formats by tags and files; none for what is no model that writes."""
     tags = {tag.lower() for tag in model.texts("tags")}
     task, library = model.text("pipeline_tag"), model.text("library_name").lower()
     adapter = any(tag.startswith(f"{_BASE}adapter:") for tag in tags)
@@ -129,7 +129,7 @@ def _siblings(model: ServerObject) -> list[Mapping[str, object]]:
 
 
 def _base(model: ServerObject) -> str | None:
-    """The repository it was made from: as its card, the hub, or its tags say."""
+    """Return the repository a model was made from, as its card, the hub, or its tags say."""
     card = model.member("cardData").texts("base_model")
     listed = model.member("baseModels").data.get("models")
     models = listed if isinstance(listed, list) else []
@@ -160,7 +160,7 @@ _LONGEST = 500
 
 
 def licence_of(model: ServerObject) -> str | None:
-    """Its name, as its card or its tags say."""
+    """Return a licence's name, as the card or the tags say."""
     card = model.member("cardData")
     tagged = (tag.removeprefix(_TAG) for tag in model.texts("tags") if tag.startswith(_TAG))
     said = next(iter(card.texts("license")), None) or next(tagged, None)
@@ -170,7 +170,7 @@ def licence_of(model: ServerObject) -> str | None:
 
 
 def licence_link(model: ServerObject, page: str, files: Collection[str]) -> str | None:
-    """Where its terms are.
+    """Return where the terms of a licence are.
 
     Args:
         model: what the hub says of it.

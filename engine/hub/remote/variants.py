@@ -31,7 +31,7 @@ _WEIGHTS = (".gguf", ".safetensors")
 def remote_files(
     siblings: Sequence[Mapping[str, object]],
 ) -> tuple[tuple[RemoteFile, ...], tuple[LeftOut, ...]]:
-    """The files that a hub lists, checked, and those that are left out.
+    """Return the files that a hub lists, checked, and those that are left out.
 
     Raises:
         HubError: names that lead out of the folder, or sizes and hashes that make no sense.
@@ -61,7 +61,7 @@ def variants_of(
     config: ServerObject | None,
     shards: frozenset[str] | None,
 ) -> tuple[tuple[Variant, ...], tuple[LeftOut, ...]]:
-    """All that can be fetched, smallest first, and what cannot.
+    """Return all that can be fetched, smallest first, and what cannot.
 
     Args:
         files: as `remote_files` gives them.
@@ -84,7 +84,7 @@ def variants_of(
 
 
 def _file(path: str, told: ServerObject) -> RemoteFile:
-    """With a hash, so that nobody has to believe what is fetched."""
+    """Return a listed file with its hash, so that nobody has to believe what is fetched."""
     size = told.required_size("size", path)
     if not told.member("lfs").data:
         sha1 = told.data.get("blobId")
@@ -127,7 +127,7 @@ _NOT_MODELS = (
 
 
 def gguf_variants(files: Sequence[RemoteFile]) -> tuple[tuple[Variant, ...], tuple[LeftOut, ...]]:
-    """The models, smallest first, and the files that are none."""
+    """Return the GGUF models, smallest first, and the files that are none."""
     left_out = list[LeftOut]()
     models = list[tuple[str, tuple[RemoteFile, ...]]]()
     groups: dict[str, list[RemoteFile]] = {}
@@ -150,7 +150,7 @@ def gguf_variants(files: Sequence[RemoteFile]) -> tuple[tuple[Variant, ...], tup
 
 
 def quantisation(path: str) -> str | None:
-    """What a file's name, or else its folder's, says of its numbers."""
+    """Return the quantisation in a file's name, or else in its folder's."""
     name = PurePosixPath(path)
     for part in (name.name[: -len(ENDING)], *reversed(name.parent.parts)):
         found = list(_TYPE.finditer(part))
@@ -167,7 +167,7 @@ def _no_model(path: str) -> Reason | None:
 
 
 def _first_part(path: str) -> str:
-    """The path of the first part of a split model; of another file its own."""
+    """Return the path of the first part of a split model; of another file its own."""
     match = _PART.fullmatch(path)
     if match is None or not 0 < int(match["count"]) <= _MOST_PARTS:
         return path
@@ -175,7 +175,7 @@ def _first_part(path: str) -> str:
 
 
 def _in_order(first: str, group: Iterable[RemoteFile]) -> tuple[RemoteFile, ...] | None:
-    """All parts of a model; None where some are missing."""
+    """Return all parts of a model; None where some are missing."""
     parts = {_number(file.path): file for file in group}
     match = _PART.fullmatch(first)
     count = int(match["count"]) if match else 1
@@ -196,7 +196,7 @@ def _weighs(file: RemoteFile) -> bool:
 def _named(
     models: Sequence[tuple[str, tuple[RemoteFile, ...]]],
 ) -> Iterable[tuple[str, tuple[RemoteFile, ...]]]:
-    """Every model under a name of its own: its quantisation where that tells it from others."""
+    """Yield every model under its quantisation, or its file's name where that is not enough."""
     kinds = Counter(quantisation(path) for path, _ in models)
     taken = set[str]()
     for path, group in models:

@@ -163,7 +163,7 @@ def _copied(
 
 
 def _unfinished_name() -> str:
-    """It tells whose it is: this very process, not a later one of the same number."""
+    """Return a name that tells this very process from a later one of the same number."""
     return f".copying-{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
 
 

@@ -51,7 +51,7 @@ class ShelfSearch:
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
     def models_below(self, root: Path, depth: int) -> Iterator[Path]:
-        """Every model in a folder and those in it: GGUF files, folders of safetensors.
+        """Yield every model in a folder and those in it: GGUF files, folders of safetensors.
 
         Links are followed, but no folder is looked at twice; unreadable ones are passed over.
         """
@@ -70,11 +70,11 @@ class ShelfSearch:
                 yield from self.models_below(below, depth - 1)
 
     def folders_in(self, root: Path) -> list[Path]:
-        """The folders in a folder, by name; none where it cannot be read."""
+        """Return the folders in a folder, by name; none where it cannot be read."""
         return [root / name for name in self._names(root) or () if _is_folder(root / name)]
 
     def files_below(self, root: Path, depth: int) -> Iterator[Path]:
-        """Every file in a folder and those in it."""
+        """Yield every file in a folder and those in it."""
         for name in self._names(root) or ():
             below = root / name
             if not _is_folder(below):
@@ -83,7 +83,7 @@ class ShelfSearch:
                 yield from self.files_below(below, depth - 1)
 
     def _names(self, folder: Path) -> list[str] | None:
-        """What a folder holds; None where it was seen before, or there is no time left."""
+        """Return what a folder holds; None where it was seen before, or there is no time left."""
         if self._looked >= self.folders or monotonic() - self._started > self.seconds:
             self.cut_short = True
             return None

@@ -39,7 +39,7 @@ class ModelDeletion:
 
     @property
     def forgets_only(self) -> bool:
-        """Whether its files stay where they are."""
+        """Its files stay where they are."""
         return not self.files
 
 
@@ -200,7 +200,7 @@ def _answers(file: Path) -> bool:
 
 
 def _abandoned(unfinished: Path) -> bool:
-    """Whether nobody has gone on with a download for a day."""
+    """Return whether nobody has gone on with a download for a day."""
     return unfinished.is_file() and time() - unfinished.stat().st_mtime > _DAY
 
 
