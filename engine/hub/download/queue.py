@@ -20,7 +20,7 @@ from engine.hub.download.job import Job, JobReport, JobState, Rules
 from engine.hub.download.job_list import AT_WORK, JobEntry, JobList
 from engine.hub.download.worker import Fetching
 from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import BY_CHOICE, Fault
 from engine.hub.remote.listing import Access
 from engine.language import tr
 
@@ -220,7 +220,7 @@ class Downloads:
         entry.speed.add(time.monotonic(), heard.done)
 
     def _refused(self, entry: JobEntry, heard: Refused) -> None:
-        offline = heard.kind == Fault.OFFLINE and "OfflineModeIsEnabled" not in heard.details
+        offline = heard.kind == Fault.OFFLINE and BY_CHOICE not in heard.details
         if heard.retry_s is None and not offline:
             entry.turn(JobState.FAILED)
         else:

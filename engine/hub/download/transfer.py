@@ -18,7 +18,7 @@ from huggingface_hub import get_session, hf_raise_for_status
 
 from engine.hub.download.cache import CachePlace, free_bytes, too_large
 from engine.hub.download.job import Rules
-from engine.hub.remote.faults import Fault, HubError, refuse, trouble_of
+from engine.hub.remote.faults import BY_CHOICE, Fault, HubError, refuse, trouble_of
 from engine.hub.remote.listing import RemoteFile
 
 Address = Callable[[RemoteFile], tuple[str, dict[str, str]]]
@@ -72,7 +72,7 @@ class FileTransfer:
         """Return how long to wait before another try; raise what is not worth one."""
         trouble = trouble_of(error)
         wait = trouble.retry_s or 0.0
-        hopeless = trouble.fault not in PASSING or "OfflineModeIsEnabled" in trouble.details
+        hopeless = trouble.fault not in PASSING or BY_CHOICE in trouble.details
         if hopeless or tries > len(self._rules.pauses_s) or wait > _LONGEST_WAIT_S:
             raise HubError(trouble) from error
         return max(wait, self._rules.pauses_s[tries - 1])

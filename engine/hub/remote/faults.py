@@ -78,6 +78,14 @@ _NAMES = {
     "HFValidationError": Fault.NOT_FOUND,
 }
 """Classes by name, nearest first in an error's own order of classes."""
+_STATUSES = {
+    401: Fault.SIGN_IN,
+    404: Fault.NOT_FOUND,
+    407: Fault.OFFLINE,
+    408: Fault.TIMEOUT,
+    410: Fault.NOT_FOUND,
+}
+"""What a status means by itself."""
 BY_CHOICE = "OfflineModeIsEnabled"
 """The library's name for a user who wants no program to ask, in the details of `OFFLINE`."""
 _LONGEST_WAIT_S = 3600.0
@@ -130,13 +138,11 @@ def trouble_of(error: BaseException) -> Trouble:
     return Trouble(Fault.CRASHED, cleaned(f"{type(error).__name__}: {error}"))
 
 
-def of_status(
-    status: int, headers: Mapping[str, str], details: str = "", now: float | None = None
-) -> Trouble:
+def of_status(status: int, headers: Mapping[str, str], now: float | None = None) -> Trouble:
     """Return what a server's refusal means, by its number and the hub's own headers."""
     lower = {name.lower(): value for name, value in headers.items()}
     code, message = lower.get("x-error-code", ""), lower.get("x-error-message", "")
-    said = cleaned(f"HTTP {status} {code} {message} {details}")
+    said = cleaned(f"HTTP {status} {code} {message}")
     if code == "GatedRepo":
         return Trouble(Fault.GATED, said)
     if status == 429:
@@ -144,19 +150,11 @@ def of_status(
     if status >= 500:
         wait = _wait(lower, time() if now is None else now) if "retry-after" in lower else None
         return Trouble(Fault.SERVER, said, wait)
-    if status == 407:
-        return Trouble(Fault.OFFLINE, said)
-    if status == 408:
-        return Trouble(Fault.TIMEOUT, said)
-    if status == 401:
-        return Trouble(Fault.SIGN_IN, said)
     if status == 403:
         # Without a code of its own: what the hub says of terms that were not accepted.
         gated = "gated" in message.lower() or "authorized list" in message.lower()
         return Trouble(Fault.GATED if gated else Fault.FORBIDDEN, said)
-    if status in (404, 410):
-        return Trouble(Fault.NOT_FOUND, said)
-    return Trouble(Fault.UNREADABLE, said)
+    return Trouble(_STATUSES.get(status, Fault.UNREADABLE), said)
 
 
 def cleaned(details: str) -> str:
