@@ -214,7 +214,7 @@ def notices() -> str:
 
 def _model_card() -> str:
     """Address of the card of starter model and draft, a file of this installation."""
-    from engine.hub import bundled
+    from engine.model import bundled
 
     return (bundled.root() / "MODEL_CARD.md").as_uri()
 

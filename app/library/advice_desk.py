@@ -9,8 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from app.background import in_background
 from app.library.hub_desk import in_words
 from app.library.lazy_hub import LazyHub
-from engine.hub.fit import Fit
-from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.advice import DraftCandidate, Fit
 from engine.hub.remote.listing import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 

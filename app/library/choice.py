@@ -105,7 +105,7 @@ class ModelChoice(QObject):
             self._settings.change(model=str(event.model))
 
     def _refused(self, error: Exception) -> None:
-        from engine.hub.gguf_files import SeveralModels  # whoever raises it has imported it
+        from engine.model.model_files import SeveralModels  # whoever raises it has imported it
 
         if isinstance(error, SeveralModels):
             self.several.emit(error)

@@ -20,7 +20,7 @@ from engine.language import tr
 from engine.units import file_size
 
 if TYPE_CHECKING:
-    from engine.hub.gguf_files import SeveralModels
+    from engine.model.model_files import SeveralModels
 
 _WIDTH, _HEIGHT = 44, 28
 """Width and height of the dialog, in sizes of running text."""

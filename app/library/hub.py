@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from engine.hub.advice import DraftCandidate, Fit, Recommendation
 from engine.hub.download.job import Job, JobReport
-from engine.hub.fit import Fit
 from engine.hub.messages import Describe, Search
-from engine.hub.pairing.candidate import DraftCandidate
-from engine.hub.recommendation import Recommendation
 from engine.hub.remote.listing import Access, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 

@@ -7,9 +7,7 @@ from pathlib import PurePath
 from PySide6.QtCore import QDateTime, QLocale
 
 from app.library.rows.row import LibraryRow, RowBadge, Tone
-from engine.hub.fit import Badge, Fit
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
-from engine.hub.recommendation import Recommendation, RecommendedRole
+from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation, RecommendedRole, Verdict
 from engine.hub.remote.listing import FoundRepository, Packaging, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import later, number, tr, tr_count

@@ -11,7 +11,7 @@ from app.library.choice import ModelChoice
 from app.library.download_orders import DownloadOrders
 from app.library.hub_desk import HubDesk
 from app.library.model_texts import model_of
-from engine.hub.download import starter_job
+from engine.hub import starter
 from engine.hub.download.job import JobReport, JobState
 from engine.language import tr
 
@@ -56,7 +56,7 @@ class DownloadNotices(QObject):
         return bool(target) and all(each.state in _NO_MORE for each in group)
 
     def _offer(self, report: JobReport) -> None:
-        if report.job.key == starter_job.KEY and self._models.bridge.status.plan is None:
+        if report.job.key == starter.KEY and self._models.bridge.status.plan is None:
             self.use(report.job.key)  # it was wanted in order to begin
             return
         name = model_of(report.job.repo)

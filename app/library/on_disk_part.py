@@ -17,7 +17,7 @@ from app.library.part import ListPart
 from app.library.parts import Heading, Offered, on_disk
 from app.library.rows.row import LibraryRow
 from app.library.rows.view import RowsView
-from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import number, sentences, tr
 from engine.units import file_size

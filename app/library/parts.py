@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.hub.recommendation import Recommendation
+from engine.hub.advice import Recommendation
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import tr
 

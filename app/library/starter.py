@@ -13,7 +13,7 @@ from app.library.desks import Desks
 from app.library.library import Library
 from app.status import Phase
 from engine.errors import UserFixable
-from engine.hub.download.starter_job import KEY, starter_job
+from engine.hub.starter import KEY, starter_job
 
 
 class StarterDesk(QObject):

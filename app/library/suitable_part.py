@@ -13,7 +13,7 @@ from app.library.model_texts import suggestion_row
 from app.library.part import ListPart
 from app.library.parts import suitable
 from app.library.rows.view import RowsView
-from engine.hub.recommendation import Recommendation
+from engine.hub.advice import Recommendation
 from engine.language import tr
 
 

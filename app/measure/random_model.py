@@ -16,12 +16,13 @@ from engine.bench.shapes import shape
 from engine.bench.subject import random_subject
 from engine.commands import Load, Mode
 from engine.events import PlanSummary
-from engine.hub.files_state import FilesState
-from engine.hub.local import LocalModel, default_target
+from engine.hub.local import default_target
 from engine.loading.checking import ModelText
 from engine.loading.load import LoadedPair
 from engine.loading.placing import whole
 from engine.machine.facts import CPU
+from engine.model.local_model import LocalModel
+from engine.model.model_files import FilesState
 from engine.model.text.text_ends import TextEnds
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.plan import Plan

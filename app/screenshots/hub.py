@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.library.hub import Doing, Hub, Listener
+from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation
 from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.fit import Badge, Fit
 from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
-from engine.hub.pairing.candidate import DraftCandidate
-from engine.hub.recommendation import Recommendation
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access, FoundRepository, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin

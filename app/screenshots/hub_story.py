@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation, RecommendedRole, Verdict
 from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.fit import Badge, Fit
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
-from engine.hub.recommendation import Recommendation, RecommendedRole
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from engine.hub.remote.endpoint import is_endpoint, is_proxy
+from engine.hub.remote.addresses import is_endpoint, is_proxy
 from engine.hub.remote.listing import Access
 
 

@@ -14,7 +14,7 @@ from app.settings.modes import ModeOf, Modes
 from app.settings.presets import BUILT_IN, PRECISE, STARTER, Preset, Presets
 from app.theme.theme import ThemeChoice
 from engine.commands import Mode
-from engine.hub.remote.endpoint import USUAL_ENDPOINT
+from engine.hub.remote.addresses import USUAL_ENDPOINT
 from engine.language import LANGUAGES, PSEUDO, later
 
 SYSTEM = "system"

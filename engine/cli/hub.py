@@ -15,11 +15,10 @@ from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.errors import UserFixable
 from engine.hub.messages import Describe, Search
-from engine.hub.remote.addresses import Address, address_in
-from engine.hub.remote.endpoint import endpoint_of, is_endpoint
+from engine.hub.remote.addresses import Address, address_in, endpoint_of, is_endpoint
 from engine.hub.remote.environment import prepare
+from engine.hub.remote.faults import trouble_of
 from engine.hub.remote.listing import Access, Order, Packaging, Repository, Variant
-from engine.hub.remote.trouble import trouble_of
 from engine.hub.remote.words import about, explained
 from engine.hub.token import TokenStore
 from engine.language import listed, tr
@@ -165,10 +164,10 @@ def _show(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _list(arguments: argparse.Namespace) -> ExitCode:
-    from engine.hub.shelf.shelf import Shelf
+    from engine.hub.shelf.shelf import ModelShelf
 
     cache = Path(arguments.cache).expanduser() if arguments.cache else None
-    models = Shelf(data_folder(arguments), cache).models()
+    models = ModelShelf(data_folder(arguments), cache).models()
     hub_report.write_kept(models, as_json=arguments.json)
     return ExitCode.DONE
 
@@ -189,7 +188,7 @@ def _described(arguments: argparse.Namespace, access: Access) -> tuple[Repositor
     asked = Describe(access, address.repo, arguments.revision or address.revision)
 
     def answer(connection: Connection) -> Repository:
-        from engine.hub.remote.describe import describe
+        from engine.hub.remote.description import describe
 
         return describe(connection, asked)
 

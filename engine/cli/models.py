@@ -11,10 +11,11 @@ from pathlib import Path
 from engine.backend.native.packed_cache import PackedCache
 from engine.cli.exit_code import ExitCode
 from engine.columns import left
-from engine.hub.gguf_files import SeveralModels
-from engine.hub.local import LocalModel, bundled_models, resolve_model
+from engine.hub.local import bundled_models, resolve_model
 from engine.language import tr
 from engine.model.heads.reduced import DraftOnly, ReducedDraft
+from engine.model.local_model import LocalModel
+from engine.model.model_files import SeveralModels
 from engine.units import file_size
 
 
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _models_at(path: Path) -> Iterator[LocalModel]:
-    """The model that a path names, or all that a folder of GGUF files holds."""
+    """Yield the model that a path names, or all that a folder of GGUF files holds."""
     try:
         yield LocalModel.inspect(path)
     except SeveralModels as several:
@@ -68,7 +69,7 @@ def _models_at(path: Path) -> Iterator[LocalModel]:
 
 
 def _draft_for(model: LocalModel) -> str:
-    """What a head has to be chosen for."""
+    """Return for which target a head was made."""
     head = model.config
     if not isinstance(head, DraftOnly):
         return ""

@@ -16,9 +16,7 @@ from engine.backend.shared import Lent
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import NotPossible, OutOfMemory, UserFixable
 from engine.events import PlanSummary, WayOut
-from engine.hub.files_state import FilesState
-from engine.hub.local import LocalModel
-from engine.hub.pairing.starter_draft import starter_draft
+from engine.hub.pairing.curated import starter_draft
 from engine.language import tr
 from engine.loading.planning import UNKNOWN, asked, summarise
 from engine.loading.reading import StoredWeights
@@ -28,6 +26,8 @@ from engine.machine.speeds import Speeds
 from engine.model.config import Fusion, ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.heads.reduced import DraftOnly, ReducedDraft, alone
+from engine.model.local_model import LocalModel
+from engine.model.model_files import FilesState
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import HEAD_IDS, borrowed_tensors, expected_tensors
 from engine.model.text.chat_template import ChatTemplate

@@ -18,10 +18,10 @@ from engine.backend.native.library import Format
 from engine.backend.native.matrix import pack_rows
 from engine.backend.native.pool import shared_pool
 from engine.errors import NotPossible, UserFixable
-from engine.hub.gguf_files import PACKED
-from engine.hub.local import LocalModel
 from engine.language import tr
 from engine.model.heads.reduced import DraftOnly
+from engine.model.local_model import LocalModel
+from engine.model.model_files import PACKED
 from engine.model.tensors import HEAD
 from engine.model.weights.reader import INTEGERS
 from engine.model.weights.safetensors_folder import SafetensorsFolder

@@ -15,10 +15,10 @@ from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
 from engine.language import tr
 from engine.loading.checking import own_model
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.model.tensors import EMBEDDING, HEAD
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer

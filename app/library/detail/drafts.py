@@ -19,7 +19,7 @@ from app.library.detail.badge import BadgeLabel
 from app.library.detail.frame import say
 from app.library.model_texts import candidate_row
 from app.settings.rows import plain_label
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
+from engine.hub.advice import DraftCandidate, Verdict
 from engine.language import number, sentences, tr
 
 _MOST = 12

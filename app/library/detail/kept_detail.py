@@ -11,7 +11,7 @@ from app.library.detail.drafts import DraftChoices
 from app.library.detail.frame import DetailFrame, Facts, breakable, say
 from app.library.model_texts import ORIGINS, parameters_words, short_count
 from app.settings.rows import plain_label
-from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import sentences, tr
 from engine.units import file_size

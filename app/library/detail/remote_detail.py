@@ -29,7 +29,7 @@ from app.library.rows.view import RowsView
 from app.library.variant_choice import target_variant
 from app.settings.rows import plain_label
 from engine.errors import UserFixable
-from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.advice import DraftCandidate
 from engine.hub.remote.listing import FoundRepository, Repository, Variant
 from engine.language import sentences, tr
 from engine.units import file_size

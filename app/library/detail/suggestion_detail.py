@@ -11,7 +11,7 @@ from app.library.detail.licence import HUB, LicencePart, open_link
 from app.library.download_orders import Wanted
 from app.library.model_texts import ROLES, fit_mark, name_of, owner_of, speed_words
 from app.settings.rows import plain_label
-from engine.hub.recommendation import Recommendation
+from engine.hub.advice import Recommendation
 from engine.language import sentences, tr
 from engine.units import file_size
 

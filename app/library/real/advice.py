@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from app.library.real.surroundings import Surroundings
 from app.warm_up import numpy_whole
 from engine.errors import UserFixable
-from engine.hub.fit import Fit
-from engine.hub.fitting import Fitting
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
+from engine.hub.advice import DraftCandidate, Fit, Recommendation, Verdict
 from engine.hub.pairing.candidates import candidates, published
 from engine.hub.pairing.curated import CuratedModel, curated
-from engine.hub.pairing.gains import Gains
 from engine.hub.pairing.vocabularies import Vocabularies
-from engine.hub.recommendation import Recommendation
-from engine.hub.recommending import recommendations
+from engine.hub.predictions import Predictions
+from engine.hub.recommendations import recommendations
 from engine.hub.remote.listing import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.hub.sketch import of_variant
@@ -49,7 +46,7 @@ class RealAdvice:
     def fit(self, repository: Repository, variant: Variant) -> Fit:
         """Return the fit of a model that is not here."""
         with self._gate:
-            return Fitting(*self._machine()).variant(repository, variant)
+            return Predictions(*self._machine()).variant(repository, variant)
 
     def drafts_of_kept(
         self, model: KeptModel, kept: Sequence[KeptModel], /
@@ -57,8 +54,8 @@ class RealAdvice:
         """Compares vocabularies: every token with its id."""
         with self._gate:
             try:
-                gains = Gains(*self._machine())
-                return candidates(model.path, kept, self._vocabularies, gains)
+                speedup = Predictions(*self._machine()).speedup
+                return candidates(model.path, kept, self._vocabularies, speedup)
             except UserFixable:
                 return ()  # the list says what is wrong with it
 

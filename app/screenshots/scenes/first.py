@@ -18,8 +18,8 @@ from engine.events import (
     PlanReady,
 )
 from engine.hub.download.job import JobReport, JobState
-from engine.hub.download.starter_job import starter_job
 from engine.hub.remote.faults import Fault
+from engine.hub.starter import starter_job
 from engine.machine.facts import Accelerator
 
 _LAYERS = 8

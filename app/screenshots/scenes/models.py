@@ -15,7 +15,7 @@ from app.screenshots.stage import Stage, catch_up, settle
 from engine.commands import Mode
 from engine.errors import UserFixable
 from engine.events import LoadProgress, PlanReady, Unloaded
-from engine.hub.gguf_files import SeveralModels
+from engine.model.model_files import SeveralModels
 
 _QWEN = "Qwen2.5 1.5B Instruct"
 _FILES = ("Q4_K_M", "Q5_K_M", "Q8_0")

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from engine.bench.peer.side import LlamaCppSide, PeerSettings, llama_cpp, llama_cpp_of_file
 from engine.bench.subject import stored_subject
 from engine.bench.ways import PairWriter, Written
-from engine.hub.local import LocalModel
 from engine.loading.load import LoadedPair
+from engine.model.local_model import LocalModel
 from engine.request import ChatRequest
 from engine.session.answering import read
 

@@ -15,14 +15,12 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.download.discard import discard
-from engine.hub.download.fetching import Fetching
-from engine.hub.download.job import Job, JobReport, JobState
+from engine.hub.download.cache import discard, make_sure_of_room
+from engine.hub.download.job import Job, JobReport, JobState, Rules
 from engine.hub.download.job_list import AT_WORK, JobEntry, JobList
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import make_sure_of_room
-from engine.hub.messages import Answer, Fetch, Fetched, FetchProgress, Refused
-from engine.hub.remote.faults import Fault
+from engine.hub.download.worker import Fetching
+from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
+from engine.hub.remote.faults import BY_CHOICE, Fault
 from engine.hub.remote.listing import Access
 from engine.language import tr
 
@@ -57,7 +55,7 @@ class Downloads:
         self._thread: threading.Thread | None = None
 
     def reports(self) -> tuple[JobReport, ...]:
-        """All jobs, in their order."""
+        """Return the reports of all jobs, in their order."""
         with self._gate:
             return self._jobs.reports(time.monotonic())
 
@@ -126,7 +124,7 @@ class Downloads:
             self._commanded()
 
     def close(self) -> None:
-        """The program ends; what is not done goes on at another time."""
+        """End the process and the thread; what is not done goes on at another time."""
         with self._gate:
             if self._closed:
                 return
@@ -176,7 +174,7 @@ class Downloads:
         self._take_away()
 
     def _take_away(self) -> None:
-        """What given up jobs have left, once nobody writes it any more."""
+        """Delete what jobs that were given up have left, once nobody writes it any more."""
         running = self._running.key if self._running is not None else None
         ready = [entry for entry in self._given_up if entry.job.key != running]
         self._given_up = [entry for entry in self._given_up if entry.job.key == running]
@@ -200,7 +198,7 @@ class Downloads:
             match answer:
                 case FetchProgress() if entry is not None and entry.state in AT_WORK:
                     self._progress(entry, answer)
-                case Fetched() if entry is not None:
+                case FetchedModel() if entry is not None:
                     entry.turn(JobState.DONE)
                     entry.done, entry.model = entry.job.nbytes, answer.model
                     self._save()
@@ -222,7 +220,7 @@ class Downloads:
         entry.speed.add(time.monotonic(), heard.done)
 
     def _refused(self, entry: JobEntry, heard: Refused) -> None:
-        offline = heard.kind == Fault.OFFLINE and "OfflineModeIsEnabled" not in heard.details
+        offline = heard.kind == Fault.OFFLINE and BY_CHOICE not in heard.details
         if heard.retry_s is None and not offline:
             entry.turn(JobState.FAILED)
         else:

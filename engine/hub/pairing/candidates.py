@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
+from engine.hub.advice import DraftCandidate, Verdict
 from engine.hub.pairing.curated import Curated, CuratedModel, curated
 from engine.hub.pairing.vocabularies import Vocabularies, tokens_of
 from engine.hub.shelf.kept_model import KeptModel
@@ -19,6 +18,8 @@ from engine.language import number, sentences, tr
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.heads.reduced import DraftOnly, ReducedDraft
+from engine.model.local_model import LocalModel
+from engine.model.model_files import real_path
 from engine.model.other_family import OtherConfig
 from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.plan.footprint import weight_count
@@ -36,7 +37,7 @@ def candidates(
     speedup: Speedup | None = None,
     known: Curated | None = None,
 ) -> list[DraftCandidate]:
-    """Every model and head that is here, and those that are published for the target; best first.
+    """Return every model and head that is here or published for the target; best first.
 
     Reads files: a second or so for every vocabulary that was not compared before.
 
@@ -53,7 +54,8 @@ def candidates(
     """
     own = LocalModel.inspect(target)
     judge = _Judge(own, vocabularies, speedup)
-    others = [model for model in kept if not _same_place(model.path, target)]
+    place = real_path(target)
+    others = [model for model in kept if real_path(model.path) != place]
     found = [judge.judged(model) for model in others]
     listed = curated() if known is None else known
     here = {(model.repo or "").lower() for model in others}
@@ -68,7 +70,7 @@ def candidates(
 def published(
     target: CuratedModel, known: Curated, here: Iterable[str] = ()
 ) -> Iterator[DraftCandidate]:
-    """What could be fetched for a target; `here`: repositories (lower case) that need not be."""
+    """Yield what could be fetched for a target; `here`: repositories (lower case) to leave out."""
     there = set(here)
     for draft, _ in known.drafts_for(target):
         if there & {repo.lower() for repo in draft.repositories}:
@@ -102,7 +104,7 @@ class _Judge:
         self._target, self._vocabularies, self._speedup = target, vocabularies, speedup
 
     def judged(self, model: KeptModel) -> DraftCandidate:
-        """What speaks for or against it."""
+        """Return what speaks for or against a model as a draft."""
         said = DraftCandidate(
             name=model.name,
             verdict=Verdict.NO,
@@ -150,7 +152,7 @@ class _Judge:
         head: HeadDescription,
         its: ModelConfig | OtherConfig,
     ) -> DraftCandidate:
-        """A feature head, by the shapes of both; `its`: the target's."""
+        """Judge a feature head by the shapes of both; `its`: the target's config."""
         target = self._target
         config = head.for_target(its, draft.name, target.name)
         if isinstance(its, ModelConfig):
@@ -163,7 +165,7 @@ class _Judge:
     def _reduced(
         self, said: DraftCandidate, draft: LocalModel, reduced: ReducedDraft
     ) -> DraftCandidate:
-        """A stand-alone draft with few output rows, by what it says of its target's tokens."""
+        """Judge a stand-alone draft with few output rows by its target's fingerprint."""
         if reduced.vocabulary != fingerprint(tokens_of(self._target).ids):
             return replace(said, reason=tr("It has another vocabulary."))
         return self._fits(said, draft, tr("It has the same vocabulary."))
@@ -174,7 +176,7 @@ class _Judge:
 
 
 def _runs_elsewhere(config: OtherConfig, *, draft: bool) -> str:
-    """Why a model that transformers runs takes no part."""
+    """Return why a model that transformers runs takes no part."""
     said = tr("“{family}” models run through the transformers library, where nothing can draft.")
     if draft:
         said = tr("Duotail has no decoder of its own for “{family}” models, so they cannot draft.")
@@ -185,15 +187,8 @@ def _percent(share: float) -> str:
     return number(share, ".0%" if share >= 0.015 else ".1%")
 
 
-def _same_place(one: Path, other: Path) -> bool:
-    try:
-        return one.resolve() == other.resolve()
-    except OSError:
-        return one == other
-
-
 def _rank(each: DraftCandidate) -> tuple[int, float, bool, int, str]:
-    """What fits first, the faster first; among those that do not fit by name."""
+    """Return the order: what fits first, the faster first; what does not fit by name."""
     gain = each.speedup or 0.0
     size = each.nbytes or 0 if each.verdict is Verdict.FITS else 0
     return (_ORDER.index(each.verdict), -gain, not each.head, size, each.name)

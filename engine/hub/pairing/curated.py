@@ -10,8 +10,10 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from engine.hardware.typed_json import decoded
+from engine.hub import starter
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
 
@@ -78,12 +80,12 @@ class CuratedModel:
 
     @property
     def repositories(self) -> tuple[str, ...]:
-        """All of them."""
+        """All its repositories, as published first."""
         return (self.safetensors, *self.gguf)
 
     @property
     def config(self) -> ModelConfig:
-        """As far as planning goes: positions are not rotated as published."""
+        """Its config as far as planning goes: positions are not rotated as published."""
         return _config(self)
 
 
@@ -130,7 +132,7 @@ class Curated:
     heads: tuple[CuratedHead, ...] = ()
 
     def model(self, key: str) -> CuratedModel:
-        """The one of that key.
+        """Return the model of a key.
 
         Raises:
             KeyError: there is none.
@@ -141,7 +143,7 @@ class Curated:
         raise KeyError(key)
 
     def of_repo(self, *repos: str | None) -> CuratedModel | None:
-        """The model that one of these repositories holds."""
+        """Return the model that one of these repositories holds."""
         wanted = {repo.lower() for repo in repos if repo}
         for model in self.models:
             if wanted & {repo.lower() for repo in model.repositories}:
@@ -149,23 +151,23 @@ class Curated:
         return None
 
     def of_config(self, config: ModelConfig) -> CuratedModel | None:
-        """The model of this family and shape: copies and tuned ones of it have the same."""
+        """Return the model of this family and shape, which copies and tuned ones share."""
         own = _outline(config)
         return next((model for model in self.models if _outline(model.config) == own), None)
 
     def drafts_for(self, target: CuratedModel) -> tuple[tuple[CuratedModel, CuratedPair], ...]:
-        """Smaller models that speak its tokens, best first."""
+        """Return smaller models that speak a target's tokens, best first."""
         pairs = [pair for pair in self.pairs if pair.target == target.key]
         return tuple((self.model(pair.draft), pair) for pair in pairs)
 
     def heads_for(self, target: CuratedModel) -> tuple[CuratedHead, ...]:
-        """Its feature heads."""
+        """Return a target's feature heads."""
         return tuple(head for head in self.heads if head.target == target.key)
 
 
 @cache
 def curated() -> Curated:
-    """The list that ships with Duotail."""
+    """Return the list that ships with Duotail."""
     text = (files("resources") / _FILE).read_text(encoding="utf-8")
     return decoded(Curated, tomllib.loads(text), _FILE)
 
@@ -176,7 +178,7 @@ def _config(model: CuratedModel) -> ModelConfig:
 
 
 def _members(model: CuratedModel) -> dict[str, object]:
-    """A config.json that says of the model what is known here."""
+    """Return a config.json with what is known of a model here."""
     shape = model.shape
     members: dict[str, object] = {
         "model_type": model.family,
@@ -203,7 +205,7 @@ def _members(model: CuratedModel) -> dict[str, object]:
 
 
 def _of_family(family: str, shape: PairShape) -> dict[str, object]:
-    """What only one family says."""
+    """Return the members that only one family has."""
     if family == "gemma3_text":
         activation: dict[str, object] = {"hidden_activation": "gelu_pytorch_tanh"}
         return activation | {"query_pre_attn_scalar": shape.head_dim}
@@ -226,7 +228,7 @@ def _of_family(family: str, shape: PairShape) -> dict[str, object]:
 
 
 def _outline(config: ModelConfig) -> tuple[object, ...]:
-    """What tells models of one family apart; rows of the embedding may be padded or not."""
+    """Return what tells models of one family apart, whether their embedding is padded or not."""
     experts = config.blocks[0].experts
     return (
         config.family,
@@ -236,3 +238,17 @@ def _outline(config: ModelConfig) -> tuple[object, ...]:
         config.num_kv_heads,
         experts.intermediate_size if experts else config.intermediate_size,
     )
+
+
+def starter_draft(target: ModelConfig) -> Path | None:
+    """Return the starter model's file where it is here and may draft for a model of this shape.
+
+    Nobody has compared the vocabularies: a model of the same shape may speak other tokens.
+    """
+    listed = curated()
+    entry = listed.of_config(target)
+    if entry is None:
+        return None
+    draft = listed.of_repo(starter.REPO)
+    paired = any(draft is each for each, _ in listed.drafts_for(entry))
+    return starter.starter_path() if paired else None

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import filecmp
 from dataclasses import dataclass
-from pathlib import Path
 
-from engine.hub.files_state import FilesState
-from engine.hub.local import LocalModel
 from engine.language import number, tr, tr_count
+from engine.model.local_model import LocalModel
+from engine.model.model_files import FilesState, real_path
 from engine.model.text.vocabulary.same_tokens import (
     TokenList,
     differing,
@@ -43,17 +42,17 @@ class VocabularyComparison:
 
     @property
     def same(self) -> bool:
-        """Whether a token id means the same to both."""
+        """A token id means the same to both."""
         return not self.different
 
     @property
     def unrelated(self) -> bool:
-        """Whether they have little to do with each other."""
+        """They have little to do with each other."""
         return self.different > _OTHER * max(self.ours, self.theirs)
 
     @property
     def words(self) -> str:
-        """What differs, as a sentence."""
+        """What differs, in a sentence."""
         if self.same:
             return tr("It has the same vocabulary.")
         if self.unrelated:
@@ -67,7 +66,7 @@ class VocabularyComparison:
 
 
 def compared(target: TokenList, draft: TokenList) -> VocabularyComparison:
-    """Two vocabularies, token by token."""
+    """Compare two vocabularies, token by token."""
     odd = differing(target.ids, draft.ids)
     control = odd & (target.added | draft.added)
     example = min(control or odd, default="")
@@ -75,7 +74,7 @@ def compared(target: TokenList, draft: TokenList) -> VocabularyComparison:
 
 
 def tokens_of(model: LocalModel) -> TokenList:
-    """The tokens of a model that is here.
+    """Return the tokens of a model that is here.
 
     Raises:
         UserFixable: they cannot be read.
@@ -96,13 +95,13 @@ class Vocabularies:
         self._last: tuple[FilesState, TokenList] | None = None
 
     def compare(self, target: LocalModel, draft: LocalModel) -> VocabularyComparison:
-        """How they differ.
+        """Compare the vocabularies of two models.
 
         Raises:
             UserFixable: one of the vocabularies cannot be read.
             OSError: the files are gone.
         """
-        key = FilesState.of(_files(target.path)), FilesState.of(_files(draft.path))
+        key = FilesState.of(real_path(target.path)), FilesState.of(real_path(draft.path))
         if key not in self._known:
             found = self._compare(key[0], target, draft)
             if len(self._known) >= _MOST_KEPT:
@@ -113,7 +112,7 @@ class Vocabularies:
     def _compare(
         self, state: FilesState, target: LocalModel, draft: LocalModel
     ) -> VocabularyComparison:
-        """The target's tokens are asked for with many drafts, and many drafts have its file."""
+        """Compare tokens; the target's are kept, since many drafts are compared with them."""
         if self._last is None or self._last[0] != state:
             self._last = state, tokens_of(target)
         ours = self._last[1]
@@ -136,14 +135,9 @@ def _as_loaded(model: LocalModel) -> TokenList:
 
 
 def _same_file(one: LocalModel, other: LocalModel) -> bool:
-    """Whether both are folders with the very same tokenizer.json, as siblings often are."""
+    """Return whether both are folders with the same tokenizer.json, as siblings often are."""
     if one.gguf is not None or other.gguf is not None:
         return False
     files = [model.path / "tokenizer.json" for model in (one, other)]
     there = all(file.is_file() for file in files)
     return there and filecmp.cmp(files[0], files[1], shallow=False)
-
-
-def _files(path: Path) -> Path:
-    """What a model's files are known by; links lead to them."""
-    return path.resolve()

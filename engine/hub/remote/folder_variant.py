@@ -53,7 +53,7 @@ class FolderFiles:
 
 
 def folder_variant(folder: FolderFiles) -> tuple[Variant | None, tuple[LeftOut, ...]]:
-    """The model, and the files that belong to none."""
+    """Return the model, and the files that belong to none."""
     weights = tuple(path for path in folder.files if path.lower().endswith(ENDING))
     if not weights:
         return None, ()
@@ -70,7 +70,7 @@ def folder_variant(folder: FolderFiles) -> tuple[Variant | None, tuple[LeftOut, 
 
 
 def _weights(folder: FolderFiles, stored: Sequence[str]) -> tuple[str, ...]:
-    """The paths of the weights in order; an index goes before a single file, as when loading."""
+    """Return the paths of the weights in order; an index goes before a single file."""
     if INDEX in folder.files:
         if folder.shards is not None:
             return tuple(sorted(folder.shards))
@@ -100,7 +100,7 @@ def _unusable(folder: FolderFiles, weights: Sequence[str]) -> LeftOut | None:
 
 
 def _not_runnable(config: ServerObject) -> LeftOut | None:
-    """What the engine says of a config.json; None: it can run the model."""
+    """Return why the engine cannot run a model of this config; None: it can."""
     source = JsonObject(config.data, CONFIG)
     family = config.text("model_type")
     try:
@@ -150,7 +150,7 @@ def _variant(folder: FolderFiles, weights: Sequence[str]) -> Variant:
 
 
 def _name(folder: FolderFiles) -> str:
-    """The type of most of its numbers."""
+    """Return the type of most of a model's numbers."""
     kinds = folder.model.member("safetensors").member("parameters")
     counts = {kind: kinds.count(kind) or 0 for kind in kinds.data if kind.isprintable()}
     if counts:

@@ -16,10 +16,10 @@ from engine.bench.ways import PLAIN
 from engine.cli import main
 from engine.cli.exit_code import ExitCode
 from engine.commands import Load
-from engine.hub.local import LocalModel
 from engine.loading.checking import check
 from engine.loading.load import load
 from engine.loading.machinery import Machinery
+from engine.model.local_model import LocalModel
 
 PROMPTS = (
     {"prompt": "Hello! How are you?", "category": "greeting"},

@@ -60,6 +60,6 @@ def test_models_ignores_stray_folders(
     for folder in (FOLDER_TARGET, FOLDER_DRAFT):
         (tmp_path / folder.name).symlink_to(folder)
     (tmp_path / "__pycache__").mkdir()
-    monkeypatch.setattr("engine.hub.bundled.root", lambda: tmp_path)
+    monkeypatch.setattr("engine.model.bundled.root", lambda: tmp_path)
     done = duotail("models", "--json")
     assert (done.code, len(done.json["models"])) == (0, 2)

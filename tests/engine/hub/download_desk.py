@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 from local_hub import LocalHub, Published
 
-from engine.hub.download import fetching
+from engine.hub.download import worker
 from engine.hub.download.cache import CachePlace
-from engine.hub.download.fetching import Fetching
-from engine.hub.download.job import Job, JobReport
-from engine.hub.download.rules import Rules
+from engine.hub.download.job import Job, JobReport, Rules
+from engine.hub.download.worker import Fetching
 from engine.hub.messages import Answer, Fetch
 from engine.hub.remote.listing import Access, Packaging
 
@@ -109,7 +108,7 @@ def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     if "forkserver" in get_all_start_methods():
         context = get_context("forkserver")
         context.set_forkserver_preload(_PRELOADED)
-        monkeypatch.setattr(fetching, "_PROCESSES", context)
+        monkeypatch.setattr(worker, "_PROCESSES", context)
     with LocalHub() as hub:
         yield Desk(hub, folder)
 

@@ -15,10 +15,9 @@ import pytest
 from download_desk import HASTY, PATIENCE_S, WEIGHTS, Desk, Heard, desk
 from local_hub import Act, Trap
 
-from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.cache import NoRoom
+from engine.hub.download.job import JobReport, JobState, Rules
 from engine.hub.download.queue import Downloads
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import NoRoom
 
 _WINDOW = """
 import sys
@@ -289,7 +288,7 @@ def test_a_process_that_only_dies_is_given_up(
     at: Desk, open_downloads: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     downloads, heard = open_downloads(replace(HASTY, deaths=2))
-    monkeypatch.setattr("engine.hub.download.fetching.run", _die)
+    monkeypatch.setattr("engine.hub.download.worker.run", _die)
     downloads.add([at.job()], at.access())
 
     (failed,) = heard.until(_all(JobState.FAILED))

@@ -13,14 +13,14 @@ from gguf_models import Kind, write_gguf
 from head_folders import write_head
 from tiny_models import write_chat_model, write_model
 
-from engine.hub.local import LocalModel
+from engine.hub.advice import DraftCandidate, Verdict
 from engine.hub.pairing import vocabularies
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
 from engine.hub.pairing.candidates import candidates, published
 from engine.hub.pairing.curated import curated
 from engine.hub.pairing.vocabularies import Vocabularies, compared, tokens_of
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.model.families import open_config
+from engine.model.local_model import LocalModel
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import TokenList, differing, folder_tokens
 

@@ -17,10 +17,10 @@ from safetensors.numpy import load_file, save_file
 from tiny_models import write_model
 
 from engine.errors import NotPossible, UserFixable
-from engine.hub.local import LocalModel
 from engine.model.config import Fusion, ModelConfig
 from engine.model.families import open_config
 from engine.model.heads.description import HeadDescription
+from engine.model.local_model import LocalModel
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import (
     EMBEDDING,

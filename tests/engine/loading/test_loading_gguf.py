@@ -20,8 +20,8 @@ from tiny_models import write_chat_model, write_mxfp4_model
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible
 from engine.events import Failed, LoadProgress, PlanReady, Unloaded
-from engine.hub.local import LocalModel
 from engine.loading.checking import check, own_model
+from engine.model.local_model import LocalModel
 
 PLENTY = machine_with(64 << 30)
 QUESTION = "What is the sun made of?"

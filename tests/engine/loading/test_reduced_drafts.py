@@ -18,13 +18,12 @@ from engine.backend.cpu import native_is_built
 from engine.commands import Load, Mode, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Finished
-from engine.hub.gguf_files import PACKED, chosen_file
-from engine.hub.local import LocalModel
-from engine.hub.shelf.own_files import own_files
-from engine.hub.shelf.searching import ShelfSearch
+from engine.hub.shelf.disk_search import ShelfSearch
 from engine.loading.checking import check
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
+from engine.model.local_model import LocalModel
+from engine.model.model_files import PACKED, chosen_file, own_files
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
 from engine.request import SamplingParams
 from engine.train.packed_draft import PackedKind, write_packed

@@ -39,9 +39,9 @@ from engine.events import (
     Unloaded,
 )
 from engine.hardware.memory import give_memory_back
-from engine.hub.local import LocalModel
 from engine.loading.load import LoadedPair
 from engine.machine.facts import CPU
+from engine.model.local_model import LocalModel
 from engine.service.engine import Engine
 from engine.speculative.decoding import Decoding
 

@@ -16,8 +16,8 @@ from machines import machine_with
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, LoadProgress, Unloaded
-from engine.hub.local import LocalModel
 from engine.loading.checking import check
+from engine.model.local_model import LocalModel
 
 PLENTY = machine_with(64 << 30)
 

@@ -30,8 +30,8 @@ from engine.events import (
     RoundFinished,
     TextDelta,
 )
-from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.request import SamplingParams
 from engine.speculative.draft_cache import DraftCache
 from engine.speculative.draft_tree import DraftPace

@@ -14,7 +14,7 @@ from folder_models import FOLDER_TARGET
 from training_runs import write_data
 
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
+from engine.model.local_model import LocalModel
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role

@@ -21,10 +21,10 @@ from training_runs import SHORT, run, settings, weights_of, write_data
 from engine.backend.decoder import Decoder
 from engine.backend.sequence import SequenceState
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
 from engine.model.heads.description import HeadDescription
+from engine.model.local_model import LocalModel
 from engine.model.tensors import borrowed_tensors, expected_tensors
 from engine.train import given_answers, whole_file
 from engine.train.checkpoint import FILE

@@ -258,7 +258,8 @@ def test_long_pastes_are_quick(tokenizer_folder: TokenizerFolder, kind: str) -> 
 def test_opening_needs_no_torch() -> None:
     code = (
         "import sys; from engine.model.text.chat_template import ChatTemplate; "
-        "from engine.model.text.text_stream import TextStream; from engine.hub.local import "
+        "from engine.model.text.text_stream import TextStream; "
+        "from engine.model.local_model import LocalModel; from engine.hub.local import "
         "resolve_model; print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
     result = subprocess.run(
