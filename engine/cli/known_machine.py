@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.backend.simulated.spec import simulated_accelerator
 from engine.hardware import machine_file
 from engine.language import tr
-from engine.loading.machinery import Machinery
+from engine.loading.devices import DeviceManager
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 
@@ -34,17 +34,17 @@ def known_machine(
     Raises:
         UserFixable: the file describes none.
     """
-    machinery = Machinery()
+    manager = DeviceManager()
     if described is None:
-        machine = machinery.look(simulate_gpu)
-        speeds = machinery.speeds(machine)
+        machine = manager.look(simulate_gpu)
+        speeds = manager.speeds(machine)
         if measured and not speeds.measured:
-            speeds = machinery.measure_all(machine, lambda _stage, _fraction: None, lambda: False)
+            speeds = manager.measure_all(machine, lambda _stage, _fraction: None, lambda: False)
         return machine, speeds
     machine, speeds = machine_file.read(described)
     if simulate_gpu is None:
         return machine, speeds
     machine = replace(machine, accelerators=(simulated_accelerator(simulate_gpu),))
-    declared = machinery.speeds(machine)
+    declared = manager.speeds(machine)
     devices = {**declared.devices, **speeds.devices}
     return machine, replace(speeds, devices=devices, links={**declared.links, **speeds.links})

@@ -10,9 +10,9 @@ from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, WeightFormat
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model
 from engine.language import tr
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair, load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
 from engine.request import SamplingParams
 
 GIB = 2**30
@@ -100,9 +100,9 @@ def load_pair(arguments: argparse.Namespace) -> LoadedPair:
     Raises:
         UserFixable: as `load_command`, and where the files cannot be used.
     """
-    command, machinery = load_command(arguments), Machinery()
-    machine = machinery.look(command.simulate_gpu)
-    return load(check(command, machine, machinery.speeds(machine)), machinery.open)
+    command, manager = load_command(arguments), DeviceManager()
+    machine = manager.look(command.simulate_gpu)
+    return load(plan_load(command, machine, manager.speeds(machine)), manager.open)
 
 
 def sampling(arguments: argparse.Namespace) -> SamplingParams:

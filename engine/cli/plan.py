@@ -24,9 +24,8 @@ from engine.events import WayOut
 from engine.events.curve import Curve, CurvePoint
 from engine.hardware.kept_estimates import KeptEstimates
 from engine.language import number, tr
-from engine.loading.checking import check
-from engine.loading.planning import asked
-from engine.loading.ways_out import Model, ways_out
+from engine.loading.alternatives import LoadFacts, alternatives
+from engine.loading.planned_load import plan_load, planning_for
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import Speeds
@@ -141,7 +140,7 @@ def _planning(arguments: argparse.Namespace, machine: Machine, speeds: Speeds) -
     """
     if arguments.shape is None:
         arguments.format = arguments.format or WeightFormat.AUTO
-        return check(load_command(arguments), machine, speeds).planning
+        return plan_load(load_command(arguments), machine, speeds).planning
     command = _shape_command(arguments)
     target = RandomModel.published(arguments.shape, _recipe(arguments.format))
     return _shape_planning(arguments, target, command, machine, speeds)
@@ -167,19 +166,10 @@ def _shape_planning(
     machine: Machine,
     speeds: Speeds,
 ) -> Planning:
-    mode, draft, drafts = command.mode, command.draft, []
-    if isinstance(draft, Path) and mode is not Mode.PLAIN:
+    drafts = []
+    if isinstance(command.draft, Path) and command.mode is not Mode.PLAIN:
         drafts = [random_draft(target, arguments.draft, arguments.draft_format).facts]
-    return asked(
-        command,
-        target.facts,
-        drafts,
-        machine,
-        speeds,
-        lookup=draft in (DraftChoice.AUTO, DraftChoice.LOOKUP) and mode is not Mode.PLAIN,
-        forced=mode not in (Mode.AUTO, Mode.PLAIN) or draft is not DraftChoice.AUTO,
-        acceptance=arguments.acceptance,
-    )
+    return planning_for(command, target.facts, drafts, machine, speeds, arguments.acceptance)
 
 
 def _shape_ways_out(
@@ -200,8 +190,8 @@ def _shape_ways_out(
         if RandomModel.published(arguments.shape, each).facts.footprint.weight_bytes < held
     ]
     device = machine.usable[0].name if machine.usable else ""
-    model = Model(len(facts.footprint.blocks), facts.max_positions, formats, device)
-    found = ways_out(_shape_command(arguments), model, planned)
+    known = LoadFacts(len(facts.footprint.blocks), facts.max_positions, formats, device)
+    found = alternatives(_shape_command(arguments), known, planned)
     return tuple(replace(way, load=_as_typed(way.load, arguments)) for way in found)
 
 

@@ -23,8 +23,8 @@ from engine.hardware.kept_estimates import (
     ModelEstimates,
     identity_of,
 )
-from engine.loading.checking import CheckedPair
 from engine.loading.load import LoadedPair
+from engine.loading.planned_load import PlannedLoad
 from engine.machine.correction import Correction, correction_for
 from engine.machine.facts import CPU, Machine, Vendor
 from engine.machine.memory import DeviceMemory
@@ -74,26 +74,21 @@ class MemoryBook:
         if self._watch is None:
             self._watch = MemoryWatch()
 
-    def loaded(self, checked: CheckedPair, pair: LoadedPair) -> None:
+    def loaded(self, planned: PlannedLoad, pair: LoadedPair) -> None:
         """A new pair is in memory."""
-        target, draft = checked.target.facts, checked.draft
-        models = checked.planning.models
+        plan, machine = planned.plan, planned.inspection.machine
+        models = planned.planning.models
+        target, draft = planned.inspection.target.facts, planned.draft
         ledgers = {name: pair.devices[name].ledger for name in _in_order(pair.devices)}
         devices = tuple(
-            _estimate(checked.machine, models, pair.placing.on(name), ledger)
+            _estimate(machine, models, plan.on(name), ledger)
             for name, ledger in ledgers.items()
-            if ledger.held or pair.placing.on(name).total
+            if ledger.held or plan.on(name).total
         )
-        kept = ModelEstimates(
-            models,
-            target.name,
-            "" if draft is None else draft.facts.name,
-            target.footprint.words,
-            (),
-        )
-        placing = checked.placing
-        estimate = LoadEstimate(time(), str(placing.mode), placing.context, devices)
-        self._subject = _Subject(checked.machine, ledgers, kept, estimate)
+        drafting = "" if draft is None else draft.facts.name
+        kept = ModelEstimates(models, target.name, drafting, target.footprint.words, ())
+        estimate = LoadEstimate(time(), str(plan.mode), plan.context, devices)
+        self._subject = _Subject(machine, ledgers, kept, estimate)
         self._write(self._subject)
 
     def answered(self, tokens: int) -> None:

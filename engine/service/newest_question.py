@@ -14,28 +14,29 @@ _log = logging.getLogger(__name__)
 
 
 class NewestQuestion(Generic[Question, Told]):
-    """The thread begins with the first question. One that comes while another waits replaces it.
+    """Answers questions in a thread of its own, which begins with the first one.
+
+    A question that comes while another one waits takes its place. Subclasses say `answer`, whose
+    errors are logged.
 
     Args:
-        name: of the thread.
-        answer: computes an answer, or None for no answer; an error of it is logged.
         emit: takes answers that no newer question has made stale; called from the thread.
+        name: of the thread.
         level: at which errors are logged.
     """
 
     def __init__(
-        self,
-        name: str,
-        answer: Callable[[Question], Told | None],
-        emit: Callable[[Told], None],
-        level: int = logging.WARNING,
+        self, emit: Callable[[Told], None], name: str, level: int = logging.WARNING
     ) -> None:
-        self._level = level
-        self._name, self._answer, self._emit = name, answer, emit
+        self._emit, self._name, self._level = emit, name, level
         self._wake = threading.Condition()
         self._question: Question | None = None
         self._closed = False
         self._thread: threading.Thread | None = None
+
+    def answer(self, question: Question) -> Told | None:
+        """Compute an answer; None for no answer."""
+        raise NotImplementedError
 
     def ask(self, question: Question) -> None:
         """Answer this, and nothing older; never blocks."""
@@ -59,7 +60,7 @@ class NewestQuestion(Generic[Question, Told]):
     def _run(self) -> None:
         while (question := self._next()) is not None:
             try:
-                told = self._answer(question)
+                told = self.answer(question)
             except BaseException:  # noqa: BLE001 - an answer is missing, nothing worse
                 _log.log(self._level, "%s has no answer", self._name, exc_info=True)
                 continue

@@ -15,7 +15,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.commands import WeightFormat
 from engine.hub.local import LocalModel
-from engine.loading.checking import own_model
+from engine.loading.inspected_model import own_model
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, HEAD
 from engine.model.text.chat_template import ChatTemplate

@@ -24,7 +24,7 @@ from engine.model.text.chat_template import ChatTemplate, Prompt
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
-from engine.session.guessing import ENOUGH, guesses, words
+from engine.session.drafted_text import ENOUGH, drafted_tokens, words
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
 from engine.speculative.loops import Plain
@@ -230,7 +230,7 @@ class Answer:
                 useful_s=done.useful,
                 wasted_s=done.wasted,
                 transfers=self._transfers(done.verify.end),
-                guesses=guesses(tokenizer, self._before(counted), done, counted, refused),
+                guesses=drafted_tokens(tokenizer, self._before(counted), done, counted, refused),
             )
         )
 
@@ -279,6 +279,6 @@ class Answer:
                     self._tally.stats(self._started, fallback), mode=self._pair.plan.mode
                 ),
                 seed=self._request.sampling.seed,
-                signature=self._pair.plan.signature,
+                signature=self._pair.target.signature,
             )
         )

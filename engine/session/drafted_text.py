@@ -1,4 +1,4 @@
-"""What was drafted on the verified way of a round, in words: `RoundFinished.guesses`."""
+"""Text of the drafted tokens on the verified path of a round: `RoundFinished.guesses`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENOUGH = 4
 
 
 def words(tokenizer: Tokenizer, before: Sequence[int], tokens: Sequence[int]) -> list[str]:
-    """What each token writes; a character belongs to the token that completes it.
+    """Return the text that each token writes; a character belongs to the token that completes it.
 
     Half a character at the end is in none of them.
 
@@ -31,10 +31,10 @@ def words(tokenizer: Tokenizer, before: Sequence[int], tokens: Sequence[int]) ->
     return [utf8.decode(piece) for piece in pieces]
 
 
-def guesses(
+def drafted_tokens(
     tokenizer: Tokenizer, before: Sequence[int], done: Round, counted: int, refused: Sequence[str]
 ) -> tuple[Guess, ...]:
-    """The drafted tokens that were accepted, and the first one that was not.
+    """Return the drafted tokens that were accepted, and the first one that was not.
 
     Args:
         tokenizer: of both models.
