@@ -77,8 +77,7 @@ from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
 from engine.service.agenda import Agenda, Announce, Dropped, Work
 from engine.service.model_slot import ModelSlot
-from engine.service.previewer import Previewer
-from engine.service.token_counter import TokenCounter
+from engine.service.side_questions import Previewer, TokenCounter
 from engine.session.answer import Answer
 
 _log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 from time import perf_counter, time
 
 from engine.backend.ledger import Held, Ledger, Purpose
@@ -64,8 +64,7 @@ class MemoryBook:
         self._emit, self._kept = emit, kept
         self._watch: MemoryWatch | None = None
         self._subject: _Subject | None = None
-        self._wake = threading.Condition()
-        self._due: deque[tuple[_Subject, LoadEstimate]] = deque()
+        self._due: SimpleQueue[tuple[_Subject, LoadEstimate] | None] = SimpleQueue()
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -128,9 +127,8 @@ class MemoryBook:
 
     def close(self, timeout: float) -> None:
         """Write down what is due, and end the thread."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
+        self._closed = True
+        self._due.put(None)
         if self._thread is not None:
             self._thread.join(timeout)
 
@@ -144,30 +142,25 @@ class MemoryBook:
     # ---- in a thread of its own --------------------------------------------------------------
 
     def _write(self, subject: _Subject) -> None:
-        with self._wake:
-            if self._closed:
-                return
-            self._due.append((subject, subject.estimate))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="memory-book", daemon=True)
-                self._thread.start()
-            self._wake.notify()
+        if self._closed:
+            return
+        self._due.put((subject, subject.estimate))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="memory-book", daemon=True)
+            self._thread.start()
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not self._due and not self._closed:
-                    self._wake.wait()
-                if not self._due:
-                    return
-                subject, estimate = self._due.popleft()
+        while (due := self._due.get()) is not None:
             try:
-                self._count(subject, first=not estimate.answers)
-                devices = tuple(_counted(each, subject) for each in estimate.devices)
-                newest = replace(estimate, devices=devices)
-                self._kept.keep(self._with_others(subject.kept, newest))
+                self._keep(*due)
             except Exception:  # noqa: BLE001 - a note is missing, nothing worse
                 _log.warning("an estimate was not kept", exc_info=True)
+
+    def _keep(self, subject: _Subject, estimate: LoadEstimate) -> None:
+        self._count(subject, first=not estimate.answers)
+        devices = tuple(_counted(each, subject) for each in estimate.devices)
+        newest = replace(estimate, devices=devices)
+        self._kept.keep(self._with_others(subject.kept, newest))
 
     def _count(self, subject: _Subject, *, first: bool) -> None:
         """Ask the system; what a driver adds after a load is its own."""

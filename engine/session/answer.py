@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import codecs
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from time import perf_counter
@@ -13,6 +14,7 @@ from engine.events import (
     Event,
     Finished,
     FinishReason,
+    Guess,
     Interval,
     PrefillProgress,
     RoundFinished,
@@ -24,13 +26,14 @@ from engine.model.text.chat_template import ChatTemplate, Prompt
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
-from engine.session.drafted_text import ENOUGH, drafted_tokens, words
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
 from engine.speculative.loops import Plain
 from engine.speculative.sampler import Sampler
 
 Emit = Callable[[Event], None]
+ENOUGH = 4
+"""Tokens that may have a part in one character: its bytes."""
 
 
 def read(request: ChatRequest, template: ChatTemplate, tokenizer: Tokenizer) -> Prompt:
@@ -246,7 +249,7 @@ class Answer:
         if not (rejected := done.rejected):
             return []
         shown = done.tokens[-1] not in tokenizer.eos_ids
-        return words(tokenizer, self._before(int(shown)), rejected)
+        return token_texts(tokenizer, self._before(int(shown)), rejected)
 
     def _before(self, count: int) -> list[int]:
         """The tokens before the last `count`, as many as a character may have a part in."""
@@ -282,3 +285,47 @@ class Answer:
                 signature=self._pair.target.signature,
             )
         )
+
+
+def token_texts(tokenizer: Tokenizer, before: Sequence[int], tokens: Sequence[int]) -> list[str]:
+    """Return the text that each token writes; a character belongs to the token that completes it.
+
+    Half a character at the end is in none of them.
+
+    Args:
+        tokenizer: of both models.
+        before: the last tokens before them, `ENOUGH` if there are so many.
+        tokens: the ids.
+    """
+    pieces = [tokenizer.token_bytes(token) for token in tokens]
+    if all(map(bytes.isascii, pieces)):
+        return [piece.decode("ascii") for piece in pieces]
+    utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+    utf8.decode(b"".join(map(tokenizer.token_bytes, before)))
+    return [utf8.decode(piece) for piece in pieces]
+
+
+def drafted_tokens(
+    tokenizer: Tokenizer, before: Sequence[int], done: Round, counted: int, refused: Sequence[str]
+) -> tuple[Guess, ...]:
+    """Return the drafted tokens that were accepted, and the first one that was not.
+
+    Args:
+        tokenizer: of both models.
+        before: the answer's last tokens before the round, see `token_texts`.
+        done: the round.
+        counted: how many of its tokens belong to the answer.
+        refused: `token_texts` of its rejected tokens.
+    """
+    accepted = min(done.accepted, counted)
+    drafts = done.guesses
+    told = done.verified.chances or (None,) * len(done.tokens)
+    found = [
+        Guess(text, draft, target, accepted=True)
+        for text, draft, target in zip(
+            token_texts(tokenizer, before, done.tokens[:accepted]), drafts, told, strict=False
+        )
+    ]
+    if refused and accepted == done.accepted:
+        found.append(Guess(refused[0], drafts[-1], done.verified.refused, accepted=False))
+    return tuple(found)

@@ -16,7 +16,7 @@ from engine.commands import Count, Load, Unload
 from engine.events import Counted, Failed, LoadProgress, PlanReady, TextDelta, Unloaded
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Message, Role
-from engine.service.token_counter import TokenCounter
+from engine.service.side_questions import TokenCounter
 
 SYSTEM = Message(Role.SYSTEM, "Be brief. <|end|>")
 TEMPLATES = {

@@ -247,10 +247,15 @@ def after_opening(
     return changed
 
 
-@pytest.mark.parametrize("present", [0, 3])
+@pytest.mark.parametrize(("present", "room"), [(0, 1), (3, 1), (0, 45)])
 def test_a_ledger_that_refuses_leaves_the_present_model(
-    session: Session, ledgers: list[Ledger], monkeypatch: pytest.MonkeyPatch, present: int
+    session: Session,
+    ledgers: list[Ledger],
+    monkeypatch: pytest.MonkeyPatch,
+    present: int,
+    room: int,
 ) -> None:
+    """Both have `room` MiB: for none of the new weights, or for all of them and no sequence."""
     load(session, present)
     before = story(session)
     session.at_rest()
@@ -258,7 +263,7 @@ def test_a_ledger_that_refuses_leaves_the_present_model(
     held = {ledger: ledger.held for ledger in ledgers}
 
     def full(device: SimulatedDevice) -> None:
-        device.ledger.budget = device.ledger.held + (1 << 20)
+        device.ledger.budget = device.ledger.held + (room << 20)
 
     after_opening(monkeypatch, full)
     after = len(session.events)
