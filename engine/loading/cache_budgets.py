@@ -1,4 +1,4 @@
-"""How many sequences are kept: as many as the devices' memory holds beside everything else."""
+"""Budgets of the kept sequences: as many as fit into the devices' memory beside all else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.plan.budgets import KV_SHARE
 from engine.plan.plan import Plan
 
 TARGETS_SHARE = 0.75
-"""Of what is left for further sequences; a draft has the rest."""
+"""The target's share of what is left for further sequences; a draft has the rest."""
 
 
 def warm_up(pool: StatePool, shares: Sequence[Share]) -> Counter[str]:

@@ -51,9 +51,9 @@ class DeviceManager:
         self._simulated: Callable[[], SimulatedDevice | None] = lambda: None
         self._kept = KeptSpeeds()
         self.estimates = KeptEstimates()
-        """What models held before, which later plans go by."""
+        """Memory that models held before; later plans go by it."""
         self.learnt = KeptLearnt()
-        """What controllers know of pairs from earlier starts."""
+        """Knowledge of controllers about pairs, from earlier starts."""
 
     def simulated(self) -> SimulatedDevice | None:
         """The simulated accelerator that a load has opened, as long as it is in use."""
@@ -153,7 +153,7 @@ class DeviceManager:
         return TorchDevice(found.device, budget, found.name)
 
     def _simulation(self, memory: int) -> Accelerator:
-        """What other programs have taken of the one that is open stays theirs."""
+        """The one that is open, with what other programs have taken of it, or a new one."""
         present = self._simulated()
         if present is not None and present.spec.memory == memory:
             return present.accelerator

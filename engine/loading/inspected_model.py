@@ -32,7 +32,7 @@ from engine.plan.footprint import (
 
 _CLEARLY_LESS = 0.9
 _SHARE_FOR_F32 = 0.8
-"""Of the free memory: a model of another family that takes more is held in 16 bits."""
+"""Share of the free memory; a model of another family that takes more is held in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from engine.plan.footprint import KINDS
 
 @dataclass(frozen=True, slots=True)
 class ModelText:
-    """What turns text into tokens and back.
+    """Tokenizer and chat template of a model: text to tokens and back.
 
     Attributes:
         files: the model's files as they were when this was read from them.

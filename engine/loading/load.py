@@ -1,4 +1,4 @@
-"""From a planned load to a pair of models that is ready to answer."""
+"""A loaded pair of models, ready to answer, and how it is made from a planned load."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ class LoadedPair:
 
     @property
     def path(self) -> Path:
-        """Where it came from."""
+        """The target's folder or file."""
         return self.command.model
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Of the target."""
+        """The target's tokenizer."""
         return self.text.tokenizer
 
     @property
     def template(self) -> ChatTemplate:
-        """Of the target."""
+        """The target's chat template."""
         return self.text.template
 
     @property
     def account(self) -> Account | None:
-        """Where an answer enters what it takes."""
+        """The account in which an answer enters the memory it takes."""
         processor = self.devices.get(CPU)
         return None if processor is None else Account(processor.ledger, "target")
 
@@ -199,7 +199,7 @@ def _loaded(
 
 
 def _loop(planned: PlannedLoad, devices: Devices, draft_states: StatePool | None = None) -> Loop:
-    """How answers are decoded; `draft_states`: of the draft model, if there is one."""
+    """The decoding loop of a plan; `draft_states`: those of the draft model, if there is one."""
     inspection, plan, draft = planned.inspection, planned.plan, planned.draft
     command, forced = inspection.command, inspection.command.forces_drafting
     drafters: list[Drafter] = [LookupDrafter()] if plan.lookup else []
@@ -228,7 +228,7 @@ def _reads_beside(machine: Machine, devices: Devices) -> bool:
 
 
 def _leave_room(devices: Devices, present: LoadedPair) -> None:
-    """What the present pair holds is part of the new one's budget until it goes."""
+    """Take off the budgets what the present pair holds until it goes."""
     for name, device in devices.items():
         if device.ledger.budget is not None:
             device.ledger.budget -= present.held_on(name)

@@ -1,4 +1,4 @@
-"""What the engine has still to do, in the order in which it will.
+"""Work that waits for the engine's thread, in the order in which it will be done.
 
 A change of model goes first, then the answers in the order of their asking, then a calibration,
 which has time, and a comparison of modes, whose plans rest on that. Not thread-safe: the engine's

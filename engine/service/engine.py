@@ -329,7 +329,7 @@ class Engine:
         self._slot.answered(answer.tokens)
 
     def _over(self) -> None:
-        """What runs is at its end: the same, asked for by who hears of that, is asked for anew."""
+        """Note that the current work is done: a listener may ask for the same again."""
         with self._wake:
             self._current = None
 

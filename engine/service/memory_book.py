@@ -1,7 +1,7 @@
-"""What the model in memory holds: told after every load and answer, kept beside what was planned.
+"""Memory that the loaded model holds: told after every load and answer, compared with the plan.
 
-Telling takes the ledgers' word, which is a matter of microseconds. What the system counts is asked,
-and everything written down, in a thread of the book's own.
+Telling takes the ledgers' word, which is a matter of microseconds. The system is asked for its own
+count, and everything written down, in a thread of the book's own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 _SHARED = "device"
 """Who holds what all models on a device share: part of what the device itself takes."""
 _MOST_SOFTWARE = 1.5
-"""What a driver counts beyond the ledger is its own software's, up to so much of what is known."""
+"""Bytes a driver counts beyond the ledger are its own software's, up to so much of the runtime."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class MemoryBook:
         self._write(self._subject)
 
     def answered(self, tokens: int) -> None:
-        """The pair has written an answer, in a conversation of so many tokens by now."""
+        """Take note of a written answer; `tokens`: length of its conversation by now."""
         subject = self._subject
         if subject is None:
             return
@@ -133,7 +133,7 @@ class MemoryBook:
             self._thread.join(timeout)
 
     def _with_others(self, kept: ModelEstimates, newest: LoadEstimate) -> ModelEstimates:
-        """With the loads before this one."""
+        """Add the loads before this one."""
         known = self._kept.find(kept.models)
         before = () if known is None else known.loads
         others = tuple(load for load in before if load.at != newest.at)
@@ -200,7 +200,7 @@ def _estimate(
 
 
 def _without(predicted: DeviceMemory, known: Correction) -> DeviceMemory:
-    """What arithmetic alone had said."""
+    """Take a correction off again: the prediction of arithmetic alone."""
     return replace(
         predicted,
         target=round(predicted.target / known.target),
@@ -232,7 +232,7 @@ def _grown(before: DeviceEstimate, ledger: Ledger) -> DeviceEstimate:
 
 
 def _counted(told: DeviceEstimate, subject: _Subject) -> DeviceEstimate:
-    """With what the system says."""
+    """Add what the system counted."""
     held = told.held
     beyond = max(subject.software.get(told.device, 0), 0)
     most = round(_MOST_SOFTWARE * held.runtime)

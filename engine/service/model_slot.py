@@ -122,7 +122,7 @@ class ModelSlot:
         self._book.tell()
 
     def answered(self, tokens: int) -> None:
-        """The pair has written an answer, in a conversation of so many tokens by now."""
+        """Take note of a written answer; `tokens`: length of its conversation by now."""
         self._answers += 1
         if self._answers.bit_count() == 1:  # 1, 2, 4, 8, ...
             self.keep_learnt()
@@ -139,7 +139,7 @@ class ModelSlot:
         self._book.close(timeout)
 
     def _put(self, pair: LoadedPair | None) -> None:
-        """Into the place of the present one, whose memory is given back."""
+        """Put a pair, or none, in the place of the present one, whose memory is given back."""
         self.keep_learnt()
         devices = self.pair.devices if self.pair is not None else {}
         self.pair, self._answers = pair, 0

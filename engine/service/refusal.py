@@ -13,7 +13,7 @@ from engine.machine.memory import Holder
 from engine.machine.speeds import Speeds
 
 _TOO_MUCH = 0.9
-"""Of what was planned on a device: so much at most is planned there next, after it failed."""
+"""After a load failed, at most this share of what it had planned on the device that was short."""
 
 
 def refused(error: BaseException, machine: Machine | None) -> Failed:

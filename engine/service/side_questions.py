@@ -165,7 +165,7 @@ class Previewer(NewestQuestion[Load, Previewed]):
 
 
 def _with_draft(inspection: Inspection, machine: Machine) -> Inspection:
-    """With the draft that other modes than plain would have."""
+    """Add the draft that other modes than plain would have."""
     if inspection.command.mode is not Mode.PLAIN:
         return inspection
     try:
@@ -176,7 +176,7 @@ def _with_draft(inspection: Inspection, machine: Machine) -> Inspection:
 
 
 def _curves(inspection: Inspection, first: Mode, speeds: Speeds) -> tuple[Curve, ...]:
-    """Of all modes that are possible at all."""
+    """The curves of all modes that are possible at all, `first` at the front."""
     found = []
     for mode in sorted(Mode, key=lambda mode: mode is not first):
         try:

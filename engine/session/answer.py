@@ -1,4 +1,4 @@
-"""From a chat request to events: template -> reuse -> prefill -> rounds -> text."""
+"""An answer, from a chat request to events: template -> reuse -> prefill -> rounds -> text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ENOUGH = 4
 
 
 def read(request: ChatRequest, template: ChatTemplate, tokenizer: Tokenizer) -> Prompt:
-    """What a request has the model read.
+    """Return the prompt of a request.
 
     Raises:
         UserFixable: the template does not take the conversation.
@@ -100,17 +100,15 @@ class Answer:
         self._finish(self._reason(decoding))
 
     def _decode(self, decoding: Decoding, rounds: Iterator[Round]) -> None:
-        """All of it, until it ends or a stop string comes up."""
+        """Prefill and decode until the answer ends or a stop string comes up."""
         self._progress(decoding.reused)
         for processed in decoding.prefill():
             self._progress(processed)
         self._transfers(perf_counter())  # the prompt's are nobody's
-        first = True
         for index, done in enumerate(rounds):
             counted, released = self._take(done)
-            self._tally.add(done, counted, first=first)
+            self._tally.add(done, counted, first=index == 0)
             self._announce(decoding, index, done, counted, released)
-            first = False
             if self._stream.stopped:
                 return
 
@@ -120,7 +118,7 @@ class Answer:
 
     @property
     def tokens(self) -> int:
-        """Of the conversation by now."""
+        """Length of the conversation by now."""
         return self._tally.prompt_tokens + len(self._ids)
 
     def _prepare(self) -> Decoding:
@@ -197,7 +195,7 @@ class Answer:
         return counted, released
 
     def _open(self) -> Released:
-        """Once: what the template has begun the answer with."""
+        """Release what the template has begun the answer with; nothing the second time."""
         opening, self._opening = self._opening, ()
         self._ids += opening
         return self._stream.open(opening) if opening else NOTHING
@@ -238,13 +236,13 @@ class Answer:
         )
 
     def _transfers(self, until: float) -> tuple[Interval, ...]:
-        """What was copied since the last time."""
+        """Copies between devices since the last time this was asked."""
         devices = self._pair.devices.values()
         taken = [copy for device in devices for copy in device.transfers.take(until)]
         return tuple(sorted(taken, key=attrgetter("start")))
 
     def _refused(self, done: Round) -> list[str]:
-        """What the draft would have written where the target wrote its own last token."""
+        """Texts of the draft's tokens at the place of the target's own last token."""
         tokenizer = self._pair.tokenizer
         if not (rejected := done.rejected):
             return []
