@@ -80,6 +80,16 @@ class Load:
         at_any_time = replace(other, after_answer=self.after_answer, unless_so=self.unless_so)
         return self == at_any_time
 
+    @property
+    def forces_drafting(self) -> bool:
+        """Whether drafting was asked for by name, so that it goes on where it does not pay."""
+        return self.mode not in (Mode.AUTO, Mode.PLAIN) or self.draft is not DraftChoice.AUTO
+
+    @property
+    def allows_lookup(self) -> bool:
+        """Whether the conversation itself may propose tokens."""
+        return self.draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
+
 
 @dataclass(frozen=True, slots=True)
 class Generate:

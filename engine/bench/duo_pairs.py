@@ -14,14 +14,13 @@ from engine.bench.placement import Known, Placing, build, draft_beside, plan_mod
 from engine.commands import Load, Mode
 from engine.errors import OutOfMemory, UserFixable
 from engine.language import tr
-from engine.loading.building import DecoderBuilder
-from engine.loading.checking import CheckedPair, check
-from engine.loading.machinery import Machinery
-from engine.loading.placing import Devices, whole
+from engine.loading.decoder_builder import DecoderBuilder
+from engine.loading.devices import DeviceManager, Devices, whole
+from engine.loading.planned_load import PlannedLoad, plan_load
 from engine.machine.facts import CPU
 from engine.plan.plan import Plan
 from engine.request import ChatRequest, Message, Role
-from engine.session.answering import read
+from engine.session.answer import read
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def random_lanes(
 
 
 def stored_lanes(
-    command: Load, prompts: Sequence[str], known: Known, machinery: Machinery
+    command: Load, prompts: Sequence[str], known: Known, manager: DeviceManager
 ) -> Prepared:
     """What a command names, as a load would place it in this mode; without the lookup draft.
 
@@ -89,23 +88,22 @@ def stored_lanes(
         UserFixable: as a load, or there is no draft model.
     """
     machine, speeds = known
-    checked = check(command, machine, speeds)
-    _check_draft(checked.placing)
+    checked = plan_load(command, machine, speeds)
+    _check_draft(checked.plan)
 
     def built() -> DuoModels:
-        devices = machinery.open(machine, checked.placing)
+        devices = manager.open(machine, checked.plan)
         return _stored(checked, devices, [_ids(text, checked) for text in prompts])
 
-    return Prepared(checked.placing, built)
+    return Prepared(checked.plan, built)
 
 
-def _stored(checked: CheckedPair, devices: Devices, prompts: Sequence[Sequence[int]]) -> DuoModels:
-    plan, draft = checked.placing, checked.draft
+def _stored(checked: PlannedLoad, devices: Devices, prompts: Sequence[Sequence[int]]) -> DuoModels:
+    plan, draft = checked.plan, checked.draft
     if draft is None:
         raise _no_draft()
-    build = DecoderBuilder(
-        [checked.target, draft, draft], devices, lambda _stage, _part: None, lambda: False
-    )
+    models = [checked.inspection.target, draft, draft]
+    build = DecoderBuilder(models, devices, lambda _stage, _part: None, lambda: False)
     context = min(plan.context, draft.facts.max_positions)
     layers = len(draft.facts.footprint.blocks)
 
@@ -115,17 +113,17 @@ def _stored(checked: CheckedPair, devices: Devices, prompts: Sequence[Sequence[i
     return DuoModels(
         plan=plan,
         devices=devices,
-        target=build.decoder(checked.target, plan.context, plan.target, "target"),
+        target=build.decoder(checked.inspection.target, plan.context, plan.target, "target"),
         draft=draft_on(CPU),
         there=_if_it_fits(lambda: draft_on(_accelerator(plan))),
         prompts=prompts,
-        stop_ids=checked.text.tokenizer.eos_ids,
+        stop_ids=checked.inspection.text.tokenizer.eos_ids,
     )
 
 
-def _ids(text: str, checked: CheckedPair) -> Sequence[int]:
+def _ids(text: str, checked: PlannedLoad) -> Sequence[int]:
     request = ChatRequest("bench", (Message(Role.USER, text),))
-    return read(request, checked.text.template, checked.text.tokenizer).ids
+    return read(request, checked.inspection.text.template, checked.inspection.text.tokenizer).ids
 
 
 def _if_it_fits(build: Callable[[], Decoder]) -> Decoder | None:

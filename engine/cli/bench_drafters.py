@@ -23,9 +23,9 @@ from engine.columns import left, right, width
 from engine.commands import DraftChoice, Load
 from engine.hub.local import resolve_model
 from engine.language import number, tr
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair, load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
 
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -95,14 +95,14 @@ def _widened(budget: Fixed | None, wide: int) -> Fixed | None:
 
 
 def _pairs(arguments: argparse.Namespace) -> list[tuple[str, LoadedPair]]:
-    machinery = Machinery()
-    machine = machinery.look(None)
-    speeds = machinery.speeds(machine)
+    manager = DeviceManager()
+    machine = manager.look(None)
+    speeds = manager.speeds(machine)
     target, pairs = resolve_model(arguments.model), []
     for name, said in zip(_names(arguments.drafts), arguments.drafts, strict=True):
         draft = DraftChoice.LOOKUP if said == DraftChoice.LOOKUP else resolve_model(said)
         command = Load(target, draft=draft)
-        pairs.append((name, load(check(command, machine, speeds), machinery.open)))
+        pairs.append((name, load(plan_load(command, machine, speeds), manager.open)))
     return pairs
 
 

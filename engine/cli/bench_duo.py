@@ -35,7 +35,7 @@ from engine.columns import left, right
 from engine.commands import Mode, WeightFormat
 from engine.errors import UserFixable
 from engine.language import number, tr
-from engine.loading.machinery import Machinery
+from engine.loading.devices import DeviceManager
 
 PAPERS_DRAFT = "llama-68m"
 _NAME, _CELL = 34, 12
@@ -202,7 +202,7 @@ def _model(arguments: argparse.Namespace) -> Prepared:
         read = first_of_each_category(read_prompts(arguments.prompts), arguments.limit)
         texts = [found.text for found in read]
     machine = known_machine(arguments.hardware, arguments.simulate_gpu)
-    return stored_lanes(load_command(arguments), texts, machine, Machinery())
+    return stored_lanes(load_command(arguments), texts, machine, DeviceManager())
 
 
 def report(

@@ -15,7 +15,7 @@ from engine.columns import left, right
 from engine.commands import WeightFormat
 from engine.hub.local import resolve_model
 from engine.language import listed, number, tr, tr_count
-from engine.loading.checking import own_model
+from engine.loading.inspected_model import own_model
 from engine.model.local_model import LocalModel
 
 FORMATS = (WeightFormat.F32, WeightFormat.BF16, WeightFormat.Q8, WeightFormat.Q4)

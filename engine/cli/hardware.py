@@ -11,7 +11,7 @@ from engine.cli.options import add_options
 from engine.columns import table_row
 from engine.hardware import machine_file
 from engine.language import listed, number, tr
-from engine.loading.machinery import Machinery
+from engine.loading.devices import DeviceManager
 from engine.machine.facts import Accelerator, Host, Machine, Missing
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, Speeds
 from engine.units import memory
@@ -37,13 +37,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Look, measure if asked, and print."""
-    machinery = Machinery()
-    machine = machinery.look(arguments.simulate_gpu)
+    manager = DeviceManager()
+    machine = manager.look(arguments.simulate_gpu)
     if arguments.calibrate:
-        speeds = machinery.measure_all(machine, _progress, lambda: False)
+        speeds = manager.measure_all(machine, _progress, lambda: False)
         _end_of_progress()
     else:
-        speeds = machinery.speeds(machine)
+        speeds = manager.speeds(machine)
     if arguments.json:
         sys.stdout.write(machine_file.text(machine, speeds))
     else:

@@ -16,9 +16,9 @@ from engine.errors import UserFixable
 from engine.hardware import machine_file
 from engine.hub.local import resolve_model
 from engine.language import tr
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair, load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 from engine.request import SamplingParams
@@ -177,18 +177,18 @@ def known_machine(
     Raises:
         UserFixable: the file describes no machine.
     """
-    machinery = Machinery()
+    manager = DeviceManager()
     if described is None:
-        machine = machinery.look(simulate_gpu)
-        speeds = machinery.speeds(machine)
+        machine = manager.look(simulate_gpu)
+        speeds = manager.speeds(machine)
         if measured and not speeds.measured:
-            speeds = machinery.measure_all(machine, lambda _stage, _fraction: None, lambda: False)
+            speeds = manager.measure_all(machine, lambda _stage, _fraction: None, lambda: False)
         return machine, speeds
     machine, speeds = machine_file.read(described)
     if simulate_gpu is None:
         return machine, speeds
     machine = replace(machine, accelerators=(simulated_accelerator(simulate_gpu),))
-    declared = machinery.speeds(machine)
+    declared = manager.speeds(machine)
     devices = {**declared.devices, **speeds.devices}
     return machine, replace(speeds, devices=devices, links={**declared.links, **speeds.links})
 
@@ -199,9 +199,9 @@ def load_pair(arguments: argparse.Namespace) -> LoadedPair:
     Raises:
         UserFixable: a model is unknown, or its files cannot be used.
     """
-    command, machinery = load_command(arguments), Machinery()
-    machine = machinery.look(command.simulate_gpu)
-    return load(check(command, machine, machinery.speeds(machine)), machinery.open)
+    command, manager = load_command(arguments), DeviceManager()
+    machine = manager.look(command.simulate_gpu)
+    return load(plan_load(command, machine, manager.speeds(machine)), manager.open)
 
 
 def sampling(arguments: argparse.Namespace) -> SamplingParams:

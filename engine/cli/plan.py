@@ -28,9 +28,8 @@ from engine.events import WayOut
 from engine.events.curve import Curve, CurvePoint
 from engine.hardware.kept_estimates import KeptEstimates
 from engine.language import number, tr
-from engine.loading.checking import check
-from engine.loading.planning import asked
-from engine.loading.ways_out import Model, ways_out
+from engine.loading.alternatives import LoadFacts, alternatives
+from engine.loading.planned_load import plan_load, planning_for
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import Speeds
@@ -145,7 +144,7 @@ def _planning(arguments: argparse.Namespace, machine: Machine, speeds: Speeds) -
     """
     if arguments.shape is None:
         arguments.format = arguments.format or WeightFormat.AUTO
-        return check(load_command(arguments), machine, speeds).planning
+        return plan_load(load_command(arguments), machine, speeds).planning
     return _shape_planning(arguments, _shape_command(arguments), machine, speeds)
 
 
@@ -173,20 +172,10 @@ def _shape_planning(
     arguments: argparse.Namespace, load: Load, machine: Machine, speeds: Speeds
 ) -> Planning:
     """Return the planner's question for a shape that is loaded as `load` says."""
-    mode, draft, drafts = load.mode, load.draft, []
-    target = _shape_target(arguments, load.weights)
-    if isinstance(draft, Path) and mode is not Mode.PLAIN:
+    target, drafts = _shape_target(arguments, load.weights), []
+    if isinstance(load.draft, Path) and load.mode is not Mode.PLAIN:
         drafts = [random_draft(target, arguments.draft, arguments.draft_format).facts]
-    return asked(
-        load,
-        target.facts,
-        drafts,
-        machine,
-        speeds,
-        lookup=draft in (DraftChoice.AUTO, DraftChoice.LOOKUP) and mode is not Mode.PLAIN,
-        forced=mode not in (Mode.AUTO, Mode.PLAIN) or draft is not DraftChoice.AUTO,
-        acceptance=arguments.acceptance,
-    )
+    return planning_for(load, target.facts, drafts, machine, speeds, arguments.acceptance)
 
 
 def _shape_ways_out(
@@ -201,10 +190,10 @@ def _shape_ways_out(
         < facts.footprint.weight_bytes
     ]
     device = machine.usable[0].name if machine.usable else ""
-    model = Model(len(facts.footprint.blocks), facts.max_positions, formats, device)
-    found = ways_out(
+    known = LoadFacts(len(facts.footprint.blocks), facts.max_positions, formats, device)
+    found = alternatives(
         _shape_command(arguments),
-        model,
+        known,
         lambda load: _shape_planning(arguments, load, machine, speeds).plan(),
     )
     return tuple(replace(way, load=_as_typed(way.load, arguments)) for way in found)

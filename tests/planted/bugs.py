@@ -262,15 +262,15 @@ def mapped_memory_counted_twice() -> None:
 
 def failed_loads_keep_what_they_had() -> None:
     """The error that is told holds the frames, and the frames what was loaded so far."""
-    from engine.service import engine as service
+    from engine.service import model_slot
 
     def refused(error: BaseException, *arguments: Any, **more: Any) -> Any:
         kept.append(error)
         return honest(error, *arguments, **more)
 
     kept: list[BaseException] = []
-    honest = service.refused
-    _everywhere("engine.service.engine", "refused", refused)
+    honest = model_slot.refused
+    _everywhere("engine.service.model_slot", "refused", refused)
     _everywhere("engine.loading.load", "clear_frames", lambda _: None)
 
 

@@ -45,7 +45,7 @@ def own_token_kept_from_the_draft() -> None:
 
 def tokens_behind_a_stop_string_counted() -> None:
     """A round's tokens all belong to the answer, also those behind the string that ends it."""
-    from engine.session.answering import Answer
+    from engine.session.answer import Answer
 
     honest = Answer._take
 

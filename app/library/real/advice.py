@@ -19,7 +19,7 @@ from engine.hub.remote.listing import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.hub.sketch import of_variant
 from engine.language import tr
-from engine.loading.machinery import Machinery
+from engine.loading.devices import DeviceManager
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 
@@ -34,7 +34,7 @@ class RealAdvice:
         numpy_whole()
         self._around = around
         self._gate = threading.Lock()
-        self._machinery = Machinery()
+        self._manager = DeviceManager()
         self._vocabularies = Vocabularies()
         self._seen: tuple[float, Machine, Speeds] | None = None
 
@@ -77,8 +77,8 @@ class RealAdvice:
     def _machine(self) -> tuple[Machine, Speeds]:
         now = time.monotonic()
         if self._seen is None or now - self._seen[0] > _FRESH_S:
-            machine = self._machinery.look(self._around.simulate_gpu)
-            self._seen = (now, machine, self._machinery.speeds(machine))
+            machine = self._manager.look(self._around.simulate_gpu)
+            self._seen = (now, machine, self._manager.speeds(machine))
         return self._seen[1:]
 
 

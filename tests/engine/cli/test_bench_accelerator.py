@@ -41,7 +41,7 @@ def _one_thread() -> Iterator[None]:
 
 def here(monkeypatch: pytest.MonkeyPatch, *accelerators: Accelerator) -> None:
     machine = Machine(Host(1, 8 * GIB, 4 * GIB), accelerators)
-    monkeypatch.setattr("engine.loading.machinery.probe_machine", lambda: machine)
+    monkeypatch.setattr("engine.loading.devices.probe_machine", lambda: machine)
 
 
 def card() -> Accelerator:

@@ -104,7 +104,7 @@ def test_a_table_for_people(duotail: Duotail) -> None:
 
 def test_without_an_accelerator(duotail: Duotail, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = Machine(Host(1, 8 * GIB, 4 * GIB))
-    monkeypatch.setattr("engine.loading.machinery.probe_machine", lambda: bare)
+    monkeypatch.setattr("engine.loading.devices.probe_machine", lambda: bare)
     done = duotail(*QUICK, *SHAPE, "--json")
     assert done.code == 3
     assert "needs a graphics card" in done.err

@@ -14,7 +14,7 @@ from gguf_models import Kind, write_gguf
 from head_folders import change_tensors, write_head
 from tiny_models import write_chat_model
 
-import engine.loading.building
+import engine.loading.decoder_builder
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Held, Purpose
 from engine.backend.native.packed_cache import PackedCache, settle
@@ -59,7 +59,7 @@ def ask(session: Session) -> Finished:
 
 
 def weights_of(session: Session, owner: str) -> list[Held]:
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     lines = pair.devices[CPU].ledger.lines()
     return [line for line in lines if (line.owner, line.purpose) == (owner, Purpose.WEIGHTS)]
@@ -123,7 +123,7 @@ def test_a_head_is_quantised_once_and_borrows_from_its_own_target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On disk lies what is the head's; another target of the same shape lends its own matrices."""
-    monkeypatch.setattr(engine.loading.building, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(engine.loading.decoder_builder, "WORTH_KEEPING", 0)
     first = old(Path(shutil.copytree(target, tmp_path / "first")))
     other = Path(shutil.copytree(target, tmp_path / "other"))
     change_tensors(other, lambda tensors: tensors["lm_head.weight"].__imul__(-1))
@@ -145,7 +145,7 @@ def test_a_head_is_quantised_once_and_borrows_from_its_own_target(
 
 def guess(session: Session) -> Floats:
     """The head's logits for one pair."""
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     drafter: Any = pair.loop.drafter
     decoder = drafter._records[0].drafter._pool.decoder
@@ -161,7 +161,7 @@ def test_what_is_mapped_is_shared_as_well(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine.loading.building, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(engine.loading.decoder_builder, "WORTH_KEEPING", 0)
     model = old(Path(shutil.copytree(target, tmp_path / "target")))
     head = old(Path(shutil.copytree(heads["dgf"], tmp_path / "dgf")))
     sizes, mapped = [], []

@@ -207,7 +207,7 @@ def test_a_lost_accelerator_ends_the_answer_and_the_next_one_does_without(
 ) -> None:
     truth = plain.ask(QUESTION, max_tokens=TOKENS)
     load(session)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     device = pair.devices[DEVICE]
     assert isinstance(device, SimulatedDevice)

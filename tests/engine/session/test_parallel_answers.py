@@ -110,7 +110,7 @@ def test_comparing_it_with_the_target_alone_leaves_the_lane_out(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(session)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     honest, followed = DraftLane.following, 0
 
@@ -160,7 +160,7 @@ def test_a_stop_is_obeyed_at_once_and_ends_the_lane(
 def test_a_lost_device_ends_the_answer_and_the_next_one_does_without(session: Session) -> None:
     load(session)
     hold = session.write_until(QUESTION, max_tokens=60)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     device = pair.devices[DEVICE]
     assert isinstance(device, SimulatedDevice)
@@ -220,7 +220,7 @@ def test_beside_a_real_card_the_draft_reads_the_prompt_at_once(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(session)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     loop = pair.loop
     assert isinstance(loop, Parallel)

@@ -12,8 +12,8 @@ from engine.backend.native.pool import default_threads
 from engine.commands import Load
 from engine.errors import Cancelled
 from engine.hardware.calibration import calibrate as calibration
-from engine.loading.checking import check
-from engine.loading.machinery import Machinery
+from engine.loading.devices import DeviceManager
+from engine.loading.planned_load import plan_load
 from engine.machine.facts import Machine
 from engine.machine.speeds import DeviceSpeeds, ProductSpeed, Speeds
 
@@ -38,37 +38,37 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Speeds:
 
 
 def test_what_was_measured_is_known_from_then_on(measured: Speeds) -> None:
-    machinery = Machinery()
-    assert machinery.speeds(machinery.look()) == Speeds({})
-    assert machinery.measure(_nothing, _never) == measured
-    again = Machinery()
+    manager = DeviceManager()
+    assert manager.speeds(manager.look()) == Speeds({})
+    assert manager.measure(_nothing, _never) == measured
+    again = DeviceManager()
     assert again.speeds(again.look()) == measured
 
 
 def test_other_threads_are_another_machine(
     measured: Speeds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Machinery().measure(_nothing, _never)
+    DeviceManager().measure(_nothing, _never)
     monkeypatch.setenv("DUOTAIL_THREADS", str(default_threads() + 1))
-    machinery = Machinery()
-    assert machinery.speeds(machinery.look()) == Speeds({})
-    machinery.measure(_nothing, _never)
-    assert machinery.speeds(machinery.look()) == measured
+    manager = DeviceManager()
+    assert manager.speeds(manager.look()) == Speeds({})
+    manager.measure(_nothing, _never)
+    assert manager.speeds(manager.look()) == measured
 
 
 def test_what_a_simulated_accelerator_declares_is_not_kept(measured: Speeds) -> None:
-    machinery = Machinery()
-    simulated = machinery.look(4 * GIB)
-    declared = machinery.speeds(simulated)
+    manager = DeviceManager()
+    simulated = manager.look(4 * GIB)
+    declared = manager.speeds(simulated)
     assert set(declared.devices) == {"simulated:0"}
     assert not declared.measured
-    both = machinery.measure_all(simulated, _nothing, _never)
+    both = manager.measure_all(simulated, _nothing, _never)
     assert set(both.devices) == {"cpu", "simulated:0"}
     assert set(both.links) == {"simulated:0"}
     assert both.measured
-    assert Machinery().speeds(simulated) == both
-    if not machinery.look().accelerators:
-        assert Machinery().speeds(machinery.look()) == measured
+    assert DeviceManager().speeds(simulated) == both
+    if not manager.look().accelerators:
+        assert DeviceManager().speeds(manager.look()) == measured
 
 
 def test_nothing_stays_of_what_was_called_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,10 +76,10 @@ def test_nothing_stays_of_what_was_called_off(monkeypatch: pytest.MonkeyPatch) -
         raise Cancelled
 
     monkeypatch.setattr(calibration, "calibrate", calibrate)
-    machinery = Machinery()
+    manager = DeviceManager()
     with pytest.raises(Cancelled):
-        machinery.measure(_nothing, _never)
-    assert machinery.speeds(machinery.look()) == Speeds({})
+        manager.measure(_nothing, _never)
+    assert manager.speeds(manager.look()) == Speeds({})
 
 
 @pytest.fixture
@@ -110,16 +110,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
 def test_unusual_weights_are_measured_when_they_come(
     asked: list[Sequence[str]], simulated: int | None
 ) -> None:
-    machinery = Machinery()
-    machine = machinery.look(simulated)
-    facts = check(Load(FOLDER_TARGET), machine).facts
+    manager = DeviceManager()
+    machine = manager.look(simulated)
+    facts = plan_load(Load(FOLDER_TARGET), machine).facts
     assert set(facts[0].footprint.main_kinds) == {"Q8_0"}
     unknown = Speeds({})
-    assert machinery.complete(machine, unknown, facts) is unknown
-    speeds = machinery.measure_all(machine, _nothing, _never)
-    complete = machinery.complete(machine, speeds, facts)
+    assert manager.complete(machine, unknown, facts) is unknown
+    speeds = manager.measure_all(machine, _nothing, _never)
+    complete = manager.complete(machine, speeds, facts)
     assert asked == [["Q8_0"]]
     assert set(complete.devices["cpu"].products) == {"Q4_0", "Q8_0"}
-    assert Machinery().speeds(machine) == complete
-    assert machinery.complete(machine, complete, facts) is complete
+    assert DeviceManager().speeds(machine) == complete
+    assert manager.complete(machine, complete, facts) is complete
     assert len(asked) == 1

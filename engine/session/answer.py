@@ -1,8 +1,9 @@
-"""From a chat request to events: template -> reuse -> prefill -> rounds -> text."""
+"""An answer, from a chat request to events: template -> reuse -> prefill -> rounds -> text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import codecs
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from time import perf_counter
@@ -13,6 +14,7 @@ from engine.events import (
     Event,
     Finished,
     FinishReason,
+    Guess,
     Interval,
     PrefillProgress,
     RoundFinished,
@@ -24,17 +26,18 @@ from engine.model.text.chat_template import ChatTemplate, Prompt
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
-from engine.session.guessing import ENOUGH, guesses, words
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
 from engine.speculative.loops import Plain
 from engine.speculative.sampler import Sampler
 
 Emit = Callable[[Event], None]
+ENOUGH = 4
+"""Tokens that may have a part in one character: its bytes."""
 
 
 def read(request: ChatRequest, template: ChatTemplate, tokenizer: Tokenizer) -> Prompt:
-    """What a request has the model read.
+    """Return the prompt of a request.
 
     Raises:
         UserFixable: the template does not take the conversation.
@@ -97,17 +100,15 @@ class Answer:
         self._finish(self._reason(decoding))
 
     def _decode(self, decoding: Decoding, rounds: Iterator[Round]) -> None:
-        """All of it, until it ends or a stop string comes up."""
+        """Prefill and decode until the answer ends or a stop string comes up."""
         self._progress(decoding.reused)
         for processed in decoding.prefill():
             self._progress(processed)
         self._transfers(perf_counter())  # the prompt's are nobody's
-        first = True
         for index, done in enumerate(rounds):
             counted, released = self._take(done)
-            self._tally.add(done, counted, first=first)
+            self._tally.add(done, counted, first=index == 0)
             self._announce(decoding, index, done, counted, released)
-            first = False
             if self._stream.stopped:
                 return
 
@@ -117,7 +118,7 @@ class Answer:
 
     @property
     def tokens(self) -> int:
-        """Of the conversation by now."""
+        """Length of the conversation by now."""
         return self._tally.prompt_tokens + len(self._ids)
 
     def _prepare(self) -> Decoding:
@@ -194,7 +195,7 @@ class Answer:
         return counted, released
 
     def _open(self) -> Released:
-        """Once: what the template has begun the answer with."""
+        """Release what the template has begun the answer with; nothing the second time."""
         opening, self._opening = self._opening, ()
         self._ids += opening
         return self._stream.open(opening) if opening else NOTHING
@@ -230,23 +231,23 @@ class Answer:
                 useful_s=done.useful,
                 wasted_s=done.wasted,
                 transfers=self._transfers(done.verify.end),
-                guesses=guesses(tokenizer, self._before(counted), done, counted, refused),
+                guesses=drafted_tokens(tokenizer, self._before(counted), done, counted, refused),
             )
         )
 
     def _transfers(self, until: float) -> tuple[Interval, ...]:
-        """What was copied since the last time."""
+        """Copies between devices since the last time this was asked."""
         devices = self._pair.devices.values()
         taken = [copy for device in devices for copy in device.transfers.take(until)]
         return tuple(sorted(taken, key=attrgetter("start")))
 
     def _refused(self, done: Round) -> list[str]:
-        """What the draft would have written where the target wrote its own last token."""
+        """Texts of the draft's tokens at the place of the target's own last token."""
         tokenizer = self._pair.tokenizer
         if not (rejected := done.rejected):
             return []
         shown = done.tokens[-1] not in tokenizer.eos_ids
-        return words(tokenizer, self._before(int(shown)), rejected)
+        return token_texts(tokenizer, self._before(int(shown)), rejected)
 
     def _before(self, count: int) -> list[int]:
         """The tokens before the last `count`, as many as a character may have a part in."""
@@ -279,6 +280,50 @@ class Answer:
                     self._tally.stats(self._started, fallback), mode=self._pair.plan.mode
                 ),
                 seed=self._request.sampling.seed,
-                signature=self._pair.plan.signature,
+                signature=self._pair.target.signature,
             )
         )
+
+
+def token_texts(tokenizer: Tokenizer, before: Sequence[int], tokens: Sequence[int]) -> list[str]:
+    """Return the text that each token writes; a character belongs to the token that completes it.
+
+    Half a character at the end is in none of them.
+
+    Args:
+        tokenizer: of both models.
+        before: the last tokens before them, `ENOUGH` if there are so many.
+        tokens: the ids.
+    """
+    pieces = [tokenizer.token_bytes(token) for token in tokens]
+    if all(map(bytes.isascii, pieces)):
+        return [piece.decode("ascii") for piece in pieces]
+    utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+    utf8.decode(b"".join(map(tokenizer.token_bytes, before)))
+    return [utf8.decode(piece) for piece in pieces]
+
+
+def drafted_tokens(
+    tokenizer: Tokenizer, before: Sequence[int], done: Round, counted: int, refused: Sequence[str]
+) -> tuple[Guess, ...]:
+    """Return the drafted tokens that were accepted, and the first one that was not.
+
+    Args:
+        tokenizer: of both models.
+        before: the answer's last tokens before the round, see `token_texts`.
+        done: the round.
+        counted: how many of its tokens belong to the answer.
+        refused: `token_texts` of its rejected tokens.
+    """
+    accepted = min(done.accepted, counted)
+    drafts = done.guesses
+    told = done.verified.chances or (None,) * len(done.tokens)
+    found = [
+        Guess(text, draft, target, accepted=True)
+        for text, draft, target in zip(
+            token_texts(tokenizer, before, done.tokens[:accepted]), drafts, told, strict=False
+        )
+    ]
+    if refused and accepted == done.accepted:
+        found.append(Guess(refused[0], drafts[-1], done.verified.refused, accepted=False))
+    return tuple(found)

@@ -15,8 +15,8 @@ from described import DRAFTS, GIB, MACHINES, TARGETS, model
 
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import OutOfMemory, UserFixable
-from engine.loading.planning import asked
-from engine.loading.ways_out import MOST, ROUND, Model, PlanFor, ways_out
+from engine.loading.alternatives import MOST, ROUND, LoadFacts, PlanFor, alternatives
+from engine.loading.planned_load import planning_for
 from engine.machine.facts import CPU
 from engine.machine.speeds import Speeds
 from engine.plan.budgets import device_limit, host_reserve
@@ -38,28 +38,24 @@ def planner(machine: str, size: str, stored: str, draft: str = "none") -> PlanFo
             assert facts.footprint.config is not None
             held = footprint(facts.footprint.config, load.weights)
             target = ModelFacts(facts.name, held, facts.max_positions)
-        drafting = load.mode is not Mode.PLAIN and load.draft is not DraftChoice.NONE
+        drafting = load.draft is not DraftChoice.NONE
         drafts = [each.model for each in DRAFTS[draft]] if drafting else []
-        return asked(
-            load, target, drafts, here, Speeds({}),
-            lookup=drafting and not isinstance(load.draft, Path),
-            forced=load.mode not in (Mode.AUTO, Mode.PLAIN) or load.draft is not DraftChoice.AUTO,
-        ).plan()  # fmt: skip
+        return planning_for(load, target, drafts, here, Speeds({})).plan()
 
     return plan_for
 
 
-def facts_of(machine: str, size: str, stored: str) -> Model:
+def facts_of(machine: str, size: str, stored: str) -> LoadFacts:
     facts, usable = model(size, stored), MACHINES[machine].usable
     layers, name = len(facts.footprint.blocks), usable[0].name if usable else ""
-    return Model(layers, facts.max_positions, FORMATS, name)
+    return LoadFacts(layers, facts.max_positions, FORMATS, name)
 
 
 def offered(machine: str, size: str, stored: str, load: Load, draft: str = "none") -> list[str]:
     plan_for = planner(machine, size, stored, draft)
     with pytest.raises(OutOfMemory):
         plan_for(load)
-    return [way.words for way in ways_out(load, facts_of(machine, size, stored), plan_for)]
+    return [way.words for way in alternatives(load, facts_of(machine, size, stored), plan_for)]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +98,7 @@ def test_what_would_fit_is_offered_the_nearest_first(
 def test_a_draft_that_was_asked_for_can_be_given_up() -> None:
     load = replace(LOAD, draft=Path("1B"), context=2048)
     plan_for = planner("container", "old 7B", "q4_k_m", "1B")
-    found = ways_out(load, facts_of("container", "old 7B", "q4_k_m"), plan_for)
+    found = alternatives(load, facts_of("container", "old 7B", "q4_k_m"), plan_for)
     assert replace(load, draft=DraftChoice.NONE) in [way.load for way in found]
     assert "No draft" in [way.words for way in found]
 
@@ -141,7 +137,7 @@ def test_every_way_out_really_fits(
     machine: str, target: tuple[str, str], draft: str, load: Load
 ) -> None:
     plan_for = planner(machine, *target, draft)
-    found = ways_out(load, facts_of(machine, *target), plan_for)
+    found = alternatives(load, facts_of(machine, *target), plan_for)
     assert len(found) <= MOST
     for way in found:
         made = plan_for(way.load)
@@ -187,5 +183,6 @@ def test_nothing_is_asked_for_twice() -> None:
         loads.append(load)
         raise UserFixable("No.", "Never.")
 
-    assert ways_out(replace(LOAD, layers_on_gpu=3), Model(40, 4096, FORMATS, "card"), refuse) == ()
+    facts = LoadFacts(40, 4096, FORMATS, "card")
+    assert alternatives(replace(LOAD, layers_on_gpu=3), facts, refuse) == ()
     assert len(loads) < 150

@@ -32,7 +32,7 @@ from engine.events import (
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role, SamplingParams
-from engine.session.answering import Answer
+from engine.session.answer import Answer
 from engine.speculative.sampler import Sampler
 
 STORY = "Tell me a short story about a dog."
@@ -414,7 +414,7 @@ def test_a_refused_text_inside_a_character(session: Session, chat_model: Path) -
     llama, ball = tokenizer.encode_text("🦙"), tokenizer.encode_text("🦚")
     assert llama[:-1] == ball[:-1]
     session.load(chat_model)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     answer = Answer(pair, generate("a").request, lambda _event: None, lambda: False)
     instant = Interval(0.0, 1.0)

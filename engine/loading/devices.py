@@ -1,9 +1,10 @@
-"""What this process computes on: what is here, how fast it is, what of it was lost."""
+"""Devices this process computes on: which are here, how fast they are, which were lost."""
 
 from __future__ import annotations
 
+import logging
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -11,6 +12,7 @@ from engine.backend.cpu import CpuDevice, threads_for
 from engine.backend.device import Device
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.native.pool import default_threads
+from engine.backend.segment import Share
 from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
 from engine.backend.simulated.spec import (
     SimulatedSpec,
@@ -23,39 +25,42 @@ from engine.hardware.kept_learnt import KeptLearnt
 from engine.hardware.kept_speeds import KeptSpeeds
 from engine.hardware.probe import probe_host, probe_machine
 from engine.language import tr
-from engine.loading.placing import Devices
 from engine.machine.facts import CPU, Accelerator, Machine
 from engine.machine.speeds import Speeds
 from engine.plan.facts import ModelFacts
 from engine.plan.plan import Plan
 
+_log = logging.getLogger(__name__)
+
 Progress = Callable[[str, float], None]
-Cancelled = Callable[[], bool]
+IsCancelled = Callable[[], bool]
+Devices = Mapping[str, Device]
+"""Opened devices by name; the CPU is always among them."""
 
 
-class Machinery:
+class DeviceManager:
     """Looks at this machine, measures it, and opens its devices for loads.
 
     Args:
         cancelled: whether the user has stopped what is being done; devices that wait ask it.
     """
 
-    def __init__(self, cancelled: Cancelled = lambda: False) -> None:
+    def __init__(self, cancelled: IsCancelled = lambda: False) -> None:
         self._cancelled = cancelled
         self._lost: set[str] = set()
         self._simulated: Callable[[], SimulatedDevice | None] = lambda: None
         self._kept = KeptSpeeds()
         self.estimates = KeptEstimates()
-        """What models held before, which later plans go by."""
+        """Memory that models held before; later plans go by it."""
         self.learnt = KeptLearnt()
-        """What controllers know of pairs from earlier starts."""
+        """Knowledge of controllers about pairs, from earlier starts."""
 
     def simulated(self) -> SimulatedDevice | None:
         """The simulated accelerator that a load has opened, as long as it is in use."""
         return self._simulated()
 
     def look(self, simulate_gpu: int | None = None) -> Machine:
-        """What is here now.
+        """Return what is here now.
 
         Args:
             simulate_gpu: bytes of a simulated accelerator that takes the place of real ones.
@@ -68,10 +73,10 @@ class Machinery:
         return self.estimates.apply(replace(machine, accelerators=usable))
 
     def speeds(self, machine: Machine) -> Speeds:
-        """As they were measured here, as declared where simulated; without those nobody knows."""
+        """Return what was measured here, and what simulated accelerators declare."""
         return _with_declared(self._kept.find(machine, default_threads()) or Speeds({}), machine)
 
-    def measure(self, progress: Progress, cancelled: Cancelled) -> Speeds:
+    def measure(self, progress: Progress, cancelled: IsCancelled) -> Speeds:
         """Measure this machine, for the plans of later loads.
 
         Raises:
@@ -81,8 +86,8 @@ class Machinery:
         machine = self.look(present.spec.memory if present is not None else None)
         return self.measure_all(machine, progress, cancelled)
 
-    def measure_all(self, machine: Machine, progress: Progress, cancelled: Cancelled) -> Speeds:
-        """The same for a machine that `look` has found.
+    def measure_all(self, machine: Machine, progress: Progress, cancelled: IsCancelled) -> Speeds:
+        """Measure a machine that `look` has found.
 
         Raises:
             Cancelled: the user wants something else.
@@ -148,7 +153,7 @@ class Machinery:
         return TorchDevice(found.device, budget, found.name)
 
     def _simulation(self, memory: int) -> Accelerator:
-        """What other programs have taken of the one that is open stays theirs."""
+        """The one that is open, with what other programs have taken of it, or a new one."""
         present = self._simulated()
         if present is not None and present.spec.memory == memory:
             return present.accelerator
@@ -161,12 +166,26 @@ class Machinery:
         return replace(found, unusable=reason)
 
 
+def whole(layers: int, device: str) -> tuple[Share, ...]:
+    """Return the shares of a model in one piece."""
+    return (Share(device, range(layers), embeds=True, heads=True),)
+
+
+def close(devices: Devices) -> None:
+    """Give back what the devices themselves hold; what lay on them has to be forgotten before."""
+    for device in devices.values():
+        try:
+            device.close()
+        except Exception:  # noqa: BLE001 - a lost device has nothing to give
+            _log.warning("%s was not closed", device.name, exc_info=True)
+
+
 def _found(machine: Machine, device: str | None) -> Accelerator | None:
     return next((found for found in machine.accelerators if found.device == device), None)
 
 
 def _with_declared(speeds: Speeds, machine: Machine) -> Speeds:
-    """The same with what simulated accelerators declare."""
+    """Add what simulated accelerators declare."""
     devices, links = dict(speeds.devices), dict(speeds.links)
     for found in machine.usable:
         if found.simulated:

@@ -16,7 +16,7 @@ from engine.commands import Count, Load, Unload
 from engine.events import Counted, Failed, LoadProgress, PlanReady, TextDelta, Unloaded
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Message, Role
-from engine.service.counting import TokenCounter
+from engine.service.side_questions import TokenCounter
 
 SYSTEM = Message(Role.SYSTEM, "Be brief. <|end|>")
 TEMPLATES = {
@@ -122,7 +122,7 @@ def test_the_newest_question_wins(session: Session, chat_model: Path) -> None:
     def pair() -> object:
         asked.set()
         assert go_on.wait(PATIENCE)
-        return session.engine._pair
+        return session.engine._slot.pair
 
     def hear(event: Counted) -> None:
         heard.append(event.request_id)

@@ -10,18 +10,17 @@ import pytest
 from engine_session import Session
 from hollow_models import LLAMA_13B, write_hollow_model
 
-import engine.loading.machinery
-import engine.service.engine
-import engine.service.refusing
+import engine.loading.devices
+import engine.service.model_slot
+import engine.service.refusal
 from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.spec import DEVICE
 from engine.commands import ALL_LAYERS, Load, Mode, Preview, WeightFormat
-from engine.errors import OutOfMemory
+from engine.errors import OutOfMemory, failed
 from engine.events import Failed, FailureKind, Previewed, Unloaded
-from engine.failures import failed
 from engine.hardware.host.facts import probe_host
-from engine.loading.checking import check
-from engine.loading.machinery import Machinery
+from engine.loading.devices import DeviceManager
+from engine.loading.planned_load import plan_load
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import Holder
 
@@ -35,10 +34,10 @@ sparse = pytest.mark.skipif(sys.platform == "win32", reason="files have no holes
 def small_pc(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """16 GiB, 11 of which are free; a browser has the most of the rest."""
     host = replace(probe_host(), memory_total=16 * GIB, memory_available=11 * GIB)
-    monkeypatch.setattr(engine.loading.machinery, "probe_host", lambda: host)
+    monkeypatch.setattr(engine.loading.devices, "probe_host", lambda: host)
     machine = Machine(host)
-    monkeypatch.setattr(engine.loading.machinery, "probe_machine", lambda: machine)
-    monkeypatch.setattr(engine.service.refusing, "holders_on_host", lambda: FIREFOX)
+    monkeypatch.setattr(engine.loading.devices, "probe_machine", lambda: machine)
+    monkeypatch.setattr(engine.service.refusal, "holders_on_host", lambda: FIREFOX)
     return machine
 
 
@@ -47,7 +46,7 @@ def nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*_arguments: object) -> None:
         pytest.fail("weights were read of a model that does not fit")
 
-    monkeypatch.setattr(engine.service.engine, "load", forbidden)
+    monkeypatch.setattr(engine.service.model_slot, "load", forbidden)
 
 
 def refusal(session: Session, load: Load) -> Failed:
@@ -75,7 +74,7 @@ def test_a_13b_at_16_bit_on_a_small_machine(
     assert 13 * GIB < lacking.missing < 16 * GIB
     assert [way.words for way in told.ways_out] == ["4-bit weights"]
     for way in told.ways_out:
-        planned = check(way.load, small_pc).plan
+        planned = plan_load(way.load, small_pc).summary
         assert planned.tokens_per_s == way.tokens_per_s
         assert planned.memory[0].total < 11 * GIB
     session.submit(Preview(load))
@@ -97,7 +96,7 @@ def test_what_fits_in_no_way_says_so(session: Session, small_pc: Machine, tmp_pa
 def test_a_card_that_others_have_taken(session: Session, chat_model: Path) -> None:
     """The simulated one, and what was taken of it is named as simulated. The ways out load."""
     session.load(chat_model, mode=Mode.PLAIN, layers_on_gpu=1, simulate_gpu=GIB)
-    device = session.engine._machinery.simulated()
+    device = session.engine._manager.simulated()
     assert device is not None
     device.take_by_others(GIB - device.ledger.held)
     told = refusal(
@@ -135,7 +134,7 @@ def test_a_load_that_fails_when_it_is_built(
         ledger.take("draft", Purpose.WEIGHTS, 600)
         ledger.take("target", Purpose.KV, 500)
 
-    monkeypatch.setattr(engine.service.engine, "load", full)
+    monkeypatch.setattr(engine.service.model_slot, "load", full)
     told = refusal(session, Load(chat_model, context=640))
     assert told.kind is FailureKind.OUT_OF_MEMORY
     assert told.shortage is not None
@@ -154,10 +153,10 @@ def test_help_that_fails_leaves_the_words(
     session.load(chat_model)
 
     def full(*_arguments: object) -> None:
-        monkeypatch.setattr(Machinery, "look", lambda *_: 1 / 0)
+        monkeypatch.setattr(DeviceManager, "look", lambda *_: 1 / 0)
         raise OutOfMemory("Full.", "Empty it.")
 
-    monkeypatch.setattr(engine.service.engine, "load", full)
+    monkeypatch.setattr(engine.service.model_slot, "load", full)
     told = refusal(session, Load(chat_model, context=512))
     assert (told.cause, told.remedy, told.ways_out, told.bug) == ("Full.", "Empty it.", (), False)
 

@@ -17,7 +17,7 @@ from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import SamplingParams
-from engine.session.guessing import guesses, words
+from engine.session.answer import drafted_tokens, token_texts
 from engine.speculative.decoding import Decoding
 from engine.speculative.sampler import Sampler
 
@@ -96,7 +96,7 @@ def test_guesses_agree_with_what_was_accepted(
     assert len(done.guesses) == done.verified.offered
     counted = min(shown, len(done.tokens))  # a stop string may cut the answer anywhere
     refused = [str(token) for token in done.rejected]
-    told = guesses(tokenizer, [], done, counted, refused)
+    told = drafted_tokens(tokenizer, [], done, counted, refused)
     accepted = [guess for guess in told if guess.accepted]
     assert len(accepted) == min(done.accepted, counted)
     assert [guess.probability for guess in accepted] == list(done.verified.chances[: len(accepted)])
@@ -132,10 +132,10 @@ def test_what_a_draft_gave_is_told_and_lookup_gives_nothing() -> None:
 def test_a_character_belongs_to_the_token_that_completes_it(tokenizer: Tokenizer) -> None:
     llama = tokenizer.encode_text("🦙")
     assert len(llama) > 2
-    assert words(tokenizer, [], llama) == [""] * (len(llama) - 1) + ["🦙"]
+    assert token_texts(tokenizer, [], llama) == [""] * (len(llama) - 1) + ["🦙"]
     for known in range(1, len(llama)):
-        assert "".join(words(tokenizer, llama[:known], llama[known:])) == "🦙"
-    assert words(tokenizer, [], tokenizer.encode_text("a dog")) != [""]
+        assert "".join(token_texts(tokenizer, llama[:known], llama[known:])) == "🦙"
+    assert token_texts(tokenizer, [], tokenizer.encode_text("a dog")) != [""]
 
 
 def test_the_refused_one_is_beyond_an_answer_that_was_cut(tokenizer: Tokenizer) -> None:
@@ -147,9 +147,9 @@ def test_the_refused_one_is_beyond_an_answer_that_was_cut(tokenizer: Tokenizer) 
     path, chances = tuple(range(count)), (0.5,) * count
     verified = Verified(path, dog, count - 1, count, chances=chances, refused=0.25)
     done = Round(tree, verified, instant)
-    whole = guesses(tokenizer, [], done, len(dog), ["a"])
+    whole = drafted_tokens(tokenizer, [], done, len(dog), ["a"])
     assert [guess.accepted for guess in whole] == [True] * (len(dog) - 1) + [False]
-    assert [guess.text for guess in whole] == [*words(tokenizer, [], dog[:-1]), "a"]
+    assert [guess.text for guess in whole] == [*token_texts(tokenizer, [], dog[:-1]), "a"]
     assert (whole[-1].probability, whole[-1].draft_probability) == (0.25, pytest.approx(0.75))
-    cut = guesses(tokenizer, [], done, 1, ["a"])
+    cut = drafted_tokens(tokenizer, [], done, 1, ["a"])
     assert [guess.accepted for guess in cut] == [True]

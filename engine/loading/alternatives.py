@@ -1,4 +1,4 @@
-"""What would fit instead of a load that does not: other loads, each of them really planned.
+"""Other loads, each really planned, that fit where one does not.
 
 A load is changed in one way, then in two, then in three, until something fits. Nothing is read or
 loaded for it: the planner is asked again about the same models.
@@ -20,9 +20,9 @@ from engine.plan.plan import Plan
 from engine.units import memory
 
 MOST = 4
-"""Ways that are offered."""
+"""Loads that are offered."""
 _TOGETHER = 3
-"""Changes of one way at most."""
+"""Changes of one load at most."""
 _COMFORTABLE, _SHORT = 4096, 1024
 """Tokens of a context that is little to give up for, and of one that is much."""
 ROUND = tuple(sorted(step << power for power in range(14) for step in (256, 384)))
@@ -33,8 +33,8 @@ PlanFor = Callable[[Load], Plan]
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """What of a load's models matters here.
+class LoadFacts:
+    """Facts of a load on which its alternatives depend.
 
     Attributes:
         layers: blocks of the target.
@@ -66,12 +66,12 @@ class _Change:
     words: Callable[[Plan], str]
 
 
-def ways_out(wish: Load, model: Model, plan_for: PlanFor) -> tuple[WayOut, ...]:
-    """Loads that fit instead of one that does not, the nearest to the wish first.
+def alternatives(wish: Load, facts: LoadFacts, plan_for: PlanFor) -> tuple[WayOut, ...]:
+    """Return loads that fit instead of one that does not, the nearest to the wish first.
 
     Args:
         wish: what does not fit.
-        model: what it would load.
+        facts: of the models it would load.
         plan_for: plans other loads.
     """
 
@@ -81,7 +81,7 @@ def ways_out(wish: Load, model: Model, plan_for: PlanFor) -> tuple[WayOut, ...]:
         except UserFixable:
             return None
 
-    changes = [*_changes(wish, model), _shorter(wish, model, planned)]
+    changes = [*_changes(wish, facts), _shorter(wish, facts, planned)]
     for count in range(1, _TOGETHER + 1):
         found = list(_that_fit(wish, combinations(changes, count), planned))
         if found:
@@ -115,27 +115,27 @@ def _that_fit(
         yield cost, WayOut(words[:1].upper() + words[1:], load, plan.tokens_per_s)
 
 
-def _changes(wish: Load, model: Model) -> Iterator[_Change]:
+def _changes(wish: Load, facts: LoadFacts) -> Iterator[_Change]:
     """All but the shorter context."""
 
     def placed(plan: Plan) -> str:
-        return _placed(plan, model)
+        return _placed(plan, facts)
 
     if wish.layers_on_gpu is not None:
         yield _Change("layers", lambda load: replace(load, layers_on_gpu=None), _costs(0), placed)
     if wish.vram is not None:
-        yield _Change("vram", lambda load: replace(load, vram=None), _costs(0.5), _ceiling(model))
+        yield _Change("vram", lambda load: replace(load, vram=None), _costs(0.5), _ceiling(facts))
     if wish.mode is not Mode.AUTO:
         words = _says(later("automatic mode"))
         yield _Change("mode", lambda load: replace(load, mode=Mode.AUTO), _costs(1), words)
-    if wish.mode is not Mode.CPU and model.device:
+    if wish.mode is not Mode.CPU and facts.device:
         yield _Change("mode", _on_cpu, _costs(1.5), _says(later("everything on the CPU")))
     if wish.draft is not DraftChoice.NONE and wish.mode is not Mode.PLAIN:
         words = _says(later("no draft"))
         yield _Change(
             "draft", lambda load: replace(load, draft=DraftChoice.NONE), _costs(1.2), words
         )
-    for fmt in model.formats:
+    for fmt in facts.formats:
         yield _smaller(fmt)
 
 
@@ -155,9 +155,9 @@ def _on_cpu(load: Load) -> Load:
     return replace(load, mode=Mode.CPU, vram=None, layers_on_gpu=None)
 
 
-def _shorter(wish: Load, model: Model, planned: Callable[[Load], Plan | None]) -> _Change:
+def _shorter(wish: Load, facts: LoadFacts, planned: Callable[[Load], Plan | None]) -> _Change:
     """The longest round context that fits."""
-    longest = wish.context or model.longest
+    longest = wish.context or facts.longest
     lengths = [each for each in ROUND if SMALLEST_CONTEXT <= each < longest]
 
     def apply(load: Load) -> Load | None:
@@ -178,23 +178,23 @@ def _shorter(wish: Load, model: Model, planned: Callable[[Load], Plan | None]) -
     return _Change("context", apply, cost, words)
 
 
-def _ceiling(model: Model) -> Callable[[Plan], str]:
+def _ceiling(facts: LoadFacts) -> Callable[[Plan], str]:
     def words(plan: Plan) -> str:
         there = plan.memory[1:]
         if not there:
-            return _placed(plan, model)
+            return _placed(plan, facts)
         return tr("up to {size} of {device}").format(
-            size=memory(there[0].total), device=model.device
+            size=memory(there[0].total), device=facts.device
         )
 
     return words
 
 
-def _placed(plan: Plan, model: Model) -> str:
+def _placed(plan: Plan, facts: LoadFacts) -> str:
     if not plan.layers_on_gpu:
-        return tr("no layers on {device}").format(device=model.device)
+        return tr("no layers on {device}").format(device=facts.device)
     return tr("{some} of {all} layers on {device}").format(
-        some=number(plan.layers_on_gpu), all=number(model.layers), device=model.device
+        some=number(plan.layers_on_gpu), all=number(facts.layers), device=facts.device
     )
 
 

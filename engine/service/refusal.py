@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.errors import OutOfMemory
+from engine.errors import OutOfMemory, failed
 from engine.events import Failed
-from engine.failures import failed
 from engine.hardware.holders import holders_on_card, holders_on_host, simulated_holder
-from engine.loading.checking import CheckedPair
+from engine.loading.planned_load import PlannedLoad, loads_that_fit
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import Holder
 from engine.machine.speeds import Speeds
 
 _TOO_MUCH = 0.9
-"""Of what was planned on a device: so much at most is planned there next, after it failed."""
+"""After a load failed, at most this share of what it had planned on the device that was short."""
 
 
 def refused(error: BaseException, machine: Machine | None) -> Failed:
-    """A load's failure in words, with the programs that hold what is missing.
+    """Return a load's failure in words, with the programs that hold what is missing.
 
     Args:
         error: what came up.
@@ -32,20 +31,20 @@ def refused(error: BaseException, machine: Machine | None) -> Failed:
 
 
 def look_for_ways_out(
-    error: OutOfMemory, checked: CheckedPair, machine: Machine, speeds: Speeds
+    error: OutOfMemory, planned: PlannedLoad, machine: Machine, speeds: Speeds
 ) -> None:
-    """What would fit after a load has failed that should have: less of the device that was short.
+    """Look for loads that fit, after one has failed that should have: with less of what was short.
 
     Args:
-        error: what came up; it is told the ways.
-        checked: what was being loaded.
+        error: what came up; takes what is found.
+        planned: what was being loaded.
         machine: as it is now, the memory of the present model counted as free.
         speeds: of it.
     """
     short = error.shortage.device if error.shortage is not None else CPU
-    most = round(checked.placing.on(short).total * _TOO_MUCH)
-    read = replace(checked.read, machine=_with_less(machine, short, most))
-    error.ways_out = read.ways_out(speeds)
+    most = round(planned.plan.on(short).total * _TOO_MUCH)
+    inspection = replace(planned.inspection, machine=_with_less(machine, short, most))
+    error.ways_out = loads_that_fit(inspection, speeds)
 
 
 def _with_less(machine: Machine, device: str, most: int) -> Machine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -14,16 +14,14 @@ from engine.backend.segment import Backend, Share
 from engine.backend.shared import Loan
 from engine.commands import WeightFormat
 from engine.language import tr
-from engine.loading.checking import Checked
-from engine.loading.placing import Devices
-from engine.loading.reading import ProgressingWeights, SameVocabulary
+from engine.loading.devices import Devices, IsCancelled, Progress
+from engine.loading.inspected_model import InspectedModel
+from engine.loading.streamed_weights import StreamedWeights
 from engine.machine.facts import CPU
+from engine.model.config import ModelConfig
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, HEAD
-from engine.model.weights.readable import Readable, Weights
-
-Progress = Callable[[str, float], None]
-Cancelled = Callable[[], bool]
+from engine.model.weights.readable import Weights
 
 WORTH_KEEPING = 50 << 20
 """Bytes of packed weights from which on they are kept on disk; smaller models load in a moment."""
@@ -41,10 +39,10 @@ class DecoderBuilder:
 
     def __init__(
         self,
-        models: Sequence[Checked],
+        models: Sequence[InspectedModel],
         devices: Devices,
         progress: Progress,
-        cancelled: Cancelled,
+        cancelled: IsCancelled,
     ) -> None:
         self._total = max(sum(model.weights.nbytes for model in models), 1)
         self._before = 0
@@ -54,12 +52,12 @@ class DecoderBuilder:
         self._progress, self._cancelled = progress, cancelled
 
     def decoder(
-        self, checked: Checked, context: int, shares: Sequence[Share], owner: str
+        self, model: InspectedModel, context: int, shares: Sequence[Share], owner: str
     ) -> Decoder:
         """Read one model's weights.
 
         Args:
-            checked: the model.
+            model: which.
             context: tokens that it will be used with.
             shares: where its blocks lie.
             owner: whose weights they are in the ledgers, "target" or "draft".
@@ -69,52 +67,55 @@ class DecoderBuilder:
             OutOfMemory: a device does not hold its share.
             UserFixable: damaged weights.
         """
-        model, before = checked.model, self._before
-        self._before += checked.weights.nbytes
-        stage = tr("Loading {model}").format(model=model.name)
+        before = self._before
+        self._before += model.weights.nbytes
+        stage = tr("Loading {model}").format(model=model.model.name)
 
         def report(done: int) -> None:
             self._progress(stage, min((before + done) / self._total, 1.0))
 
-        reader = ProgressingWeights(checked.weights, report, self._cancelled)
-        if isinstance(checked.config, OtherConfig):
+        if isinstance(model.config, OtherConfig):
             self._progress(tr("Preparing the transformers library"), 0.0)
             account = Account(self._devices[CPU].ledger, owner)
-            return _other_decoder(checked, checked.config, reader, account)
-        config = replace(checked.config.for_context(context), vocab_size=self._vocabulary)
-        weights: Readable = reader
-        if checked.fusion is None:
-            tables = (EMBEDDING, HEAD) if config.rows is None else (EMBEDDING,)
-            weights = SameVocabulary(reader, self._vocabulary, tables)
+            whole = StreamedWeights(model.weights, report, self._cancelled)
+            return _other_decoder(model, model.config, whole, account)
+        config = replace(model.config.for_context(context), vocab_size=self._vocabulary)
+        weights = StreamedWeights(
+            model.weights, report, self._cancelled, self._vocabulary, _token_tables(config)
+        )
         before_it, self._backends = self._backends, {}
         for name in dict.fromkeys(share.device for share in shares):
-            loan = Loan(checked.lent, before_it.get(name)) if checked.lent else None
-            self._backends[name] = self._devices[name].backend(checked.format, owner, loan)
-        with _cached(weights, checked, reader.skip) as cached:
+            loan = Loan(model.lent, before_it.get(name)) if model.lent else None
+            self._backends[name] = self._devices[name].backend(model.format, owner, loan)
+        with _cached(weights, model) as cached:
             return Decoder.placed(config, cached, shares, self._backends)
 
 
+def _token_tables(config: ModelConfig) -> tuple[str, ...]:
+    """Matrices that have a row for each of the target's tokens; those of a head are as they are."""
+    if config.fusion is not None:
+        return ()
+    return (EMBEDDING, HEAD) if config.rows is None else (EMBEDDING,)
+
+
 def _other_decoder(
-    checked: Checked, config: OtherConfig, weights: Readable, account: Account
+    model: InspectedModel, config: OtherConfig, weights: StreamedWeights, account: Account
 ) -> Decoder:
     """A model that runs through transformers; imports it, and torch."""
     import torch
 
     from engine.backend.transformers_cpu.segment import TransformersSegment
 
-    dtype = torch.bfloat16 if checked.format is WeightFormat.BF16 else torch.float32
-    names = checked.weights.names()
-    path = checked.model.path
+    dtype = torch.bfloat16 if model.format is WeightFormat.BF16 else torch.float32
+    names, path = model.weights.names(), model.model.path
     return Decoder(config, [TransformersSegment(path, config, weights, names, dtype, account)])
 
 
-def _cached(
-    weights: Readable, checked: Checked, skip: Callable[[Sequence[str]], None]
-) -> AbstractContextManager[Weights]:
+def _cached(weights: StreamedWeights, model: InspectedModel) -> AbstractContextManager[Weights]:
     """The weights, with a cache on disk of what is quantised at load if that takes a while."""
-    fmt = NATIVE_FORMATS.get(checked.format)
-    nbytes = checked.facts.footprint.weight_bytes
+    fmt = NATIVE_FORMATS.get(model.format)
+    nbytes = model.facts.footprint.weight_bytes
     if fmt is None or nbytes < WORTH_KEEPING:
         return nullcontext(weights)
-    files, lent = checked.weights.files, checked.lent
-    return CachedWeights(weights, files, fmt, nbytes, skip=skip, apart=lent)
+    files, lent = model.weights.files, model.lent
+    return CachedWeights(weights, files, fmt, nbytes, skip=weights.skip, apart=lent)
