@@ -24,12 +24,8 @@ def add_hardware_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def known_machine(
-    described: Path | None, simulate_gpu: int | None, *, measured: bool = False
-) -> tuple[Machine, Speeds]:
+def known_machine(described: Path | None, simulate_gpu: int | None) -> tuple[Machine, Speeds]:
     """The machine in a file, or this one; with a simulated accelerator of so many bytes, if asked.
-
-    With `measured`, this one is measured now if it never was.
 
     Raises:
         UserFixable: the file describes none.
@@ -37,10 +33,7 @@ def known_machine(
     machinery = Machinery()
     if described is None:
         machine = machinery.look(simulate_gpu)
-        speeds = machinery.speeds(machine)
-        if measured and not speeds.measured:
-            speeds = machinery.measure_all(machine, lambda _stage, _fraction: None, lambda: False)
-        return machine, speeds
+        return machine, machinery.speeds(machine)
     machine, speeds = machine_file.read(described)
     if simulate_gpu is None:
         return machine, speeds
