@@ -89,16 +89,6 @@ def build(plan: Plan, machine: Machine, pair: RandomPair, threads: int | None = 
     return Placed(plan, devices, target, _decoder(pair.draft, shares, own))
 
 
-def draft_beside(pair: RandomPair, device: Device) -> Decoder:
-    """The draft, all of it, on a device that a plan has opened for something else.
-
-    Raises:
-        OutOfMemory: the device's budget does not do.
-    """
-    shares = whole(pair.draft.config.num_layers, device.name)
-    return _decoder(pair.draft, shares, _backends(shares, {device.name: device}, "draft"))
-
-
 def _backends(
     shares: Sequence[Share],
     devices: Mapping[str, Device],

@@ -178,8 +178,6 @@ SHAPES: dict[str, Described] = {
     "gpt-oss-20b": _GPT_OSS_20B,
     # DuoDecoding's own draft.
     "llama-68m": _described("llama", 2, 768, 3072, (12, 12), 32000, max_position_embeddings=2048),
-    # So little that one core keeps up with whatever speed is declared: for measuring lanes.
-    "lanes": _described("llama", 4, 256, 672, (4, 4), 32000, tie_word_embeddings=True),
     # Rows of whole blocks of 256 and too many weights for any cache: for comparing formats.
     "bench": _described("llama", 12, 2048, 8192, (16, 4), 32768, tie_word_embeddings=True),
 }

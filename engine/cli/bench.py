@@ -5,16 +5,10 @@ from __future__ import annotations
 import argparse
 
 from engine.cli import (
-    bench_accelerator,
-    bench_dovetail,
     bench_drafters,
-    bench_duo,
     bench_formats,
     bench_forward,
-    bench_lanes,
     bench_modes,
-    bench_predictions,
-    bench_quality,
     bench_round,
     bench_shapes,
     bench_speculate,
@@ -30,12 +24,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bench_forward.add_parsers(kinds)
     bench_round.add_parser(kinds)
     bench_shapes.add_parser(kinds)
-    bench_dovetail.add_parser(kinds)
     bench_drafters.add_parser(kinds)
-    bench_duo.add_parser(kinds)
-    bench_accelerator.add_parser(kinds)
-    bench_lanes.add_parser(kinds)
     bench_modes.add_parser(kinds)
-    bench_predictions.add_parser(kinds)
-    bench_quality.add_parser(kinds)
     bench_formats.add_parser(kinds)

@@ -1,6 +1,6 @@
 """Tokens that the parallel loop commits in the time of a verification, as played.
 
-Written by `duotail bench lanes --for-plans`, in virtual time, for verifications that take as long
+Written by tests/engine/plan/played_lanes.py, in virtual time, for verifications that take as long
 for any number of rows; `engine.plan.speculation.parallel` reads it.
 """
 

@@ -50,7 +50,7 @@ def pace(lanes: LaneCosts, *, overlap: bool = True) -> DraftPace:
     A further node of a step costs b steps, so it has to be b times as likely as the best one. And
     b c verifications: where c is large even a little more is a whole step that comes too late for
     the next verification. The theta that brings most grows with the root of b c, whatever the
-    draft's chances (`duotail bench lanes`).
+    draft's chances (played in tests/engine/plan/played_lanes.py).
 
     Args:
         lanes: what is known.

@@ -19,13 +19,11 @@ from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.sizes import DRAFT_LEVELS, TILE_ROWS
 from engine.backend.accelerator.staging import Staged
 
-STARTS = 3
-"""Where the drafted nodes begin, the first one's position for noise, and the slot for padding."""
-SCRIPT = STARTS
-KEYS = SCRIPT + DRAFT_LEVELS
+KEYS = 3
+"""Before the keys of noise: where drafted nodes begin, the position of the first, a spare slot."""
 FACTORS = KEYS + 20
-"""Bits of three fp32 numbers: temperature, floor, a script's weight."""
-NUMBERS = FACTORS + 3
+"""Bits of two fp32 numbers: temperature, floor."""
+NUMBERS = FACTORS + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +33,10 @@ class RankingManner:
     Attributes:
         tempered: logits are divided by a temperature.
         noisy: the target's noise is added.
-        scripted: the likeliest child is told.
     """
 
     tempered: bool
     noisy: bool
-    scripted: bool
 
 
 class Board:
@@ -148,14 +144,10 @@ class Board:
         tokens = top.indices.int()
         if ids is not None:
             tokens = ids.index_select(0, tokens.view(-1)).view(tokens.shape)
-        if manner.scripted:
-            script = self.given.device[SCRIPT:KEYS]
-            tokens[:, :1].copy_(script.index_select(0, self._level).expand(self.width, 1))
-            shares[:, :1].copy_(self._factor(2).expand(self.width, 1))
         return tokens, shares
 
     def _factor(self, number: int) -> torch.Tensor:
-        """fp32 [1]: the temperature, the floor, a script's weight."""
+        """fp32 [1]: the temperature (0) or the floor (1)."""
         first = FACTORS + number
         return self.given.device[first : first + 1].view(torch.float32)
 

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from engine.backend.accelerator.board import (
     FACTORS,
     KEYS,
-    SCRIPT,
-    STARTS,
     Board,
     RankingManner,
 )
@@ -110,7 +108,6 @@ class Drafting:
         manner = RankingManner(
             tempered=ranking.temperature != 0,
             noisy=ranking.temperature != 0 and ranking.share_noise,
-            scripted=ranking.script is not None,
         )
         if manner.noisy:
             board.take_noise(hands.driver, hands.config.head_rows)
@@ -142,17 +139,11 @@ class Drafting:
         host = board.given.write().numpy()
         # A head's first token is the sequence's second.
         position = start + (self._hands.config.fusion is not None)
-        host[:STARTS] = start, position, cache.chunks * CHUNK
-        host[SCRIPT:KEYS] = 0
-        weight = 0.0
-        if ranking.script is not None:
-            weight = ranking.script.weight
-            told = ranking.script.tokens[position : position + DRAFT_LEVELS]
-            host[SCRIPT : SCRIPT + len(told)] = told
+        host[:KEYS] = start, position, cache.chunks * CHUNK
         keys = np.array(round_keys(ranking.seed), dtype=np.uint32)
         host[KEYS:FACTORS] = keys.view(np.int32)
         temperature = min(max(ranking.temperature, _COLDEST), _HOTTEST)
-        host[FACTORS:].view(np.float32)[:] = temperature, budget.floor, weight
+        host[FACTORS:].view(np.float32)[:] = temperature, budget.floor
         board.given.send()
 
     def _catch_up(

@@ -58,12 +58,6 @@ class ExpandCall:
             return None
         if result:
             raise refusal(result)
-        if (script := ranking.script) is not None:
-            for place, row in enumerate(wanted):
-                position = int(step.positions[row]) + 1
-                known = position < len(script.tokens)
-                self._tokens[place * width] = script.tokens[position] if known else 0
-                self._weights[place * width] = script.weight
         tokens, weights = self._tokens[:count].tolist(), self._weights[:count].tolist()
         pairs: Candidates = list(zip(tokens, weights, strict=True))
         rows = [pairs[first : first + width] for first in range(0, count, width)]

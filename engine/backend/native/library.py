@@ -228,8 +228,6 @@ class DraftingStruct(c.Structure):
         *((name, c.c_int32) for name in ("slots", "nodes", "depth", "width")),
         ("floor", c.c_double),
         ("seconds", c.c_double),
-        ("script", c.c_void_p),
-        ("script_weight", c.c_double),
         *(
             (name, c.c_void_p)
             for name in (

@@ -85,11 +85,6 @@ class SimulatedDevice:
         """Give everything back; segments and caches have to be forgotten before."""
         self._runtime.release()
 
-    def declare(self, spec: SimulatedSpec) -> None:
-        """Be as fast as this from the next call on, to measure with a speed of one's choice."""
-        self.spec = replace(spec, memory=self.spec.memory)
-        self.processor.declare(self.spec)
-
     def lose(self) -> None:
         """Vanish, as a card that is unplugged: every call raises `DeviceLost` from now on."""
         self.processor.lose()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.language import tr
 from engine.machine.facts import Accelerator
@@ -45,15 +45,6 @@ class SimulatedSpec:
     def of(cls, memory: int) -> SimulatedSpec:
         """The usual one with so much memory."""
         return cls(memory, runtime_bytes=memory // _RUNTIME_SHARE)
-
-    def reading(self, bytes_per_s: float, flat_rows: int) -> SimulatedSpec:
-        """The same with another memory, which up to so many rows is what forwards wait for."""
-        most = max(KIND_OF_NAME[kind].numbers / KIND_OF_NAME[kind].nbytes for kind in _KINDS)
-        return replace(
-            self,
-            read_bytes_per_s=bytes_per_s,
-            products_per_s=max((flat_rows + 1) * bytes_per_s * most, self.products_per_s),
-        )
 
 
 def simulated_name() -> str:

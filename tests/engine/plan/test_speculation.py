@@ -8,8 +8,17 @@ from random import Random
 
 import numpy as np
 import pytest
+from played_lanes import (
+    BREADTHS,
+    COSTS,
+    FIRST,
+    MISSED,
+    ChanceScript,
+    Times,
+    simulate_trace,
+    tokens_per_verification,
+)
 
-from engine.bench.lanes.planned import BREADTHS, COSTS, FIRST, tokens_per_verification
 from engine.plan import both_lanes
 from engine.plan.cost import DEEPEST, ROWS
 from engine.plan.speculation import (
@@ -39,12 +48,63 @@ def test_serial_drafting(acceptance: float, share: float, best: float) -> None:
     ("place", "acceptance", "cost"), [(0, 0.5, 0.15), (1, 0.7, 0.33), (2, 0.9, 0.5), (0, 0.8, 1.5)]
 )
 def test_cells_of_the_table_are_what_is_played(place: int, acceptance: float, cost: float) -> None:
-    """Some of what `duotail bench lanes --for-plans` writes."""
+    """Some of what `played_lanes` writes."""
     breadth = both_lanes.BREADTHS[place]
     kept = both_lanes.TOKENS[place][both_lanes.FIRST.index(acceptance)]
     played = tokens_per_verification(acceptance, cost, breadth)
     assert kept[both_lanes.COSTS.index(cost)] == pytest.approx(played, rel=0.03)
     assert (both_lanes.FIRST, both_lanes.COSTS, both_lanes.BREADTHS) == (FIRST, COSTS, BREADTHS)
+
+
+def test_a_trace_has_the_chances_of_its_script() -> None:
+    script, tokens = ChanceScript(0.6, 0.5), 50_000
+    trace = script.trace(tokens, 3)
+    assert trace == script.trace(tokens, 3)
+    assert trace != script.trace(tokens, 4)
+    assert script.chances == pytest.approx((0.6, 0.2, 0.1, 0.05))
+    for rank, chance in enumerate(script.chances):
+        assert trace.count(rank) / tokens == pytest.approx(chance, abs=0.01)
+    assert trace.count(MISSED) / tokens == pytest.approx(1 - sum(script.chances), abs=0.01)
+
+
+def test_a_draft_that_is_always_right_is_verified_in_the_largest_trees() -> None:
+    played = simulate_trace([0] * 4000, [(0, -1e-3)], Times.flat(0.04, 0.0))
+    assert played.rate > 15
+    slow = simulate_trace([0] * 2000, [(0, -1e-3)], Times.flat(0.5, 0.0))
+    assert slow.rate == pytest.approx(2, rel=0.05)  # as fast as the draft
+
+
+def test_a_draft_that_is_never_right_costs_nothing_as_soon_as_that_is_seen() -> None:
+    played = simulate_trace(
+        [MISSED] * 2000, ChanceScript(0.5, 0.3).candidates, Times.flat(0.2, 0.0)
+    )
+    assert played.rate > 0.98
+
+
+def test_rows_that_cost_something_are_weighed() -> None:
+    """Each row costs a tenth: trees stay small, and the loop faster than the target alone."""
+    script = ChanceScript(0.6, 0.3)
+    flat = Times.flat(0.1, 0.1)
+    dear = Times(lambda rows: 1 + 0.1 * (rows - 1), flat.step)
+    trace = script.trace(1500, 5)
+    played = simulate_trace(trace, script.candidates, dear)
+    assert 1.2 < played.rate < simulate_trace(trace, script.candidates, flat).rate
+
+
+@pytest.mark.parametrize("breadth", [0.0, 0.3])
+@pytest.mark.parametrize("second", [0.3, 0.5])
+@pytest.mark.parametrize("first", [0.5, 0.9])
+def test_drafting_ahead_is_never_slower_than_in_turns(
+    first: float, second: float, breadth: float
+) -> None:
+    """By more than the noise; the best chains drafted in turns are left behind."""
+    script = ChanceScript(first, second)
+    trace = script.trace(600, 1)
+    for cost in (0.04, 0.15, 0.5):
+        times = Times.flat(cost, breadth)
+        ahead = simulate_trace(trace, script.candidates, times).rate
+        assert ahead > 0.95 * simulate_trace(trace, script.candidates, times, overlap=False).rate
+        assert ahead > serial(FLAT, cost, first).tokens_per_s[0]
 
 
 def test_parallel_drafting_is_read_from_the_table_and_in_between() -> None:

@@ -1,17 +1,107 @@
-"""The parallel loop in virtual time: its speculation and its decisions, with a trace for models."""
+"""The parallel loop in virtual time, with a trace in the place of models: what plans expect of it.
+
+The speculation and its decisions are the real ones. As a program it prints
+engine/plan/both_lanes.py anew, for when the decisions have changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
 
 from engine.backend.round import Candidates
 from engine.backend.tree import TokenTree
-from engine.bench.lanes.script import CANDIDATES, MISSED, Played, Times
 from engine.plan.expectation import BUCKETS
+from engine.plan.speculation import NEXT_CHOICE
 from engine.speculative.controller import best_part
 from engine.speculative.costs import Mean
 from engine.speculative.draft_tree import DraftPace, DraftTree
 from engine.speculative.pacing import LaneCosts, pace, worth_waiting
+
+CANDIDATES = 4
+"""Of every node, as many as a real draft ranks."""
+
+MISSED = -1
+"""Stands in a trace where none of the candidates is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceScript:
+    """Chances of a draft that knows them.
+
+    Attributes:
+        first: that its likeliest token is right.
+        second: that its next one is, where all likelier ones were wrong.
+    """
+
+    first: float
+    second: float
+
+    @property
+    def chances(self) -> tuple[float, ...]:
+        """Of the candidates, best first."""
+        missed = 1 - self.first
+        others = (
+            missed * self.second * (1 - self.second) ** rank for rank in range(CANDIDATES - 1)
+        )
+        return self.first, *others
+
+    @property
+    def candidates(self) -> Candidates:
+        """As the draft would give them; the token of one is its rank."""
+        return [(rank, log(chance)) for rank, chance in enumerate(self.chances) if chance]
+
+    def trace(self, tokens: int, seed: int) -> list[int]:
+        """The rank of the right token at every position, or MISSED."""
+        edges = np.cumsum(self.chances)
+        ranks = np.searchsorted(edges, np.random.default_rng(seed).random(tokens), side="right")
+        return [rank if rank < CANDIDATES else MISSED for rank in ranks.tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What both lanes need, in any unit of time.
+
+    Attributes:
+        verify: of a target forward by its rows.
+        step: of a step of the draft by its nodes.
+    """
+
+    verify: Callable[[int], float]
+    step: Callable[[int], float]
+
+    @classmethod
+    def flat(cls, cost: float, breadth: float) -> Times:
+        """A verification takes 1 for any number of rows.
+
+        Args:
+            cost: of a step with one node.
+            breadth: of every further one, as a share of that.
+        """
+        return cls(lambda _: 1.0, lambda nodes: cost * (1 + breadth * (nodes - 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a trace.
+
+    Attributes:
+        tokens: committed up to the end of each round.
+        seconds: when each round ended.
+    """
+
+    tokens: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second."""
+        return self.tokens[-1] / self.seconds[-1]
+
 
 _MOST = BUCKETS[-1] - 1
 """Drafted nodes of a verification."""
@@ -127,3 +217,61 @@ class _Loop:
         if step is not None and step.hopeless:
             self._speculation.end_step([], self._now - self._begun)
             self._ends = None
+
+
+FIRST = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96)
+COSTS = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.33, 0.5, 0.75, 1.0, 1.5, 2.0)
+BREADTHS = (0.0, 0.1, 0.3, 1.0)
+TOKENS, SEED = 1500, 1
+
+_HEAD = '''"""Tokens that the parallel loop commits in the time of a verification, as played.
+
+Written by tests/engine/plan/played_lanes.py, in virtual time, for verifications that take as long
+for any number of rows; `engine.plan.speculation.parallel` reads it.
+"""
+
+from __future__ import annotations
+
+'''
+
+
+def tokens_per_verification(first: float, cost: float, breadth: float) -> float:
+    """Of the parallel loop; see `Times.flat`.
+
+    Args:
+        first: chance that the draft's likeliest token is right.
+        cost: of a step of the draft, in verifications.
+        breadth: of a further node of a step, in steps.
+    """
+    script = ChanceScript(first, NEXT_CHOICE)
+    trace = script.trace(TOKENS, SEED)
+    return simulate_trace(trace, script.candidates, Times.flat(cost, breadth)).rate
+
+
+def module() -> str:
+    """The text of the module."""
+    lines = [
+        f"FIRST = {FIRST}",
+        '"""Chances that a draft\'s likeliest token is right."""',
+        f"COSTS = {COSTS}",
+        '"""Of a step of the draft, in verifications."""',
+        f"BREADTHS = {BREADTHS}",
+        '"""Of a further node of a step, in steps."""',
+        "",
+        "TOKENS = (",
+    ]
+    for breadth in BREADTHS:
+        lines.append("    (")
+        for first in FIRST:
+            row = [tokens_per_verification(first, cost, breadth) for cost in COSTS]
+            lines.append(f"        ({_listed(row)}),")
+        lines.append("    ),")
+    return _HEAD + "\n".join([*lines, ")", '"""By breadth, chance and cost."""', ""])
+
+
+def _listed(row: Sequence[float]) -> str:
+    return ", ".join(f"{tokens:.3f}" for tokens in row)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(module())
