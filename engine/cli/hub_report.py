@@ -58,7 +58,9 @@ def write_repository(repository: Repository, page: str, *, as_json: bool) -> Non
         lines.append(tr_count("{n} token of context", "{n} tokens of context", repository.context))
     lines.append(
         tr("Licence: {name}").format(
-            name=" ".join(filter(None, (found.licence or tr("not told"), repository.licence_link)))
+            name=" ".join(
+                filter(None, (found.licence or tr("not specified"), repository.licence_link))
+            )
         )
     )
     if found.gated:

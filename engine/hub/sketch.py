@@ -201,7 +201,7 @@ def _parameters(repository: Repository, variant: Variant) -> int:
 
 
 def _nearest(parameters: int, known: Curated) -> CuratedModel:
-    dense = [model for model in known.models if not model.shape.experts]
+    dense = [model for model in known.models if not model.config.blocks[0].experts]
     return min(dense, key=lambda model: abs(model.parameters - parameters))
 
 

@@ -7,7 +7,8 @@ told there (`checked`); the hub has the last word.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,33 +19,8 @@ from engine.model.config import ModelConfig
 from engine.model.families import parse_config
 
 _FILE = "pairs.toml"
-
-
-@dataclass(frozen=True, slots=True)
-class PairShape:
-    """What a model's config.json says that matters to memory and speed.
-
-    Attributes:
-        layers: blocks.
-        experts, experts_used, expert_ffn: of a mixture; 0 of a dense model.
-        tied: embedding and output matrix are one.
-        window: last tokens that a block looks at; 0: at all.
-        full_every: every so many blocks one looks at all tokens; 0: none does.
-    """
-
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    ffn: int
-    vocab: int
-    tied: bool = False
-    experts: int = 0
-    experts_used: int = 0
-    expert_ffn: int = 0
-    window: int = 0
-    full_every: int = 0
+_USUAL = {"rms_norm_eps": 1e-6, "hidden_act": "silu", "rope_theta": 1e6}
+"""Members of config.json that planning does not look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +34,9 @@ class CuratedModel:
         level: how good its answers are among those listed, 0 to 100: our judgement, from what
             its publisher reports; 0: it is here to draft only.
         good_at: "chat", "reasoning", "code".
+        context: tokens it was trained for.
         safetensors: its repository as published.
+        shape: members of its config.json that matter to memory and speed.
         gguf: repositories of quantised ones, the publisher's own first.
         gated: terms have to be accepted first.
         checked: what was seen in print when the list was made: "shape", or a repository.
@@ -71,7 +49,7 @@ class CuratedModel:
     licence: str
     context: int
     safetensors: str
-    shape: PairShape
+    shape: Mapping[str, object] = field(hash=False)
     gguf: tuple[str, ...] = ()
     level: int = 0
     good_at: tuple[str, ...] = ()
@@ -174,57 +152,8 @@ def curated() -> Curated:
 
 @cache
 def _config(model: CuratedModel) -> ModelConfig:
-    return parse_config(_members(model))
-
-
-def _members(model: CuratedModel) -> dict[str, object]:
-    """Return a config.json with what is known of a model here."""
-    shape = model.shape
-    members: dict[str, object] = {
-        "model_type": model.family,
-        "num_hidden_layers": shape.layers,
-        "hidden_size": shape.hidden,
-        "intermediate_size": shape.ffn,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
-        "head_dim": shape.head_dim,
-        "vocab_size": shape.vocab,
-        "max_position_embeddings": model.context,
-        "rms_norm_eps": 1e-6,
-        "tie_word_embeddings": shape.tied,
-        "hidden_act": "silu",
-        "rope_theta": 1e6,
-    }
-    if shape.window:
-        members["sliding_window"] = shape.window
-        members["layer_types"] = [
-            "sliding_attention" if (index + 1) % shape.full_every else "full_attention"
-            for index in range(shape.layers)
-        ]
-    return members | _of_family(model.family, shape)
-
-
-def _of_family(family: str, shape: PairShape) -> dict[str, object]:
-    """Return the members that only one family has."""
-    if family == "gemma3_text":
-        activation: dict[str, object] = {"hidden_activation": "gelu_pytorch_tanh"}
-        return activation | {"query_pre_attn_scalar": shape.head_dim}
-    if family == "gpt_oss":
-        return {
-            "num_local_experts": shape.experts,
-            "num_experts_per_tok": shape.experts_used,
-            "attention_bias": True,
-        }
-    if family == "qwen3_moe":
-        return {
-            "num_experts": shape.experts,
-            "num_experts_per_tok": shape.experts_used,
-            "moe_intermediate_size": shape.expert_ffn,
-            "norm_topk_prob": True,
-            "decoder_sparse_step": 1,
-            "mlp_only_layers": [],
-        }
-    return {}
+    members = {"model_type": model.family, "max_position_embeddings": model.context}
+    return parse_config(_USUAL | members | dict(model.shape))
 
 
 def _outline(config: ModelConfig) -> tuple[object, ...]:
