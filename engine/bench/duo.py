@@ -26,8 +26,7 @@ from engine.bench.forward import time_forwards
 from engine.bench.lane_shares import LaneShares
 from engine.bench.lanes.ours import simulate_trace
 from engine.bench.lanes.script import MISSED, Times
-from engine.plan.expectation import BUCKETS, USUAL_ACCEPTANCE, USUAL_LEVELS, Expectation
-from engine.plan.plan import Plan
+from engine.plan.plan import BUCKETS, USUAL_ACCEPTANCE, USUAL_LEVELS, Expectation, Plan
 
 _FEW = 24
 """Tokens of an answer that shows what a step takes beside a busy target."""

@@ -20,7 +20,7 @@ from engine.bench.lane_script import LaneLines, write_lines
 from engine.bench.lane_shares import LaneShares, lane_shares
 from engine.bench.scripted_draft import ScriptedDrafter
 from engine.bench.scripted_lane import ScriptedLane
-from engine.plan.expectation import Expectation
+from engine.plan.plan import Expectation
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import Drafter

@@ -9,7 +9,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.round import Round
 from engine.backend.state_pool import StatePool
 from engine.bench.lane_script import LaneDraft, LaneLines, LanePrompter
-from engine.plan.expectation import Expectation
+from engine.plan.plan import Expectation
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.lane.draft_lane import DraftLane

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from engine.columns import left, right
 from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.language import number, tr
-from engine.machine.correction import Correction
 from engine.machine.memory import DeviceMemory
 from engine.units import gibibytes, memory
 
@@ -36,7 +34,7 @@ def estimate_report(known: ModelEstimates | None) -> dict[str, object] | None:
             }
             for load in known.loads
         ],
-        "corrections": {found.device: _factors(found) for found in _corrections(known)},
+        "corrections": {},  # of earlier versions, whose plans were corrected by these loads
     }
 
 
@@ -53,17 +51,6 @@ def _purposes(found: DeviceMemory) -> dict[str, int]:
     return {name: getattr(found, name) for name in _PURPOSES} | {"total": found.total}
 
 
-def _factors(found: Correction) -> dict[str, float]:
-    return {name: getattr(found, name) for name in ("target", "draft", "kv", "workspace")}
-
-
-def _corrections(known: ModelEstimates) -> list[Correction]:
-    """Of each device that it was loaded on."""
-    seen = {(e.device, e.identity): None for load in known.loads for e in load.devices}
-    found = (known.correction(device, identity) for device, identity in seen)
-    return [each for each in found if replace(each, models="") != Correction("", each.device)]
-
-
 def estimate_lines(known: ModelEstimates | None) -> Iterator[str]:
     """The same for people; nothing where nothing is known."""
     if known is None or not known.loads:
@@ -76,14 +63,6 @@ def estimate_lines(known: ModelEstimates | None) -> Iterator[str]:
     yield left(tr("loaded before"), _NAME) + "".join(right(head, _CELL) for head in heads)
     for load in known.loads[:MOST_LOADS]:
         yield from _load(load)
-    for found in _corrections(known):
-        factors = ", ".join(
-            f"{name} {number(value - 1, '+.1%')}"
-            for name, value in _factors(found).items()
-            if value != 1.0
-        )
-        said = tr("plans for {device} count on {corrections}")
-        yield said.format(device=found.device, corrections=factors)
 
 
 def _load(load: LoadEstimate) -> Iterator[str]:

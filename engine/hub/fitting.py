@@ -16,9 +16,8 @@ from engine.hub.sketch import in_format, of_listed, of_variant
 from engine.language import number, sentences, tr
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
-from engine.plan.acceptance import usual_draft
 from engine.plan.budgets import COMFORTABLE_CONTEXT, host_reserve
-from engine.plan.facts import ModelFacts, Wish
+from engine.plan.facts import ModelFacts, Wish, usual_draft
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
 

@@ -16,7 +16,7 @@ from itertools import accumulate
 from math import ceil, exp, sqrt
 
 from engine.backend.tree import TokenTree
-from engine.plan.expectation import WIDTHS
+from engine.plan.plan import WIDTHS
 from engine.speculative.lane.speculation import LanePace
 
 Seconds = Callable[[int], float]

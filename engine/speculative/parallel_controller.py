@@ -16,7 +16,7 @@ from math import exp
 from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.language import tr
-from engine.plan.expectation import (
+from engine.plan.plan import (
     BUCKETS,
     USUAL_ACCEPTANCE,
     USUAL_LEVELS,

@@ -19,7 +19,7 @@ from math import exp
 from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree
 from engine.language import tr
-from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
+from engine.plan.plan import BUCKETS, USUAL, WIDTHS, Expectation
 from engine.speculative.costs import Costs, Learnt, Mean, VerifyCosts, capped
 from engine.speculative.widths import Widths
 

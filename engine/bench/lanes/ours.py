@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.backend.round import Candidates
 from engine.backend.tree import TokenTree
 from engine.bench.lanes.script import CANDIDATES, MISSED, Played, Times
-from engine.plan.expectation import BUCKETS
+from engine.plan.plan import BUCKETS
 from engine.speculative.costs import Mean
 from engine.speculative.lane.speculation import LanePace, Speculation
 from engine.speculative.pacing import LaneCosts, best_part, pace, worth_waiting

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.bench.lanes.ours import simulate_trace
 from engine.bench.lanes.script import ChanceScript, Times
-from engine.plan.speculation import NEXT_CHOICE
+from engine.plan.throughput import NEXT_CHOICE
 
 FIRST = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96)
 COSTS = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.33, 0.5, 0.75, 1.0, 1.5, 2.0)
@@ -16,7 +16,7 @@ TOKENS, SEED = 1500, 1
 _HEAD = '''"""Tokens that the parallel loop commits in the time of a verification, as played.
 
 Written by `duotail bench lanes --for-plans`, in virtual time, for verifications that take as long
-for any number of rows; `engine.plan.speculation.parallel` reads it.
+for any number of rows; `engine.plan.throughput.parallel` reads it.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.heads.reduced import ReducedDraft
-from engine.plan.acceptance import usual_draft
-from engine.plan.facts import ModelFacts, Wish
+from engine.plan.facts import ModelFacts, Wish, usual_draft
 from engine.plan.footprint import footprint, weight_count
 from engine.plan.planner import plan
 

@@ -12,7 +12,7 @@ import pytest
 from engine.bench.lanes.planned import BREADTHS, COSTS, FIRST, tokens_per_verification
 from engine.plan import both_lanes
 from engine.plan.cost import DEEPEST, ROWS
-from engine.plan.speculation import (
+from engine.plan.throughput import (
     NEXT_CHOICE,
     expected_tokens,
     in_trees,
