@@ -12,7 +12,7 @@ from app.performance.table import Row, Table
 from app.tuning.budget.parts import OURS, MemoryPart
 from app.tuning.plan_texts import mode_name
 from engine.events import DeviceHeld
-from engine.language import later, listed, number, tr, tr_count
+from engine.language import later, number, tr, tr_count
 from engine.machine.memory import DeviceMemory
 from engine.units import gibibytes
 
@@ -24,12 +24,6 @@ LOADED, MODEL, MODE = later("Loaded"), later("Model"), later("Mode")
 """Columns of names; texts for `tr`."""
 NOTHING = "\N{EN DASH}"
 _GIB = 2**30
-_CORRECTED = {
-    "target": later("target"),
-    "draft": later("draft"),
-    "kv": later("keys and values"),
-    "workspace": later("working memory"),
-}
 
 
 def of_held(all_shown: Sequence[Shown]) -> Table:
@@ -129,31 +123,10 @@ def _load(models: ModelEstimates, load: LoadEstimate, each: DeviceEstimate) -> R
 
 
 def typical_errors(kept: Sequence[ModelEstimates]) -> list[str]:
-    """Return the usual error of estimates and its correction, in a sentence or two a model."""
+    """Return how far estimates are off, in a sentence for each model that has answered."""
     said = tr("{model}: estimates are typically off by {share}.")
-    found = []
-    for models in kept:
-        if models.typical_error is not None:
-            typical = number(models.typical_error, ".1%")
-            found.append(said.format(model=models.target, share=typical))
-        found += [
-            tr("{model}: later plans for {device} count on {corrections}.").format(
-                model=models.target, device=device, corrections=listed(corrections)
-            )
-            for device, corrections in _corrections(models)
-        ]
-    return found
-
-
-def _corrections(models: ModelEstimates) -> Iterator[tuple[str, list[str]]]:
-    seen = {(e.device, e.identity): e.name for load in models.loads for e in load.devices}
-    said = tr("{change} for {purpose}")
-    for (device, identity), name in seen.items():
-        known = models.correction(device, identity)
-        changes = [
-            said.format(change=share(getattr(known, purpose) - 1), purpose=tr(words))
-            for purpose, words in _CORRECTED.items()
-            if getattr(known, purpose) != 1.0
-        ]
-        if changes:
-            yield name, changes
+    return [
+        said.format(model=models.target, share=number(models.typical_error, ".1%"))
+        for models in kept
+        if models.typical_error is not None
+    ]

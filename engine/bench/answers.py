@@ -14,8 +14,8 @@ from engine.bench.scripted_draft import FixedDepth, Script, ScriptedDraft
 from engine.commands import Mode
 from engine.model.config import ModelConfig
 from engine.model.other_family import OtherConfig
-from engine.plan.expectation import Expectation
-from engine.plan.workspace import HEAD_WIDTH
+from engine.plan.facts import HEAD_WIDTH
+from engine.plan.plan import Expectation
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import DraftLane

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from engine.bench.memory_use import MemoryUse
 from engine.columns import table_row
 from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.language import number, tr
-from engine.machine.correction import Correction
 from engine.machine.memory import DeviceMemory
 from engine.plan.plan import Plan
 from engine.units import gibibytes, memory
@@ -83,7 +81,6 @@ def estimate_report(known: ModelEstimates | None) -> dict[str, object] | None:
             }
             for load in known.loads
         ],
-        "corrections": {found.device: _factors(found) for found in _corrections(known)},
     }
 
 
@@ -94,17 +91,6 @@ def _device(each: DeviceEstimate) -> dict[str, object]:
         "touched": each.touched,
         "system": each.system,
     }
-
-
-def _factors(found: Correction) -> dict[str, float]:
-    return {name: getattr(found, name) for name in ("target", "draft", "kv", "workspace")}
-
-
-def _corrections(known: ModelEstimates) -> list[Correction]:
-    """Return the correction of every device that the model was loaded on."""
-    seen = {(e.device, e.identity): None for load in known.loads for e in load.devices}
-    found = (known.correction(device, identity) for device, identity in seen)
-    return [each for each in found if replace(each, models="") != Correction("", each.device)]
 
 
 def estimate_lines(known: ModelEstimates | None) -> Iterator[str]:
@@ -119,14 +105,6 @@ def estimate_lines(known: ModelEstimates | None) -> Iterator[str]:
     yield table_row(tr("loaded before"), heads, _WIDTHS)
     for load in known.loads[:MOST_LOADS]:
         yield from _load(load)
-    for found in _corrections(known):
-        factors = ", ".join(
-            f"{name} {number(value - 1, '+.1%')}"
-            for name, value in _factors(found).items()
-            if value != 1.0
-        )
-        said = tr("plans for {device} count on {corrections}")
-        yield said.format(device=found.device, corrections=factors)
 
 
 def _load(load: LoadEstimate) -> Iterator[str]:

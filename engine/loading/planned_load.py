@@ -13,8 +13,7 @@ from engine.loading.inspected_model import InspectedModel
 from engine.loading.inspection import Inspection, ModelText
 from engine.machine.facts import CPU, Machine
 from engine.machine.speeds import Speeds
-from engine.plan.acceptance import usual_draft
-from engine.plan.facts import ModelFacts, Wish
+from engine.plan.facts import ModelFacts, Wish, usual_draft
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
 from engine.plan.reasons import caveat

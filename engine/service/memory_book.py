@@ -25,7 +25,6 @@ from engine.hardware.kept_estimates import (
 )
 from engine.loading.load import LoadedPair
 from engine.loading.planned_load import PlannedLoad
-from engine.machine.correction import Correction, correction_for
 from engine.machine.facts import CPU, Machine, Vendor
 from engine.machine.memory import DeviceMemory
 
@@ -80,7 +79,7 @@ class MemoryBook:
         target, draft = planned.inspection.target.facts, planned.draft
         ledgers = {name: pair.devices[name].ledger for name in _in_order(pair.devices)}
         devices = tuple(
-            _estimate(machine, models, plan.on(name), ledger)
+            _estimate(machine, plan.on(name), ledger)
             for name, ledger in ledgers.items()
             if ledger.held or plan.on(name).total
         )
@@ -183,31 +182,10 @@ def _in_order(devices: Mapping[str, object]) -> list[str]:
     return sorted(devices, key=lambda name: (name != CPU, name))
 
 
-def _estimate(
-    machine: Machine, models: str, predicted: DeviceMemory, ledger: Ledger
-) -> DeviceEstimate:
+def _estimate(machine: Machine, predicted: DeviceMemory, ledger: Ledger) -> DeviceEstimate:
     lines, device = ledger.lines(), ledger.device
-    known = correction_for(machine.corrections, models, device)
-    return DeviceEstimate(
-        device,
-        identity_of(machine, device),
-        ledger.name,
-        predicted,
-        _without(predicted, known),
-        held_as_planned(device, lines),
-        touched(ledger),
-    )
-
-
-def _without(predicted: DeviceMemory, known: Correction) -> DeviceMemory:
-    """Take a correction off again: the prediction of arithmetic alone."""
-    return replace(
-        predicted,
-        target=round(predicted.target / known.target),
-        draft=round(predicted.draft / known.draft),
-        kv=round(predicted.kv / known.kv),
-        workspace=round(predicted.workspace / known.workspace),
-    )
+    identity, held = identity_of(machine, device), held_as_planned(device, lines)
+    return DeviceEstimate(device, identity, ledger.name, predicted, held, touched(ledger))
 
 
 def held_as_planned(device: str, lines: Sequence[Held]) -> DeviceMemory:

@@ -16,7 +16,7 @@ from typing import Protocol
 from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.events import Interval
-from engine.plan.expectation import BUCKETS
+from engine.plan.plan import BUCKETS
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import DraftLane, DraftWorker
 from engine.speculative.drafters.drafter import DraftContext, Drafter

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from engine.plan.expectation import WIDTHS
+from engine.plan.plan import WIDTHS
 from engine.speculative.costs import Seconds
 from engine.speculative.draft_tree import DraftPace
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from engine.backend.round import Round
 from engine.backend.tree import TokenTree
-from engine.plan.expectation import (
+from engine.plan.plan import (
     BUCKETS,
     USUAL_ACCEPTANCE,
     USUAL_LEVELS,

@@ -14,7 +14,7 @@ from math import exp
 
 from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree
-from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
+from engine.plan.plan import BUCKETS, USUAL, WIDTHS, Expectation
 from engine.speculative.controller import Controller, best_part, fallback_words
 from engine.speculative.costs import Costs, Learnt, Mean, VerifyCosts, capped
 from engine.speculative.widths import Widths

@@ -93,10 +93,8 @@ def _held() -> MemoryHeld:
 
 def _kept() -> ModelEstimates:
     more = replace(_ON_CARD, workspace=327 * _MIB)
-    card = DeviceEstimate("cuda:0", "1", _CARD, _ON_CARD, _ON_CARD, more, more.total, 5400 * _MIB)
-    host = DeviceEstimate(
-        CPU, CPU, "CPU", _ON_HOST, _ON_HOST, _ON_HOST, _ON_HOST.total, 2100 * _MIB
-    )
+    card = DeviceEstimate("cuda:0", "1", _CARD, _ON_CARD, more, more.total, 5400 * _MIB)
+    host = DeviceEstimate(CPU, CPU, "CPU", _ON_HOST, _ON_HOST, _ON_HOST.total, 2100 * _MIB)
     loads = tuple(
         LoadEstimate(1_790_000_000.0 - 86_400 * place, "dovetail", 8192, (host, card), 4, 900)
         for place in range(3)

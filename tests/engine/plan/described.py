@@ -12,8 +12,7 @@ from engine.commands import WeightFormat
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
-from engine.plan.acceptance import usual_draft
-from engine.plan.facts import DraftFacts, ModelFacts
+from engine.plan.facts import DraftFacts, ModelFacts, usual_draft
 from engine.plan.footprint import footprint, stored_footprint
 
 GIB, MIB = 2**30, 2**20

@@ -15,8 +15,8 @@ import numpy as np
 
 from engine.backend.round import Candidates
 from engine.backend.tree import TokenTree
-from engine.plan.expectation import BUCKETS
-from engine.plan.speculation import NEXT_CHOICE
+from engine.plan.plan import BUCKETS
+from engine.plan.throughput import NEXT_CHOICE
 from engine.speculative.controller import best_part
 from engine.speculative.costs import Mean
 from engine.speculative.draft_tree import DraftPace, DraftTree
@@ -227,7 +227,7 @@ TOKENS, SEED = 1500, 1
 _HEAD = '''"""Tokens that the parallel loop commits in the time of a verification, as played.
 
 Written by tests/engine/plan/played_lanes.py, in virtual time, for verifications that take as long
-for any number of rows; `engine.plan.speculation.parallel` reads it.
+for any number of rows; `engine.plan.throughput.parallel` reads it.
 """
 
 from __future__ import annotations

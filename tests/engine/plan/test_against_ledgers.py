@@ -20,8 +20,7 @@ from engine.machine.facts import CPU, Host, Machine
 from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
 from engine.model.families import READERS, parse_config
-from engine.plan.acceptance import usual_draft
-from engine.plan.facts import Wish
+from engine.plan.facts import Wish, usual_draft
 from engine.plan.planner import plan
 
 MIB, GIB = 2**20, 2**30

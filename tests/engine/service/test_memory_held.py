@@ -98,7 +98,7 @@ def test_loads_are_kept_beside_their_plans(chat_model: Path, own_session: Sessio
     assert kept.loads[1].tokens > 5
     for load in kept.loads:
         (held,) = load.devices
-        assert (held.device, held.arithmetic) == (CPU, held.predicted)
+        assert held.device == CPU
         assert held.held.target == held.predicted.target
         assert held.held.kv == held.predicted.kv
     assert kept.typical_error == pytest.approx(abs(kept.loads[1].error))

@@ -21,7 +21,7 @@ from played_lanes import (
 
 from engine.plan import both_lanes
 from engine.plan.cost import DEEPEST, ROWS
-from engine.plan.speculation import (
+from engine.plan.throughput import (
     NEXT_CHOICE,
     expected_tokens,
     in_trees,
