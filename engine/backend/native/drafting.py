@@ -10,9 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account
-from engine.backend.native.library import DraftingStruct, library, pointer, refusal
+from engine.backend.native.library import (
+    DraftingStruct,
+    SamplingStruct,
+    library,
+    pointer,
+    refusal,
+)
 from engine.backend.native.memory import reserve
-from engine.backend.native.sampling import SamplingStruct
 from engine.backend.native.sizes import DEPTH, PENDING, WIDTH
 from engine.backend.round import Budget, Drafted, Ranking, Script
 from engine.backend.tree import TokenTree
