@@ -114,9 +114,9 @@ class Decoding:
         return Round(tree, verified, verify, (draft,), useful, draft.seconds - useful)
 
     def _commit(self, tree: TokenTree, limit: int) -> Verified:
-        """Where target and draws are native all of it is one call, else a forward and a walk."""
+        """Where the draws are native the target verifies at once, else a forward and a walk."""
         target, state, stop_ids = self.target, self.state, self._stop_ids
-        draws = self.sampler.native(target.config.vocab_size) if target.verifies_trees else None
+        draws = self.sampler.native(target.config.vocab_size)
         if draws is not None:
             return target.verify(
                 state, tree.tokens, tree.parents, draws, self.tokens, limit=limit, stop_ids=stop_ids

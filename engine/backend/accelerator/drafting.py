@@ -78,7 +78,7 @@ class _Table:
 
 
 class Drafting:
-    """See `engine.backend.segment.TreeDrafting`.
+    """Drafts for `Segment.draft`.
 
     The levels' number is settled beforehand, by the budget and the room in the cache: with a dozen
     levels of a small model at most, the user's stop does not wait long for them.
@@ -98,7 +98,7 @@ class Drafting:
         budget: Budget,
         features: Floats | None,
     ) -> Drafted:
-        """See `engine.backend.segment.TreeDrafting.draft`."""
+        """See `engine.backend.segment.Segment.draft`."""
         hands = self._hands
         width = min(budget.width, TILE_ROWS, hands.config.head_rows)
         start = committed + len(pending)

@@ -34,7 +34,7 @@ from engine.backend.accelerator.workspace import Workspace
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.round import Budget, Drafted, Ranking
-from engine.backend.segment import SegmentCache, SegmentOutput
+from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
 from engine.backend.shared import Loan, Shared
 from engine.backend.step import CHUNK, Step
 from engine.commands import WeightFormat
@@ -105,7 +105,7 @@ class _Rooms:
         return _Rooms(self.hidden[here], self.logits[first : first + logits], taps)
 
 
-class AcceleratorSegment:
+class AcceleratorSegment(Segment):
     """See `engine.backend.segment.Segment`."""
 
     def __init__(
@@ -154,9 +154,9 @@ class AcceleratorSegment:
         return self._network.weight_bytes
 
     @property
-    def mapped_bytes(self) -> int:
-        """None: all weights are on the device."""
-        return 0
+    def drafts(self) -> bool:
+        """A whole model does, in one call."""
+        return True
 
     def new_cache(self, slots: int) -> DeviceCache:
         """An empty cache with room for `slots` tokens, taken whole.
@@ -191,9 +191,8 @@ class AcceleratorSegment:
         budget: Budget,
         features: Floats | None = None,
     ) -> Drafted:
-        """See `engine.backend.segment.TreeDrafting`."""
-        if not isinstance(cache, DeviceCache):
-            raise TypeError("the cache belongs to another backend")
+        """See `engine.backend.segment.Segment`."""
+        device_cache = own_cache(cache, DeviceCache)
         bench = self._bench
         if self._drafting is None:
             hands = Hands(
@@ -202,13 +201,14 @@ class AcceleratorSegment:
             )  # fmt: skip
             self._drafting = Drafting(hands)
         with in_words(bench.driver, bench.account.ledger):
-            return self._drafting.draft(cache, committed, slots, pending, ranking, budget, features)
+            return self._drafting.draft(
+                device_cache, committed, slots, pending, ranking, budget, features
+            )
 
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward: up to 256 rows of a chain, or 64 of a tree, at a time."""
-        if not isinstance(cache, DeviceCache):
-            raise TypeError("the cache belongs to another backend")
+        kept = own_cache(cache, DeviceCache)
         network, rows = self._network, len(step.tokens)
         asked = range(rows) if step.logit_rows is None else step.logit_rows
         wanted = list(asked) if network.heads else []
@@ -221,15 +221,15 @@ class AcceleratorSegment:
                 chosen = [row - some.start for row in wanted if row in some]
                 width = None if hidden is None else int(hidden.shape[1])
                 frame = self._frames.frame(step, len(some), width)
-                frame.send(step, some, chosen, cache.chunks * CHUNK, hidden)
+                frame.send(step, some, chosen, kept.chunks * CHUNK, hidden)
                 part = rooms if recorded else rooms.part(some, done, len(chosen))
-                chunks = chunks_seen(step, some, cache.chunks)
+                chunks = chunks_seen(step, some, kept.chunks)
                 given = None if hidden is None else frame.hidden
-                work = partial(self._pass, frame, given, chunks, cache, part)
+                work = partial(self._pass, frame, given, chunks, kept, part)
                 if recorded:
                     wants = len(rooms.logits), tuple(taps), hidden is None
                     key = frame.shape, chunks, wants, self._scenes.positions
-                    self._bench.graphs.run(cache.recordings, key, work)
+                    self._bench.graphs.run(kept.recordings, key, work)
                 else:
                     work()
                 done += len(chosen)

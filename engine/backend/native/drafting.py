@@ -55,7 +55,7 @@ class DraftCall:
         budget: Budget,
         features: Floats | None,
     ) -> Drafted:
-        """See `engine.backend.segment.TreeDrafting`; `cache` is a handle."""
+        """See `engine.backend.segment.Segment.draft`; `cache` is a handle."""
         count, nodes, depth, width = len(pending), budget.nodes, budget.depth, budget.width
         room = self._room
         if count > room[0] or nodes > room[1] or (depth - 1) * width > room[2]:

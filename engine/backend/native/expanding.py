@@ -38,7 +38,7 @@ class ExpandCall:
     def __call__(
         self, cache: int, arguments: tuple[Any, ...], step: Step, ranking: Ranking, width: int
     ) -> list[Candidates] | None:
-        """See `engine.backend.segment.TreeExpanding`.
+        """See `engine.backend.segment.Segment.expand`.
 
         Args:
             cache: a handle.

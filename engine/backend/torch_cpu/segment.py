@@ -9,7 +9,7 @@ import torch
 
 from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Allocation, Purpose, Reach, unlimited
-from engine.backend.segment import SegmentCache, SegmentOutput
+from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
 from engine.backend.shared import Shared
 from engine.backend.step import CHUNK, Step
 from engine.backend.torch_cpu.attention import TileContext
@@ -49,7 +49,7 @@ class TorchCpuBackend:
         )
 
 
-class TorchSegment:
+class TorchSegment(Segment):
     """See `engine.backend.segment.Segment`."""
 
     def __init__(
@@ -163,11 +163,6 @@ class TorchSegment:
         fused = sum(linear.nbytes for linear in self._fuser.linears) if self._fuser else 0
         return held + fused + sum(own.values()) - self._borrowed
 
-    @property
-    def mapped_bytes(self) -> int:
-        """None: all weights are copies."""
-        return 0
-
     def new_cache(self, slots: int) -> TorchCache:
         """An empty cache with room for `slots` tokens."""
         config = self._config
@@ -178,8 +173,7 @@ class TorchSegment:
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward, tile by tile: rows of a later tile see the keys of an earlier one."""
-        if not isinstance(cache, TorchCache):
-            raise TypeError("the cache belongs to another backend")
+        kept = own_cache(cache, TorchCache)
         pin_to_one_thread()
         rows, width = len(step.tokens), self._config.hidden_size
         own = features_are_own(self._config, hidden, rows)
@@ -192,7 +186,7 @@ class TorchSegment:
             x, seen = self._enter(step, hidden, start, stop, own=own)
             tile = self._tile(step, start, stop)
             for index, block in enumerate(self._blocks):
-                block.run(x, tile, cache, index, None if index else seen)
+                block.run(x, tile, kept, index, None if index else seen)
                 if (tap := self._range[index]) in taps:
                     taps[tap][start:stop] = x[: stop - start]
             if self._head is not None:
