@@ -6,11 +6,11 @@ import logging
 from functools import cache
 from math import ceil
 
+from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format, StaleLibrary, library
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
-from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr

@@ -15,7 +15,7 @@ from time import perf_counter
 import torch
 
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.linear import Linear
+from engine.backend.accelerator.linear import StoredLinear
 from engine.backend.accelerator.loading import Loader
 from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.products import Products
@@ -74,7 +74,7 @@ class ProductTimes:
 @dataclass(frozen=True, slots=True)
 class _Product:
     part: str
-    linear: Linear
+    linear: StoredLinear
     width: int
     nbytes: int
 
@@ -172,7 +172,7 @@ def _products(config: ModelConfig, loader: Loader, blocks: int) -> Iterator[_Pro
     yield product(_HEAD, [output.removesuffix(".weight")], config.hidden_size)
 
 
-def _multiply(products: Sequence[tuple[Linear, torch.Tensor]]) -> None:
+def _multiply(products: Sequence[tuple[StoredLinear, torch.Tensor]]) -> None:
     for linear, x in products:
         linear(x)
 

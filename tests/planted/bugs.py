@@ -170,9 +170,9 @@ def noise_keyed_by_round() -> None:
 
 def products_of_any_shape() -> None:
     """Rows are multiplied as many at a time as there are, so BLAS sums in another order."""
-    from engine.backend.torch_cpu.linear import Linear
+    from engine.backend.torch_cpu.linear import FloatLinear
 
-    def product(self: Any, x: Any) -> Any:
+    def product(self: Any, x: Any, **_precision: bool) -> Any:
         import torch
 
         matrix, bias = self._matrix, self._bias
@@ -181,7 +181,7 @@ def products_of_any_shape() -> None:
         y[:rows] = (x[:rows].double() @ matrix.double()).float() if rows == 1 else x[:rows] @ matrix
         return y if bias is None else y.add_(bias)
 
-    Linear.__call__ = product  # type: ignore[method-assign]
+    FloatLinear.__call__ = product  # type: ignore[method-assign]
 
 
 def positions_off_by_one() -> None:
@@ -445,14 +445,14 @@ _CACHE = ("tests/engine/backend/test_packed_cache.py",)
 
 def siblings_seen_on_an_accelerator() -> None:
     """Rows of a tree see all keys before their position by slot, beside those of their own path."""
-    from engine.backend.accelerator.scene import SceneMaker
+    from engine.backend.accelerator.attention_metadata import MetadataMaker
 
-    honest = SceneMaker._mask
+    honest = MetadataMaker._mask
 
     def mask(self: Any, keys: Any, own: Any, window: int, behind: Any) -> Any:
         return honest(self, keys, own, window, None if behind is None else behind & False)
 
-    SceneMaker._mask = mask  # type: ignore[method-assign]
+    MetadataMaker._mask = mask  # type: ignore[method-assign]
 
 
 def context_not_entered_on_an_accelerator() -> None:

@@ -8,13 +8,11 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Purpose, unlimited
-from engine.backend.native.blocks import BlockPacker, BorrowedMatrices
+from engine.backend.native.blocks import BlockPacker, pack_fusion
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.drafting import DraftCall
 from engine.backend.native.expanding import ExpandCall
-from engine.backend.native.fusion import pack_fusion
 from engine.backend.native.library import (
     Activation,
     BlockStruct,
@@ -25,15 +23,21 @@ from engine.backend.native.library import (
 )
 from engine.backend.native.matrix import EMPTY, Packed
 from engine.backend.native.pool import ThreadPool, shared_pool
-from engine.backend.native.rope_tables import RopeTables
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.native.scratch import ForwardScratch
 from engine.backend.native.sizes import PREFILL_ROWS, ROWS
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
+from engine.backend.native.workspace import ForwardScratch, RopeTables
 from engine.backend.round import Budget, Candidates, Drafted, Ranking, Verified
-from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
-from engine.backend.shared import Loan, Shared
+from engine.backend.segment import (
+    Segment,
+    SegmentCache,
+    SegmentOutput,
+    check_head,
+    features_are_own,
+    own_cache,
+)
+from engine.backend.shared import Borrowed, Loan, Shared
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
@@ -73,7 +77,7 @@ class NativeBackend:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
         lender = self._loan.lender
         packed = lender.kept if isinstance(lender, NativeBackend) else {}
-        borrowed = BorrowedMatrices(self._loan.lent, packed)
+        borrowed = Borrowed(self._loan.lent, packed)
         packer = BlockPacker(
             config, weights, self._format, self._pool, self._account, self._shared, borrowed
         )

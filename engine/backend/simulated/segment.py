@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from engine.backend.head_input import features_are_own
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
 from engine.backend.round import Budget, Drafted, Ranking, Verified
-from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
+from engine.backend.segment import Segment, SegmentCache, SegmentOutput, features_are_own, own_cache
 from engine.backend.simulated.processor import Processor
 from engine.backend.simulated.work import Work, work_of
 from engine.backend.step import Step

@@ -43,7 +43,7 @@ class RankingManner:
     scripted: bool
 
 
-class Board:
+class TreeState:
     """The tree of one draft, `width` nodes of which go on at every level.
 
     Node 0 is the root; below it, level by level, every beam's children follow, likeliest first.
