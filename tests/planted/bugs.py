@@ -74,42 +74,40 @@ class Bug:
 
 def raw_logits_at_the_last_node() -> None:
     """The official Dovetail code draws the last token without temperature and filters."""
+    from engine.backend.native.sampling import NativeDraws
     from engine.request import SamplingParams
-    from engine.speculative import verify as verifier
     from engine.speculative.sampler import Sampler
 
-    def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
-        done = honest(tree, logits, sampler, tokens, **limits)
-        if tree.children()[done.path[-1]]:
+    def verify(self: Any, nodes: Any, parents: Any, logits: Any, tokens: Any, **limits: Any) -> Any:
+        done = honest(self, nodes, parents, logits, tokens, **limits)
+        if logits.ndim == 1 or done.path[-1] in parents:
             return done
-        raw = Sampler(SamplingParams(temperature=1.0, seed=sampler.params.seed))
+        params = SamplingParams(temperature=1.0, seed=self.struct.seed)
+        raw = Sampler(params, native=False)
         last = raw.draw(logits[done.path[-1]], tokens, done.tokens[:-1])
         return replace(done, tokens=(*done.tokens[:-1], last))
 
-    honest = verifier.verify
-    _everywhere("engine.speculative.decoding", "verify", verify)
-    verifier.verify = verify
+    honest = NativeDraws.verify
+    NativeDraws.verify = verify  # type: ignore[method-assign]
 
 
 def unverified_tail_kept() -> None:
     """The official DuoDecoding code returns and counts what the target has not verified."""
-    from engine.speculative import verify as verifier
+    from engine.backend.native.sampling import NativeDraws
 
-    def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
-        done = honest(tree, logits, sampler, tokens, **limits)
+    def verify(self: Any, nodes: Any, parents: Any, logits: Any, tokens: Any, **limits: Any) -> Any:
+        done = honest(self, nodes, parents, logits, tokens, **limits)
         node, tail = done.path[-1], []
-        below = tree.children()
-        while below[node] and len(done.tokens) + len(tail) < limits["limit"]:
-            node = min(below[node].values())
+        while node in parents and len(done.tokens) + len(tail) < limits["limit"]:
+            node = list(parents).index(node)
             tail.append(node)
-        drafted = tuple(tree.tokens[kept] for kept in tail)
+        drafted = tuple(nodes[kept] for kept in tail)
         return replace(
             done, path=(*done.path, *tail), tokens=(*done.tokens[:-1], *drafted, done.tokens[-1])
         )
 
-    honest = verifier.verify
-    _everywhere("engine.speculative.decoding", "verify", verify)
-    verifier.verify = verify
+    honest = NativeDraws.verify
+    NativeDraws.verify = verify  # type: ignore[method-assign]
 
 
 def stale_keys_after_rejection() -> None:
