@@ -116,7 +116,7 @@ class Decoding:
     def _commit(self, tree: TokenTree, limit: int) -> Verified:
         """Verify and commit: one native call where possible, else a forward and a walk."""
         target, state, stop_ids = self.target, self.state, self._stop_ids
-        draws = self.sampler.native(target.config.vocab_size) if target.verifies_trees else None
+        draws = self.sampler.native(target.config.vocab_size)
         if draws is not None:
             return target.verify(
                 state, tree.tokens, tree.parents, draws, self.tokens, limit=limit, stop_ids=stop_ids

@@ -74,42 +74,40 @@ class Bug:
 
 def raw_logits_at_the_last_node() -> None:
     """The official Dovetail code draws the last token without temperature and filters."""
+    from engine.backend.native.sampling import NativeDraws
     from engine.request import SamplingParams
-    from engine.speculative import verify as verifier
     from engine.speculative.sampler import Sampler
 
-    def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
-        done = honest(tree, logits, sampler, tokens, **limits)
-        if tree.children()[done.path[-1]]:
+    def verify(self: Any, nodes: Any, parents: Any, logits: Any, tokens: Any, **limits: Any) -> Any:
+        done = honest(self, nodes, parents, logits, tokens, **limits)
+        if logits.ndim == 1 or done.path[-1] in parents:
             return done
-        raw = Sampler(SamplingParams(temperature=1.0, seed=sampler.params.seed))
+        params = SamplingParams(temperature=1.0, seed=self.struct.seed)
+        raw = Sampler(params, native=False)
         last = raw.draw(logits[done.path[-1]], tokens, done.tokens[:-1])
         return replace(done, tokens=(*done.tokens[:-1], last))
 
-    honest = verifier.verify
-    _everywhere("engine.speculative.decoding", "verify", verify)
-    verifier.verify = verify
+    honest = NativeDraws.verify
+    NativeDraws.verify = verify  # type: ignore[method-assign]
 
 
 def unverified_tail_kept() -> None:
     """The official DuoDecoding code returns and counts what the target has not verified."""
-    from engine.speculative import verify as verifier
+    from engine.backend.native.sampling import NativeDraws
 
-    def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
-        done = honest(tree, logits, sampler, tokens, **limits)
+    def verify(self: Any, nodes: Any, parents: Any, logits: Any, tokens: Any, **limits: Any) -> Any:
+        done = honest(self, nodes, parents, logits, tokens, **limits)
         node, tail = done.path[-1], []
-        below = tree.children()
-        while below[node] and len(done.tokens) + len(tail) < limits["limit"]:
-            node = min(below[node].values())
+        while node in parents and len(done.tokens) + len(tail) < limits["limit"]:
+            node = list(parents).index(node)
             tail.append(node)
-        drafted = tuple(tree.tokens[kept] for kept in tail)
+        drafted = tuple(nodes[kept] for kept in tail)
         return replace(
             done, path=(*done.path, *tail), tokens=(*done.tokens[:-1], *drafted, done.tokens[-1])
         )
 
-    honest = verifier.verify
-    _everywhere("engine.speculative.decoding", "verify", verify)
-    verifier.verify = verify
+    honest = NativeDraws.verify
+    NativeDraws.verify = verify  # type: ignore[method-assign]
 
 
 def stale_keys_after_rejection() -> None:
@@ -170,9 +168,9 @@ def noise_keyed_by_round() -> None:
 
 def products_of_any_shape() -> None:
     """Rows are multiplied as many at a time as there are, so BLAS sums in another order."""
-    from engine.backend.torch_cpu.linear import Linear
+    from engine.backend.torch_cpu.linear import FloatLinear
 
-    def product(self: Any, x: Any) -> Any:
+    def product(self: Any, x: Any, **_precision: bool) -> Any:
         import torch
 
         matrix, bias = self._matrix, self._bias
@@ -181,7 +179,7 @@ def products_of_any_shape() -> None:
         y[:rows] = (x[:rows].double() @ matrix.double()).float() if rows == 1 else x[:rows] @ matrix
         return y if bias is None else y.add_(bias)
 
-    Linear.__call__ = product  # type: ignore[method-assign]
+    FloatLinear.__call__ = product  # type: ignore[method-assign]
 
 
 def positions_off_by_one() -> None:
@@ -445,14 +443,14 @@ _CACHE = ("tests/engine/backend/test_packed_cache.py",)
 
 def siblings_seen_on_an_accelerator() -> None:
     """Rows of a tree see all keys before their position by slot, beside those of their own path."""
-    from engine.backend.accelerator.scene import SceneMaker
+    from engine.backend.accelerator.attention_metadata import MetadataMaker
 
-    honest = SceneMaker._mask
+    honest = MetadataMaker._mask
 
     def mask(self: Any, keys: Any, own: Any, window: int, behind: Any) -> Any:
         return honest(self, keys, own, window, None if behind is None else behind & False)
 
-    SceneMaker._mask = mask  # type: ignore[method-assign]
+    MetadataMaker._mask = mask  # type: ignore[method-assign]
 
 
 def context_not_entered_on_an_accelerator() -> None:

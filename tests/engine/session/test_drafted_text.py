@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import exp, log
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from folder_models import FOLDER_TARGET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import Round, Verified
 from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
@@ -50,10 +52,14 @@ class Target:
     """Its logits at a node are those of the script."""
 
     logits: Any
-    verifies_trees: bool = False
+    config = SimpleNamespace(vocab_size=VOCAB)
 
-    def forward(self, _state: State, tokens: tuple[int, ...], _parents: Any) -> Target:
-        return Target(self.logits[: len(tokens)])
+    def verify(
+        self, state: State, nodes: Any, parents: Any, draws: NativeDraws, tokens: Any, **limits: Any
+    ) -> Verified:
+        verified = draws.verify(nodes, parents, self.logits[: len(nodes)], tokens, **limits)
+        state.commit(verified.path)
+        return verified
 
 
 def played(logits: Any, tree: TokenTree, most: int) -> Round:

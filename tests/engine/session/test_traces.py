@@ -13,7 +13,7 @@ from engine_session import Session, generate
 from folder_models import FOLDER_TARGET
 
 from engine.backend.cpu import CpuDevice, native_is_built
-from engine.backend.transfers import Transfers
+from engine.backend.device import Transfers
 from engine.commands import DraftChoice, Mode
 from engine.events import Finished, Interval, Origin, RoundFinished, TextDelta, TokenSpan
 from engine.request import SamplingParams

@@ -1,7 +1,7 @@
-"""What a forward reads: fixed memory on host and device, for so many rows and so much of a tree.
+"""Input buffers of forwards: fixed memory on host and device, by rows and depth of the tree.
 
-A forward's shapes are its frame's; which rows are real, where they stand and what they may look at
-are numbers on the device. So a frame's forward can be recorded once and replayed.
+A forward's shapes are those of its inputs; which rows are real, where they stand and what they may
+look at are numbers on the device. So a forward can be recorded once and replayed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.model.weights.readable import Floats
 
 
 @dataclass(frozen=True, slots=True)
-class FrameShape:
+class InputShape:
     """What a forward's shapes depend on.
 
     Attributes:
@@ -49,7 +49,7 @@ class FrameShape:
         return computed(self.bucket)
 
     @classmethod
-    def of(cls, rows: int, tail: int, width: int) -> FrameShape:
+    def of(cls, rows: int, tail: int, width: int) -> InputShape:
         """The smallest for so many rows and chunks."""
         bucket = next(bucket for bucket in BUCKETS if bucket >= rows)
         return cls(bucket, doubled(tail, TAIL) if tail else 0, width)
@@ -62,7 +62,7 @@ def doubled(count: int, least: int) -> int:
     return least
 
 
-class Frame:
+class InputBuffers:
     """Integers and hidden states of a forward, which one copy each brings to the device.
 
     Attributes:
@@ -73,7 +73,7 @@ class Frame:
         hidden: fp32 [rows, width], what the blocks begin with.
     """
 
-    def __init__(self, driver: Driver, shape: FrameShape) -> None:
+    def __init__(self, driver: Driver, shape: InputShape) -> None:
         self._sizes, self._transfers = frame_sizes(shape.bucket, shape.tail), driver.transfers
         self.shape = shape
         self._ints = Staged(driver, [sum(self._sizes)], torch.int32)
@@ -119,8 +119,8 @@ class Frame:
         self._transfers.note(begun, perf_counter())
 
 
-class Frames:
-    """The frames of a segment, made when they are needed.
+class SegmentInputs:
+    """The inputs of a segment, made when they are needed.
 
     Args:
         driver: of the device.
@@ -130,19 +130,19 @@ class Frames:
 
     def __init__(self, driver: Driver, memory: DeviceAllocator, width: int) -> None:
         self._driver, self._memory, self._width = driver, memory, width
-        self._made: dict[FrameShape, Frame] = {}
+        self._made: dict[InputShape, InputBuffers] = {}
 
-    def frame(self, step: Step, rows: int, width: int | None = None) -> Frame:
+    def buffers(self, step: Step, rows: int, width: int | None = None) -> InputBuffers:
         """For so many rows of a step; None: of the width that is planned for."""
         tail = 0 if step.tree is None else step.tree.slots.shape[1] // CHUNK
-        shape = FrameShape.of(rows, tail, self._width if width is None else width)
-        frame = self._made.get(shape)
-        if frame is None:
+        shape = InputShape.of(rows, tail, self._width if width is None else width)
+        inputs = self._made.get(shape)
+        if inputs is None:
             if shape.tail > TAIL or shape.width != self._width:
                 needed = frame_bytes(shape.bucket, shape.tail, shape.width)
                 self._memory.enter(Purpose.WORKSPACE, needed)
-            frame = self._made[shape] = Frame(self._driver, shape)
-        return frame
+            inputs = self._made[shape] = InputBuffers(self._driver, shape)
+        return inputs
 
 
 def passes(step: Step) -> Iterator[range]:

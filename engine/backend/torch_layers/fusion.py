@@ -1,4 +1,4 @@
-"""How a feature head begins on a device: what the target has computed joins the next token.
+"""How a feature head begins: what the target has computed joins the next token.
 
 The equations stand at `engine.model.config.Fusion`. Features are hidden states of another model,
 whose largest numbers nobody bounds, so every product here takes them for large.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import silu
 
-from engine.backend.accelerator.linear import Linear, rms_norm
-from engine.backend.accelerator.loading import Loader
+from engine.backend.torch_layers.layers import LayerWeights, Projection, rms_norm
 from engine.model.config import Fusion, FusionKind, ModelConfig
 
 _MATRICES: dict[FusionKind, tuple[str, ...]] = {
@@ -23,18 +22,18 @@ _MATRICES: dict[FusionKind, tuple[str, ...]] = {
 class Fuser:
     """Weights and arithmetic of a head's fusion."""
 
-    def __init__(self, config: ModelConfig, fusion: Fusion, loader: Loader) -> None:
+    def __init__(self, config: ModelConfig, fusion: Fusion, weights: LayerWeights) -> None:
         self._fusion, self._eps = fusion, config.rms_norm_eps
-        self._matrices: list[Linear] = [
-            loader.linear([f"fusion.{name}"], bias=fusion.bias and name == "linear")
+        self._matrices: list[Projection] = [
+            weights.linear([f"fusion.{name}"], bias=fusion.bias and name == "linear")
             for name in _MATRICES[fusion.kind]
         ]
         self._norms: list[torch.Tensor] = []
         if fusion.kind == "dgf":
-            self._norms = [loader.vector("fusion.norm.weight")]
+            self._norms = [weights.vector("fusion.norm.weight")]
         elif fusion.kind == "eagle3":
             names = ("input_layernorm", "hidden_norm")
-            self._norms = [loader.vector(f"model.layers.0.{name}.weight") for name in names]
+            self._norms = [weights.vector(f"model.layers.0.{name}.weight") for name in names]
 
     def begin(
         self, embedded: torch.Tensor, features: torch.Tensor, *, own: bool
@@ -58,9 +57,14 @@ class Fuser:
     def _gated(self, embedded: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
         """z * a + (1 - z) * b."""
         feature, token, gate = self._matrices
-        a = feature(features, large=True)
-        b = silu(token(rms_norm(embedded, self._norms[0], self._eps)))
-        z = gate(torch.cat((a, b), dim=1), large=True).sigmoid_()
+        hidden = embedded.shape[1]
+        # Slices keep the rows apart, so that on the CPU a row's vector tail is its own.
+        both = torch.empty(len(embedded), 2 * hidden, device=embedded.device)
+        a, b = both[:, :hidden], both[:, hidden:]
+        a.copy_(feature(features, large=True))
+        b.copy_(token(rms_norm(embedded, self._norms[0], self._eps)))
+        silu(b, inplace=True)
+        z = gate(both, large=True).sigmoid_()
         return b.add_(a.sub_(b).mul_(z))
 
     def _beside(

@@ -39,7 +39,7 @@ class RankingManner:
     noisy: bool
 
 
-class Board:
+class TreeState:
     """The tree of one draft, `width` nodes of which go on at every level.
 
     Node 0 is the root; below it, level by level, every beam's children follow, likeliest first.

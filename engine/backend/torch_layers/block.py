@@ -1,24 +1,38 @@
-"""One decoder block on a device: attention and feed-forward, normed before and after."""
+"""One decoder block: attention and feed-forward, normed before and after."""
 
 from __future__ import annotations
 
+from typing import Generic
+
 import torch
 
-from engine.backend.accelerator.attention import Attention, Scene
-from engine.backend.accelerator.cache import DeviceCache
-from engine.backend.accelerator.feed_forward import feed_forward
-from engine.backend.accelerator.linear import rms_norm
-from engine.backend.accelerator.loading import Loader
-from engine.backend.accelerator.products import Products
+from engine.backend.torch_layers.attention import Attention, CacheT, SeenT
+from engine.backend.torch_layers.feed_forward import FeedForward
+from engine.backend.torch_layers.layers import LayerWeights, rms_norm
 from engine.model.config import ModelConfig
 
 
-class Block:
-    """Weights and arithmetic of one block; the residual stream is fp32."""
+class DecoderBlock(Generic[SeenT, CacheT]):
+    """Norms of a block around its attention and feed-forward; the residual stream is fp32.
 
-    def __init__(self, config: ModelConfig, loader: Loader, products: Products, index: int) -> None:
+    Args:
+        config: of the model.
+        weights: of the model.
+        index: the block's number in the model.
+        attention: the block's.
+        feed_forward: the block's.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: LayerWeights,
+        index: int,
+        attention: Attention[SeenT, CacheT],
+        feed_forward: FeedForward,
+    ) -> None:
         def norm(name: str) -> torch.Tensor:
-            return loader.vector(f"model.layers.{index}.{name}.weight")
+            return weights.vector(f"model.layers.{index}.{name}.weight")
 
         self._eps = config.rms_norm_eps
         self._before_attention: torch.Tensor | None = None
@@ -32,30 +46,29 @@ class Block:
             self._after_feed_forward = norm("post_feedforward_layernorm")
         else:
             self._before_feed_forward = norm("post_attention_layernorm")
-        self._attention = Attention(config, loader, products, index)
-        self._feed_forward = feed_forward(config, loader, index)
+        self._attention, self._feed_forward = attention, feed_forward
 
     def run(
         self,
         x: torch.Tensor,
         rows: int,
-        scene: Scene,
-        cache: DeviceCache,
+        seen: SeenT,
+        cache: CacheT,
         index: int,
-        seen: torch.Tensor | None = None,
+        given: torch.Tensor | None = None,
     ) -> None:
         """Advance the hidden states x [n, d] in place.
 
         Args:
             x: fp32 [n, d].
             rows: at most so many of them are valid.
-            scene: what they may look at.
+            seen: what they may look at.
             cache: takes their keys and values.
             index: the block's entry there.
-            seen: what queries, keys and values are of where that is not x, normed.
+            given: what queries, keys and values are of where that is not x, normed.
         """
-        looked = seen if seen is not None else self._normed(x, self._before_attention)
-        added = self._attention.run(looked, scene, cache, index, large=seen is not None)
+        looked = given if given is not None else self._normed(x, self._before_attention)
+        added = self._attention.run(looked, seen, cache, index, large=given is not None)
         x.add_(self._normed(added, self._after_attention))
         normed = rms_norm(x, self._before_feed_forward, self._eps)
         added = self._feed_forward.run(normed, rows)

@@ -1,20 +1,20 @@
-"""From a frame's integers to what all blocks share: rotations, places in the cache, masks."""
+"""Attention metadata: from a forward's integers to rotations, places in the cache and masks."""
 
 from __future__ import annotations
 
 import torch
 
-from engine.backend.accelerator.attention import Scene, Tile
-from engine.backend.accelerator.board import Rows
-from engine.backend.accelerator.frame import Frame
+from engine.backend.accelerator.attention import AttentionMetadata, Tile
+from engine.backend.accelerator.input_buffers import InputBuffers
 from engine.backend.accelerator.sizes import TILE_ROWS
+from engine.backend.accelerator.tree_state import Rows
 from engine.backend.step import CHUNK
 from engine.model.config import ModelConfig, RopeConfig
 from engine.model.rope import rotations
 
 
-class SceneMaker:
-    """Makes the scenes of a segment's forwards.
+class MetadataMaker:
+    """Makes the metadata of a segment's forwards.
 
     Args:
         blocks: those of the segment.
@@ -43,16 +43,16 @@ class SceneMaker:
                 torch.from_numpy(sin).to(self._device),
             )
 
-    def scene(self, frame: Frame, chunks: int) -> Scene:
-        """What the rows of a frame see, who look at the first `chunks` chunks of the cache."""
+    def of_inputs(self, inputs: InputBuffers, chunks: int) -> AttentionMetadata:
+        """Metadata of rows that look at the first `chunks` chunks of the cache."""
         tiles = [
-            self._tile(frame, start, chunks) for start in range(0, frame.shape.rows, TILE_ROWS)
+            self._tile(inputs, start, chunks) for start in range(0, inputs.shape.rows, TILE_ROWS)
         ]
-        turns = {rope: self._turns(rope, frame.positions) for rope in self._ropes}
-        return Scene(turns, self._rows_of(frame.slots.view(-1, 1)), tiles)
+        turns = {rope: self._turns(rope, inputs.positions) for rope in self._ropes}
+        return AttentionMetadata(turns, self._rows_of(inputs.slots.view(-1, 1)), tiles)
 
-    def drafted(self, rows: Rows, chunks: int) -> Scene:
-        """What drafted nodes see, who look at the first `chunks` chunks of the cache.
+    def of_drafted(self, rows: Rows, chunks: int) -> AttentionMetadata:
+        """Metadata of drafted nodes that look at the first `chunks` chunks of the cache.
 
         Their own paths lie in it by slot, and are masked there: the order in which a draft sums up
         its keys is nobody's concern, and nothing has to be gathered.
@@ -72,7 +72,9 @@ class SceneMaker:
             mask = torch.zeros(hidden.shape, device=keys.device)
             masks[window] = mask.masked_fill_(hidden, -torch.inf)
         turns = {rope: self._turns(rope, rows.positions) for rope in self._ropes}
-        return Scene(turns, self._rows_of(rows.slots.view(-1, 1)), [Tile(chunks, masks, None)])
+        return AttentionMetadata(
+            turns, self._rows_of(rows.slots.view(-1, 1)), [Tile(chunks, masks, None)]
+        )
 
     def _turns(
         self, rope: RopeConfig, positions: torch.Tensor
@@ -88,19 +90,19 @@ class SceneMaker:
         heads = torch.arange(self._kv_heads, device=slots.device).view(1, -1, 1) * CHUNK
         return (first + wide % CHUNK + heads).reshape(-1)
 
-    def _tile(self, frame: Frame, start: int, chunks: int) -> Tile:
+    def _tile(self, inputs: InputBuffers, start: int, chunks: int) -> Tile:
         rows = slice(start, start + TILE_ROWS)
-        own = frame.positions[rows].view(1, 1, TILE_ROWS, 1, 1)
+        own = inputs.positions[rows].view(1, 1, TILE_ROWS, 1, 1)
         keys = torch.arange(chunks * CHUNK, dtype=torch.int32, device=own.device)
         hidden = keys.view(-1, 1, 1, 1, CHUNK)
         behind: torch.Tensor | None = None
-        tail = frame.shape.tail
+        tail = inputs.shape.tail
         if tail:
-            behind = hidden >= frame.base
-            after = frame.base + torch.arange(tail * CHUNK, dtype=torch.int32, device=own.device)
+            behind = hidden >= inputs.base
+            after = inputs.base + torch.arange(tail * CHUNK, dtype=torch.int32, device=own.device)
             hidden = torch.cat((hidden, after.view(-1, 1, 1, 1, CHUNK)))
         masks = {window: self._mask(hidden, own, window, behind) for window in self._windows}
-        paths = frame.tail[rows].reshape(TILE_ROWS * tail, CHUNK) if tail else None
+        paths = inputs.tail[rows].reshape(TILE_ROWS * tail, CHUNK) if tail else None
         return Tile(chunks, masks, None if paths is None else self._rows_of(paths))
 
     def _mask(
