@@ -75,7 +75,7 @@ class Queue(Protocol):
         """The program ends; what is not done goes on at another time."""
 
 
-class ModelShelf(Protocol):
+class LocalModels(Protocol):
     """The models on this computer."""
 
     def kept(self) -> Sequence[KeptModel]:
@@ -150,7 +150,7 @@ class Hub:
 
     questions: Questions
     queue: Queue
-    shelf: ModelShelf
+    shelf: LocalModels
     advice: Advice
     tokens: AccessTokens
 
