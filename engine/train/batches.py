@@ -15,7 +15,7 @@ from engine.language import tr
 from engine.train.recording import Recording, held_out
 
 POOL = 16
-"""Batches that are made at a time, of sequences sorted by length."""
+"""Batches that are made at once, from sequences sorted by length."""
 
 
 @dataclass(frozen=True, slots=True)

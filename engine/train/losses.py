@@ -1,4 +1,4 @@
-"""What a draft learns: cross-entropy against the target's distribution, over reduced vocabularies.
+"""Cross-entropy against the target's distribution, over the tokens that a draft can propose.
 
 Gradients are computed together with the loss, a slice of rows at a time, and no logits are kept:
 with a vocabulary of 150,000 those of one batch would not fit into memory twice.
@@ -82,7 +82,7 @@ def soft_cross_entropy(hidden: Tensor, matrix: Tensor, probs: Tensor) -> tuple[T
 
 
 class _SoftCrossEntropy(torch.autograd.Function):
-    """See `soft_cross_entropy`."""
+    """Implements `soft_cross_entropy`."""
 
     @staticmethod
     def forward(

@@ -235,7 +235,7 @@ class DraftModule(nn.Module):
 
     @property
     def is_head(self) -> bool:
-        """Whether it drafts from the target's features."""
+        """True if it drafts from the target's features."""
         return self._config.fusion is not None
 
     @property

@@ -31,7 +31,7 @@ PackedKind = Literal["q8_0", "q4_0", "q4_1"]
 ARCHITECTURE = "duotail-draft"
 BLOCK = 32
 _BESIDE = ("README.md", "LICENSE", "NOTICE", "duotail.json", "config.json")
-"""What is copied if it is there; config.json, by which a draft is known, last."""
+"""Files that are copied if they exist; config.json, by which a draft is recognised, last."""
 _FORMATS = {"q8_0": Format.Q8, "q4_0": Format.Q4}
 _STEPS = 15
 """From the least number of a 4-bit block to the greatest."""

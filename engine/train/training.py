@@ -63,7 +63,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What is known of a training once its target is open.
+    """A training whose target is open.
 
     Attributes:
         described: the draft's config.json.
@@ -114,7 +114,7 @@ class _Job:
 
     @property
     def identity(self) -> str:
-        """What has to be the same for a training to go on; its end and its rates may change."""
+        """Text that is equal where a checkpoint can be resumed; end and rates may differ."""
         settings = self.settings
         data = [f"{source.path}:{source.size}" for source in self.sources]
         muon = bool(settings.schedule.muon)
@@ -124,9 +124,9 @@ class _Job:
 
     @property
     def recording_identity(self) -> str:
-        """What has to be the same for a recording to serve.
+        """Text that is equal where a recording can be used.
 
-        Drafts of the same taps can be trained from one recording, whatever else they are like.
+        Drafts with the same taps can be trained from one recording, whatever else differs.
         """
         settings = self.settings
         data = [f"{source.path.name}:{source.size}" for source in self.sources]
@@ -141,10 +141,10 @@ def train(
     stopped: Callable[[], bool],
     tell_recording: Callable[[RecordingReport], None] = lambda _report: None,
 ) -> Result:
-    """Record what the target does, train on it, and write the draft.
+    """Record the target's hidden states, train a draft on them, and write its folder.
 
     Args:
-        settings: what and how.
+        settings: of the training.
         tell, tell_recording: told about once a second.
         stopped: asked after every step, and about once a second of a recording.
 
@@ -233,7 +233,7 @@ def _record(
     tell: Callable[[RecordingReport], None],
     stopped: Callable[[], bool],
 ) -> None:
-    """Record what is missing."""
+    """Record the tokens that are missing."""
 
     def told(report: RecordingReport) -> None:
         tell(report)

@@ -11,7 +11,7 @@ from engine.model.other_family import OtherConfig
 
 _MADE_FOR = later("Choose the model that the head was made for, or another draft.")
 _FEWEST_LAYERS = 5
-"""Of a target with the usual taps: the three blocks must be there."""
+"""Blocks of a target that has the usual taps."""
 
 USUAL_TAPS = (0, 0, 0)
 """Taps of a head that names none, until its target is known."""

@@ -104,7 +104,7 @@ class HeadWeights:
         return weights.shape(stored)
 
     def kind(self, name: str) -> str:
-        """What `stretches` gives, in ggml's words."""
+        """Type of the numbers that `stretches` gives, in ggml's words."""
         if name == HEAD_IDS:
             return "F32"
         weights, stored = self._place(name)
