@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from engine.errors import UserFixable
-from engine.language import listed, tr
+from engine.language import tr
 from engine.model.gguf.header import Header, read_header
 from engine.model.json_object import JsonObject
 from engine.model.weights.reader import TensorReader, stored_parts
-from engine.model.weights.stored import StoredTensor, damaged
+from engine.model.weights.stored import StoredTensor, files_missing, merged_tensors
 
 _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 _MAX_PARTS = 1000
@@ -104,18 +104,11 @@ def open_gguf(path: Path) -> GgufFile:
         return GgufFile((path,), metadata, header.tensors)
     files = _part_files(path, count, metadata.integer(_NUMBER, 0, count - 1))
     headers = [header if file == path else read_header(file) for file in files]
-    tensors: dict[str, StoredTensor] = {}
     for number, (file, part) in enumerate(zip(files, headers, strict=True)):
         _check_part(file, Metadata(part.values, file.name), number, headers[0])
-        for name, tensor in part.tensors.items():
-            if name in tensors:
-                raise damaged(
-                    file,
-                    tr("“{tensor_name}” is also in another weight file").format(
-                        tensor_name=name[:100]
-                    ),
-                )
-            tensors[name] = tensor
+    tensors = merged_tensors(
+        (file, part.tensors) for file, part in zip(files, headers, strict=True)
+    )
     first = Metadata(headers[0].values, files[0].name)
     if len(tensors) != first.integer(_TENSORS, 0, 1 << 31, default=len(tensors)):
         raise _other_model(files[0])
@@ -151,17 +144,7 @@ def _part_files(path: Path, count: int, number: int) -> list[Path]:
     files = [path.with_name(name) for name in names]
     missing = [file.name for file in files if not file.exists()]
     if missing:
-        raise UserFixable(
-            tr(
-                "The model is incomplete: {missing} of {total} weight files are missing ({names})."
-            ).format(
-                missing=len(missing),
-                total=count,
-                names=listed([*missing[:3], *["..."] * (len(missing) > 3)]),
-            ),
-            tr("Finish or repeat the download."),
-            str(path.parent),
-        )
+        raise files_missing(path.parent, missing, count)
     return files
 
 

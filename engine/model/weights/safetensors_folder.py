@@ -10,10 +10,17 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from engine.errors import UserFixable
-from engine.language import listed, tr
+from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.weights.reader import TensorReader, stored_parts
-from engine.model.weights.stored import StoredTensor, cannot_be_read, damaged, incomplete
+from engine.model.weights.stored import (
+    StoredTensor,
+    cannot_be_read,
+    damaged,
+    files_missing,
+    incomplete,
+    merged_tensors,
+)
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -58,28 +65,8 @@ def _read_shards(folder: Path) -> dict[str, StoredTensor]:
     files = sorted({_shard_name(index, name) for name in weight_map.data.values()})
     missing = [name for name in files if not (folder / name).exists()]
     if missing:
-        raise UserFixable(
-            tr(
-                "The model is incomplete: {missing} of {total} weight files are missing ({names})."
-            ).format(
-                missing=len(missing),
-                total=len(files),
-                names=listed([*missing[:3], *["..."] * (len(missing) > 3)]),
-            ),
-            tr("Finish or repeat the download."),
-            str(folder),
-        )
-    tensors: dict[str, StoredTensor] = {}
-    for name in files:
-        for tensor_name, tensor in read_header(folder / name).items():
-            if tensor_name in tensors:
-                raise damaged(
-                    folder / name,
-                    tr("“{tensor_name}” is also in another weight file").format(
-                        tensor_name=tensor_name[:100]
-                    ),
-                )
-            tensors[tensor_name] = tensor
+        raise files_missing(folder, missing, len(files))
+    tensors = merged_tensors((folder / name, read_header(folder / name)) for name in files)
     for tensor_name, file_name in weight_map.data.items():
         if tensor_name not in tensors or tensors[tensor_name].file.name != file_name:
             raise damaged(
