@@ -13,7 +13,7 @@ from engine.comparing.report import ModeRow
 from engine.comparing.writing import cells, heads
 from engine.events import Previewed
 from engine.language import number, sentences, tr, tr_count
-from engine.units import duration, memory
+from engine.language.units import duration, memory
 
 _CHANGE_S = 3.0
 """About what a change of models takes."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.language import listed, tr, tr_count
+from engine.language.units import memory
 from engine.machine.cores.available import available_cores
 from engine.machine.facts import Accelerator, Machine
-from engine.units import memory
 
 
 def machine_words(machine: Machine | None) -> str:

@@ -12,8 +12,8 @@ from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.download.job import JobReport, JobState
 from engine.language import sentences, tr
+from engine.language.units import file_size
 from engine.model import bundled
-from engine.units import file_size
 
 _WIDTH = 460
 

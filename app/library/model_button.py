@@ -13,7 +13,7 @@ from app.keys import with_keys
 from app.library.choice import ModelChoice
 from app.status import EngineStatus, Phase
 from engine.language import tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 _WIDEST = 220
 _OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"

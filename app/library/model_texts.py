@@ -11,7 +11,7 @@ from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation, Recomm
 from engine.hub.remote.listing import FoundRepository, Packaging, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import later, number, tr, tr_count
-from engine.units import file_size
+from engine.language.units import file_size
 
 DOT = " \N{MIDDLE DOT} "
 

@@ -20,7 +20,7 @@ from app.library.rows.view import RowsView
 from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import number, sentences, tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 _Entry = KeptModel | Offered | Heading
 

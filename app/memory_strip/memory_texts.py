@@ -8,7 +8,7 @@ from enum import IntEnum
 from app.memory_strip.devices import Shown
 from app.tuning.budget.parts import MemoryPart
 from engine.language import later, listed, number, sentences, tr
-from engine.units import memory
+from engine.language.units import memory
 
 _GIB = 2**30
 

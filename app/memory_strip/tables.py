@@ -13,8 +13,8 @@ from app.tuning.budget.parts import OURS, MemoryPart
 from app.tuning.plan_texts import mode_name
 from engine.events import DeviceHeld
 from engine.language import later, number, tr, tr_count
+from engine.language.units import gibibytes
 from engine.machine.memory import DeviceMemory
-from engine.units import gibibytes
 
 if TYPE_CHECKING:
     from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates

@@ -8,9 +8,8 @@ from enum import StrEnum
 
 from app.performance import wording
 from app.performance.evidence import Evidence
-from engine import units
 from engine.commands import Mode
-from engine.language import number, sentences, tr
+from engine.language import number, sentences, tr, units
 from engine.machine.facts import CPU
 from engine.machine.speeds import SMALL_BYTES
 

@@ -6,9 +6,8 @@ from enum import StrEnum
 
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline, overlap
-from engine import units
 from engine.events import RoundFinished
-from engine.language import later, listed, number, sentences, tr, tr_count
+from engine.language import later, listed, number, sentences, tr, tr_count, units
 
 ABSENT = "–"
 GIB = 2**30

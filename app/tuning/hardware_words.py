@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.language import later, listed, number, tr, tr_count
+from engine.language.units import memory
 from engine.machine.facts import CPU, Accelerator, Host, Machine, Missing, PcieLink
 from engine.machine.speeds import DeviceSpeeds, Speeds
-from engine.units import memory
 
 _GB = 1e9
 _NAMES = {

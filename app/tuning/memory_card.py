@@ -16,8 +16,8 @@ from app.tuning.running import RunWish
 from engine.commands import Mode
 from engine.events import PlanSummary
 from engine.language import number, tr
+from engine.language.units import memory
 from engine.machine.facts import Machine
-from engine.units import memory
 
 _SMALLEST = 1024
 

@@ -18,8 +18,8 @@ from app.theme.fonts import keep_sized, scaled
 from app.tuning.plan_texts import accelerator_of, card_name
 from engine.events import PlanSummary
 from engine.language import sentences, tr
+from engine.language.units import memory
 from engine.machine.facts import Machine
-from engine.units import memory
 
 _GIB = 2**30
 _STEP = 0.25

@@ -9,8 +9,8 @@ from app.tuning.pressure import Offer, Pressure
 from app.tuning.refusal import holder_words
 from engine.events import PlanSummary
 from engine.language import listed, number, sentences, tr
+from engine.language.units import memory
 from engine.machine.facts import CPU
-from engine.units import memory
 
 
 class PressureNotice(QObject):

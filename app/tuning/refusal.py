@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from engine.errors import UserFixable
 from engine.events import Failed, WayOut
 from engine.language import listed, number, sentences, tr
+from engine.language.units import memory
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory, Holder, Shortage
-from engine.units import memory
 
 
 def refusal(event: Failed) -> UserFixable:

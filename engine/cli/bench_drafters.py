@@ -17,9 +17,9 @@ from engine.cli.bench_prompts import (
     measured_ways,
     or_dash,
 )
+from engine.cli.columns import left, right, width
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more, sampling
-from engine.columns import left, right, width
 from engine.commands import DraftChoice, Load
 from engine.hub.local import resolve_model
 from engine.language import number, tr

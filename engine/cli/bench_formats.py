@@ -9,9 +9,9 @@ import sys
 from engine.bench.formats import FormatCost, measure_formats
 from engine.bench.recipes import UNIFORM
 from engine.bench.shapes import shape
+from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
-from engine.columns import left, right
 from engine.language import listed, number, tr
 
 SHAPE = "bench"

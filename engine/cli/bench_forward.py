@@ -20,9 +20,9 @@ from engine.bench.peer.side import llama_cpp
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shapes import shape
 from engine.bench.subject import Subject, random_subject, stored_subject
+from engine.cli.columns import left
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
-from engine.columns import left
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model

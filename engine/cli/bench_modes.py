@@ -9,9 +9,9 @@ from datetime import datetime
 from importlib import metadata
 from queue import SimpleQueue
 
+from engine.cli.columns import left, right, width
 from engine.cli.exit_code import ExitCode, on_interrupt
 from engine.cli.options import add_model_options, load_command, one_or_more
-from engine.columns import left, right, width
 from engine.commands import Compare, Stop
 from engine.comparing.report import ComparisonReport, report
 from engine.comparing.writing import cells, facts, heads, markdown, notes, option_name, to_table

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from engine.bench.prompts import BenchPrompt, read_prompts
 from engine.bench.rounds import RoundProfile, RoundTimes, profile_rounds
+from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, add_sampling_options, load_pair, sampling
-from engine.columns import left, right
 from engine.language import number, tr
 
 PROMPTS = (

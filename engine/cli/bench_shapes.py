@@ -13,6 +13,7 @@ from engine.bench.placement import Placing, plan_models
 from engine.bench.random_model import DRAFT_FORMAT
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_speed import ShapeSpeed, measure_shape
+from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_gpu_options,
@@ -22,7 +23,6 @@ from engine.cli.options import (
     probability,
 )
 from engine.cli.plan_report import plan_report, use_report
-from engine.columns import left, right
 from engine.commands import Mode
 from engine.language import number, tr
 

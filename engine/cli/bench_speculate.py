@@ -26,9 +26,9 @@ from engine.cli.bench_prompts import (
     measured_ways,
     or_dash,
 )
+from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, load_pair, sampling
-from engine.columns import left, right
 from engine.errors import UserFixable
 from engine.language import number, tr
 

@@ -15,7 +15,7 @@ from engine.cli.options import options_of
 from engine.errors import OutOfMemory, UserFixable
 from engine.events import WayOut
 from engine.language import listed, tr
-from engine.units import memory
+from engine.language.units import memory
 
 
 class ExitCode(IntEnum):

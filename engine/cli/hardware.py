@@ -6,15 +6,15 @@ import argparse
 import sys
 from collections.abc import Iterator
 
+from engine.cli.columns import table_row
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_options
-from engine.columns import table_row
 from engine.hardware import machine_file
 from engine.language import listed, number, tr
+from engine.language.units import memory
 from engine.loading.devices import DeviceManager
 from engine.machine.facts import Accelerator, Host, Machine, Missing
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, Speeds
-from engine.units import memory
 
 ROWS = (1, 4, 8, 16, 64)
 GIGA = 1e9

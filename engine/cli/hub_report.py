@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from engine.columns import left, right, width
+from engine.cli.columns import left, right, width
 from engine.hub.remote.listing import FoundRepository, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import listed, number, sentences, tr, tr_count
-from engine.units import file_size
+from engine.language.units import file_size
 
 Models = Sequence[FoundRepository]
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.backend.native.packed_cache import PackedCache
+from engine.cli.columns import left
 from engine.cli.exit_code import ExitCode
-from engine.columns import left
 from engine.hub.local import bundled_models, resolve_model
 from engine.language import tr
+from engine.language.units import file_size
 from engine.model.heads.reduced import DraftOnly, ReducedDraft
 from engine.model.local_model import LocalModel
 from engine.model.model_files import SeveralModels
-from engine.units import file_size
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.bench.drafts import NAMES, random_draft
 from engine.bench.random_model import RandomModel
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
+from engine.cli.columns import table_row
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_gpu_options,
@@ -21,13 +22,13 @@ from engine.cli.options import (
     probability,
 )
 from engine.cli.plan_report import estimate_lines, estimate_report, memory_report, plan_report
-from engine.columns import table_row
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import OutOfMemory
 from engine.events import WayOut
 from engine.events.curve import Curve, CurvePoint
 from engine.hardware.kept_estimates import KeptEstimates
 from engine.language import number, tr
+from engine.language.units import gibibytes, memory
 from engine.loading.alternatives import LoadFacts, alternatives
 from engine.loading.planned_load import plan_load, planning_for
 from engine.machine.facts import CPU, Machine
@@ -35,7 +36,6 @@ from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
-from engine.units import gibibytes, memory
 
 CURVE_POINTS = 9
 _Sample = tuple[int, CurvePoint | None]

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from engine.bench.memory_use import MemoryUse
-from engine.columns import table_row
+from engine.cli.columns import table_row
 from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.language import number, tr
+from engine.language.units import gibibytes, memory
 from engine.machine.memory import DeviceMemory
 from engine.plan.plan import Plan
-from engine.units import gibibytes, memory
 
 PURPOSES = ("target", "draft", "kv", "features", "workspace", "runtime")
 """Purposes of memory: fields of `DeviceMemory`, in the order of tables."""

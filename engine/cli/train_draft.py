@@ -19,8 +19,8 @@ from engine.cli.options import one_or_more
 from engine.commands import WeightFormat
 from engine.hub.local import resolve_model
 from engine.language import tr
+from engine.language.units import duration, file_size
 from engine.train.settings import DraftKind, DraftShape, Schedule, TrainingSettings
-from engine.units import duration, file_size
 
 if TYPE_CHECKING:
     from engine.train.recording import RecordingReport

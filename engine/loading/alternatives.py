@@ -15,9 +15,9 @@ from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import UserFixable
 from engine.events import WayOut
 from engine.language import later, listed, number, tr, tr_count
+from engine.language.units import memory
 from engine.plan.budgets import SMALLEST_CONTEXT
 from engine.plan.plan import Plan
-from engine.units import memory
 
 MOST = 4
 """Loads that are offered."""

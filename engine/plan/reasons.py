@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.commands import Mode, WeightFormat
 from engine.language import tr
+from engine.language.units import memory
 from engine.machine.facts import CPU, Machine
 from engine.plan.budgets import device_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
@@ -14,7 +15,6 @@ from engine.plan.memory import together
 from engine.plan.plan import Plan
 from engine.plan.search import Placement, PlacementSearch
 from engine.plan.throughput import Strategy
-from engine.units import memory
 
 GIB = 2**30
 _WORTH_TELLING = 1.02

@@ -21,7 +21,7 @@ from app.chat.composer.flow import FlowLayout
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 from engine.language import listed, tr, tr_count
-from engine.units import file_size
+from engine.language.units import file_size
 
 _WIDEST_NAME = 200
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 MOST_BYTES = 2 * 2**20
 """More than the context of any model that runs on a PC."""

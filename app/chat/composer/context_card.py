@@ -11,7 +11,7 @@ from app.chat.composer.flow import FlowLayout
 from app.theme.icons import icon
 from app.theme.theme import current
 from engine.language import number, tr, tr_count
-from engine.units import memory
+from engine.language.units import memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from app.history import AnswerState, StoredMessage
 from app.tuning.plan_texts import mode_name
 from engine.events import AnswerStats
 from engine.language import later, listed, number, tr, tr_count
+from engine.language.units import duration
 from engine.request import SamplingParams
-from engine.units import duration
 
 _IN_TOOLTIP = 6
 _FILTERS = {

@@ -14,7 +14,7 @@ from app.settings.rows import plain_label
 from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import sentences, tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 _STEPS = 1000
 FOREIGN = (ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)

@@ -32,7 +32,7 @@ from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate
 from engine.hub.remote.listing import FoundRepository, Repository, Variant
 from engine.language import sentences, tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 _VARIANTS_IN_SIGHT = 5
 

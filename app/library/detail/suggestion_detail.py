@@ -13,7 +13,7 @@ from app.library.model_texts import ROLES, fit_mark, name_of, owner_of, speed_wo
 from app.settings.rows import plain_label
 from engine.hub.advice import Recommendation
 from engine.language import sentences, tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 
 class SuggestionDetail(DetailFrame):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.library.model_texts import joined, model_of
 from engine.hub.download.job import JobReport, JobState
 from engine.language import number, tr, tr_count
-from engine.units import file_size, minutes, seconds
+from engine.language.units import file_size, minutes, seconds
 
 UNDER_WAY = (JobState.FETCHING, JobState.CHECKING)
 _HOUR = 3600.0

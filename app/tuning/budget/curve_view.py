@@ -26,7 +26,7 @@ from app.tuning.budget.wording import curve_words, measured_words, sentence, spe
 from app.tuning.plan_texts import mode_name
 from engine.events.curve import Curve
 from engine.language import number, tr
-from engine.units import memory
+from engine.language.units import memory
 
 _LINES = 9
 """Height of the plot, in lines of small type."""

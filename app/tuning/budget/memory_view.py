@@ -16,7 +16,7 @@ from app.tuning.budget.parts import MemoryPart, Stack
 from app.tuning.budget.stack_bar import paint_part, paint_stack
 from app.tuning.budget.wording import over_words, rows, size_words, stack_words
 from engine.language import listed, tr
-from engine.units import memory
+from engine.language.units import memory
 
 _NOW, _THEN = 8, 18
 _BETWEEN = 3

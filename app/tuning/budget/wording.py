@@ -9,8 +9,8 @@ from app.tuning.budget.parts import MemoryPart, Stack
 from app.tuning.plan_texts import mode_name
 from engine.events.curve import CurvePoint
 from engine.language import listed, number, sentences, tr
+from engine.language.units import gibibytes, memory
 from engine.machine.facts import CPU, Accelerator, Machine
-from engine.units import gibibytes, memory
 
 _HARDLY = 1.01
 """Speed-up up to which "nothing is gained"."""

@@ -23,8 +23,8 @@ from app.tuning.budget.wording import (
 from engine.commands import Load, Mode
 from engine.events import Previewed
 from engine.events.curve import Curve
+from engine.language.units import memory
 from engine.machine.facts import Machine
-from engine.units import memory
 
 OTHERS = st.integers(0, 12 * GIB)
 CEILINGS = st.integers(0, 13 * GIB)
