@@ -181,7 +181,7 @@ def _facts(model: KeptModel) -> tuple[tuple[str, str], ...]:
         (tr("Family"), model.family),
         (tr("Quantisation"), model.kind),
         (tr("Context"), tr("{n} tokens").format(n=short_count(context)) if context else ""),
-        (tr("Licence"), model.licence or tr("not told")),
+        (tr("Licence"), model.licence or tr("not specified")),
         (tr("From"), model.repo or ""),
         (tr("Place"), breakable(str(model.path))),
     )

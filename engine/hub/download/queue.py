@@ -237,7 +237,7 @@ class Downloads:
             return
         entry.turn(JobState.FAILED)
         entry.explain(
-            tr("The download ended without a word."),
+            tr("The download stopped unexpectedly."),
             tr("Try again; what has been fetched is kept."),
             details,
         )
