@@ -83,7 +83,13 @@ class Segment(ABC):
 
     Backends implement `run`. `verify` is built on it; `draft` and `expand` are for whole models on
     backends that rank candidates where they compute them, which `drafts` and `expands` tell.
+
+    Attributes:
+        blocks: the decoder blocks it computes.
     """
+
+    def __init__(self, blocks: range) -> None:
+        self.blocks = blocks
 
     @property
     def drafts(self) -> bool:
@@ -94,11 +100,6 @@ class Segment(ABC):
     def expands(self) -> bool:
         """Whether `expand` is there."""
         return False
-
-    @property
-    @abstractmethod
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
 
     @property
     @abstractmethod

@@ -124,7 +124,8 @@ class AcceleratorSegment(Segment):
         embed: bool,
         head: bool,
     ) -> None:
-        self._config, self._range, self._bench = config, blocks, bench
+        super().__init__(blocks)
+        self._config, self._bench = config, bench
         self._ends = head
         self._kept = Workspace(bench.account)
         self._metadata = MetadataMaker(config, blocks, bench.driver.device)
@@ -134,11 +135,6 @@ class AcceleratorSegment(Segment):
         self._outbox = Outbox(pinned=bench.driver.computes_apart)
         self._memory = memory
         self._drafting: Drafting | None = None
-
-    @property
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
-        return self._range
 
     @property
     def device(self) -> str:
@@ -172,14 +168,14 @@ class AcceleratorSegment(Segment):
         config, bench = self._config, self._bench
         heads, dim = config.num_kv_heads, config.head_dim
         memory = DeviceAllocator(bench.driver, bench.account)
-        cache = DeviceCache(memory, len(self._range), slots, heads, dim)
+        cache = DeviceCache(memory, len(self.blocks), slots, heads, dim)
         with in_words(bench.driver, bench.account.ledger):
             self._reach(slots)
         return cache
 
     def _reach(self, slots: int) -> None:
         """Be able to compute sequences with so many slots."""
-        config, blocks = self._config, self._range
+        config, blocks = self._config, self.blocks
         self._kept.reserve(segment_bytes(config, blocks, slots))
         self._bench.workspace.reserve(working_bytes(config, blocks, slots, head=self._ends))
         self._bench.graphs.reserve(recorded_bytes(config, blocks, slots, head=self._ends))
@@ -217,7 +213,7 @@ class AcceleratorSegment(Segment):
         network, rows = self._network, len(step.tokens)
         asked = range(rows) if step.logit_rows is None else step.logit_rows
         wanted = list(asked) if network.heads else []
-        taps = [tap for tap in step.taps if tap in self._range]
+        taps = [tap for tap in step.taps if tap in self.blocks]
         recorded = rows <= RECORDED_ROWS
         rooms = self._rooms(rows, len(wanted), taps, whole=recorded)
         done = 0
@@ -273,7 +269,7 @@ class AcceleratorSegment(Segment):
         # A head that drafts on has its own outputs for features; they are narrower in "eagle3".
         own = inputs.shape.width != given_width(self._config)
         x, seen = network.enter(inputs.tokens, given, own=own)
-        if self._range:
+        if self.blocks:
             metadata = self._metadata.of_inputs(inputs, chunks)
             network.advance(x, seen, inputs.shape.bucket, metadata, cache, tap)
         x, last = network.end(x)

@@ -140,10 +140,11 @@ class NativeSegment(Segment):
         head: bool,
     ) -> None:
         check_head(config, blocks, embed=embed, head=head)
-        self._config, self._range, self._pool, self._account = config, blocks, pool, account
+        super().__init__(blocks)
+        self._config, self._pool, self._account = config, pool, account
         self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
         self._borrowed = packer.borrowed
-        self._blocks = (BlockStruct * len(blocks))(*map(packer.block, blocks))
+        self._structs = (BlockStruct * len(blocks))(*map(packer.block, blocks))
         self._ropes = RopeTables(packer.ropes, account)
         self._struct = SegmentStruct(
             blocks=len(blocks),
@@ -158,7 +159,7 @@ class NativeSegment(Segment):
             attention_softcap=config.attention_softcap,
             logit_softcap=config.logit_softcap,
             embedding_scale=config.embedding_scale,
-            block=self._blocks,
+            block=self._structs,
             rope=self._ropes.struct,
             embedding=EMPTY,
             head=EMPTY,
@@ -184,7 +185,7 @@ class NativeSegment(Segment):
 
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
         vocab = self._config.head_rows if self._struct.head.data else None
-        return StepArrays(self._config, self._range, rows, logit_rows, vocab, self._account)
+        return StepArrays(self._config, self.blocks, rows, logit_rows, vocab, self._account)
 
     @property
     def config(self) -> ModelConfig:
@@ -195,11 +196,6 @@ class NativeSegment(Segment):
     def struct(self) -> SegmentStruct:
         """Weights as the library sees them; valid while the segment lives."""
         return self._struct
-
-    @property
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
-        return self._range
 
     @property
     def device(self) -> str:
@@ -279,7 +275,7 @@ class NativeSegment(Segment):
         handle = own_cache(cache, NativeCache).handle
         if self._verify_call is None:
             call = VerifyCall(
-                self._pool.handle, self._argument, self._config, self._range, self._account
+                self._pool.handle, self._argument, self._config, self.blocks, self._account
             )
             self._verify_call = call
         self._scratch.use(len(nodes))

@@ -82,15 +82,11 @@ class SimulatedSegment(Segment):
     """See `engine.backend.segment.Segment`."""
 
     def __init__(self, native: NativeSegment, processor: Processor) -> None:
+        super().__init__(native.blocks)
         self._native, self._processor = native, processor
         self._work = work_of(native.struct)
         self._products: dict[tuple[int, int, bool], float] = {}
         self._speeds = processor.speeds  # that those are of
-
-    @property
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
-        return self._native.blocks
 
     @property
     def device(self) -> str:

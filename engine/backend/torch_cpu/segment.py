@@ -73,8 +73,8 @@ class TorchSegment(Segment):
         head: bool,
     ) -> None:
         check_head(config, blocks, embed=embed, head=head)
+        super().__init__(blocks)
         self._config, self._account = config, account
-        self._range = blocks
         needed = segment_tensors(config, blocks, embed=embed, head=head)
         if config.tie_word_embeddings:
             needed.pop(EMBEDDING, None)
@@ -139,7 +139,7 @@ class TorchSegment(Segment):
         """Have rotations for so many positions."""
         if positions <= self._positions:
             return
-        blocks = (self._config.blocks[index] for index in self._range)
+        blocks = (self._config.blocks[index] for index in self.blocks)
         ropes = dict.fromkeys(block.rope for block in blocks if block.rope is not None)
         nbytes = sum(2 * positions * rope.dim * _FLOAT for rope in ropes)
         entry = self._account.take(Purpose.WORKSPACE, nbytes).lasts_as_long_as(self)
@@ -147,11 +147,6 @@ class TorchSegment(Segment):
         if self._rotations is not None:
             self._rotations.release()
         self._rotations, self._positions = entry, positions
-
-    @property
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
-        return self._range
 
     @property
     def device(self) -> str:
@@ -187,7 +182,7 @@ class TorchSegment(Segment):
         own = features_are_own(self._config, hidden, rows)
         self._results.extend(min(rows, ROWS))
         result = torch.empty(rows, width)
-        taps = {tap: torch.empty(rows, width) for tap in step.taps if tap in self._range}
+        taps = {tap: torch.empty(rows, width) for tap in step.taps if tap in self.blocks}
         logits: list[torch.Tensor] = []
         for start in range(0, rows, self._rows):
             stop = min(start + self._rows, rows)
@@ -195,7 +190,7 @@ class TorchSegment(Segment):
             tile = self._tile(step, start, stop)
             for index, block in enumerate(self._blocks):
                 block.run(x, tile.rows, tile, kept, index, None if index else seen)
-                if (tap := self._range[index]) in taps:
+                if (tap := self.blocks[index]) in taps:
                     taps[tap][start:stop] = x[: stop - start]
             if self._head is not None:
                 last = x

@@ -47,6 +47,7 @@ class TransformersSegment(Segment):
         self, folder: Path, config: OtherConfig, weights: Readable, names: Sequence[str],
         dtype: torch.dtype, account: Account | None = None,
     ) -> None:  # fmt: skip
+        super().__init__(range(1))  # all of them, whatever they are made of
         self._config, self._account = config, account or unlimited()
         numbers = sum(prod(weights.shape(name)) for name in names)
         entry = self._account.take(Purpose.WEIGHTS, numbers * dtype.itemsize)
@@ -57,11 +58,6 @@ class TransformersSegment(Segment):
         self._keyword = caches[0] if caches else ""
         self._options = {"use_cache", "logits_to_keep"} & set(accepted)
         self._goes = self._tried() if caches else _Goes.NOT
-
-    @property
-    def blocks(self) -> range:
-        """All of them, whatever they are made of."""
-        return range(1)
 
     @property
     def device(self) -> str:
