@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine import columns
+from engine.cli import columns
 
 
 @pytest.mark.parametrize(
