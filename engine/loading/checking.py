@@ -16,7 +16,7 @@ from engine.backend.shared import Lent
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import NotPossible, OutOfMemory, UserFixable
 from engine.events import PlanSummary, WayOut
-from engine.hub.pairing.curated import starter_draft
+from engine.hub.pairs.curated import starter_draft
 from engine.language import tr
 from engine.loading.planning import UNKNOWN, asked, summarise
 from engine.loading.reading import StoredWeights

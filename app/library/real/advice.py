@@ -10,9 +10,9 @@ from app.library.real.surroundings import Surroundings
 from app.warm_up import numpy_whole
 from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate, Fit, Recommendation, Verdict
-from engine.hub.pairing.candidates import candidates, published
-from engine.hub.pairing.curated import CuratedModel, curated
-from engine.hub.pairing.vocabularies import Vocabularies
+from engine.hub.pairs.candidates import candidates, published
+from engine.hub.pairs.curated import CuratedModel, curated
+from engine.hub.pairs.vocabularies import Vocabularies
 from engine.hub.predictions import Predictions
 from engine.hub.recommendations import recommendations
 from engine.hub.remote.listing import Repository, Variant

@@ -91,7 +91,7 @@ class JobReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DownloadRules:
     """What downloads keep to.
 
     Attributes:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.download.cache import discard, make_sure_of_room
-from engine.hub.download.job import Job, JobReport, JobState, Rules
+from engine.hub.download.job import DownloadRules, Job, JobReport, JobState
 from engine.hub.download.job_list import AT_WORK, JobEntry, JobList
-from engine.hub.download.worker import Fetching
+from engine.hub.download.worker import FetchProcess
 from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
 from engine.hub.remote.faults import BY_CHOICE, Fault
 from engine.hub.remote.listing import Access
@@ -42,12 +42,14 @@ class Downloads:
         rules: how patient and how careful to be.
     """
 
-    def __init__(self, folder: Path, listener: Listener, rules: Rules | None = None) -> None:
-        self._listener, self._rules = listener, rules or Rules()
+    def __init__(
+        self, folder: Path, listener: Listener, rules: DownloadRules | None = None
+    ) -> None:
+        self._listener, self._rules = listener, rules or DownloadRules()
         self._notes = folder / "checked.json"
         self._jobs = JobList(folder / "downloads.json")
         self._gate = threading.RLock()
-        self._running: Fetching | None = None
+        self._running: FetchProcess | None = None
         self._given_up: list[JobEntry] = []
         self._closed = False
         self._told: tuple[JobReport, ...] | None = None
@@ -187,12 +189,12 @@ class Downloads:
             return
         entry.turn(JobState.FETCHING)
         try:
-            self._running = Fetching(Fetch(entry.access, entry.job), self._rules, self._notes)
+            self._running = FetchProcess(Fetch(entry.access, entry.job), self._rules, self._notes)
         except OSError as error:
             self._died(entry, str(error))
         self._save()
 
-    def _hear(self, running: Fetching, answer: Answer | None) -> None:
+    def _hear(self, running: FetchProcess, answer: Answer | None) -> None:
         with self._gate:
             entry = self._jobs.find(running.key)
             match answer:

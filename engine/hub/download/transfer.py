@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from huggingface_hub import get_session, hf_raise_for_status
 
 from engine.hub.download.cache import CachePlace, free_bytes, too_large
-from engine.hub.download.job import Rules
+from engine.hub.download.job import DownloadRules
 from engine.hub.remote.faults import BY_CHOICE, Fault, HubError, refuse, trouble_of
 from engine.hub.remote.listing import RemoteFile
 
@@ -41,7 +41,7 @@ class FileTransfer:
     """
 
     def __init__(
-        self, find: Address, place: CachePlace, rules: Rules, came: Callable[[], None]
+        self, find: Address, place: CachePlace, rules: DownloadRules, came: Callable[[], None]
     ) -> None:
         self._find, self._place, self._rules, self._came = find, place, rules, came
         self._since_look = rules.look_every

@@ -33,7 +33,7 @@ from engine.hub.download.cache import (
     model_path,
     no_room,
 )
-from engine.hub.download.job import Job, Rules, Wheel
+from engine.hub.download.job import DownloadRules, Job, Wheel
 from engine.hub.hashes import CheckedFiles, is_right
 from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
 from engine.hub.remote.environment import prepare
@@ -49,7 +49,7 @@ _LONG_TO_READ = 1 << 18
 
 def run(
     pipe: Connection[Any, Any],
-    rules: Rules,
+    rules: DownloadRules,
     notes: Path | None = None,
     code: str = language.ENGLISH,
 ) -> None:
@@ -83,7 +83,7 @@ def _end_with(pipe: Connection[Any, Any]) -> None:
 
 
 def _answer(
-    asked: Fetch, rules: Rules, notes: Path | None, tell: Callable[[FetchProgress], None]
+    asked: Fetch, rules: DownloadRules, notes: Path | None, tell: Callable[[FetchProgress], None]
 ) -> FetchedModel:
     _make_sure_of_names(asked.job)
     prepare(asked.access)
@@ -102,7 +102,7 @@ def _answer(
 
 
 def _fetch(
-    asked: Fetch, place: CachePlace, rules: Rules, came: Callable[[], None]
+    asked: Fetch, place: CachePlace, rules: DownloadRules, came: Callable[[], None]
 ) -> Callable[[RemoteFile], Path]:
     """Return how to fetch a file; what is imported reads the environment just now set."""
     if asked.job.wheel is not None:
@@ -172,7 +172,7 @@ def _make_sure_of_names(job: Job) -> None:
         raise refuse(Fault.UNREADABLE, f"{job.wheel.file.path}: listed without a hash")
 
 
-def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
+def _refusal(asked: Fetch, error: Exception, rules: DownloadRules) -> Refused:
     trouble = trouble_of(error)
     if trouble.fault is Fault.DISK_FULL and not isinstance(error, UserFixable):
         place = CachePlace.of(asked.job, asked.access.cache)
@@ -225,7 +225,7 @@ _PROCESSES = get_context("spawn")
 _END_S = 10.0
 
 
-class Fetching:
+class FetchProcess:
     """Started at once; it ends with its last message, when it is killed, or with this process.
 
     Args:
@@ -234,7 +234,7 @@ class Fetching:
         notes: where files that were right are noted.
     """
 
-    def __init__(self, asked: Fetch, rules: Rules, notes: Path | None = None) -> None:
+    def __init__(self, asked: Fetch, rules: DownloadRules, notes: Path | None = None) -> None:
         self.key = asked.job.key
         self.pipe: Connection[Any, Any]
         self.pipe, theirs = _PROCESSES.Pipe()

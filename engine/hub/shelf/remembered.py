@@ -49,7 +49,7 @@ class _File:
 _Models = tuple[Remembered, ...]
 
 
-class Memory:
+class RememberedModels:
     """The file of remembered models, for any number of threads; one program at a time writes it."""
 
     def __init__(self, data: Path) -> None:

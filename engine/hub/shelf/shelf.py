@@ -13,7 +13,7 @@ from engine.hub.local import bundled_models
 from engine.hub.shelf.disk_search import FoundModel, ShelfSearch, beginning
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.other_programs import found_elsewhere
-from engine.hub.shelf.remembered import Memory, Remembered
+from engine.hub.shelf.remembered import Remembered, RememberedModels
 from engine.language import tr
 from engine.model import bundled
 from engine.model.config import ModelConfig
@@ -34,7 +34,7 @@ class ModelShelf:
     """
 
     def __init__(self, data: Path, cache: Path | None = None) -> None:
-        self.memory = Memory(data)
+        self.memory = RememberedModels(data)
         self.folder = data / _FOLDER
         """Where copies go."""
         self._cache = cache

@@ -16,12 +16,12 @@ from local_hub import LocalHub, Published
 
 from engine.hub.download import worker
 from engine.hub.download.cache import CachePlace
-from engine.hub.download.job import Job, JobReport, Rules
-from engine.hub.download.worker import Fetching
+from engine.hub.download.job import DownloadRules, Job, JobReport
+from engine.hub.download.worker import FetchProcess
 from engine.hub.messages import Answer, Fetch
 from engine.hub.remote.listing import Access, Packaging
 
-HASTY = Rules(
+HASTY = DownloadRules(
     pauses_s=(0.0,) * 3, timeout_s=300.0, reserve=0, tell_every_s=0.0, come_back_s=0.0, behind=0
 )
 """Waits for nothing but a server that is slow because the machine is."""
@@ -60,14 +60,14 @@ class Desk:
         return CachePlace.of(job or self.job(), str(self.cache))
 
     def start(
-        self, job: Job | None = None, access: Access | None = None, rules: Rules = HASTY
-    ) -> Fetching:
+        self, job: Job | None = None, access: Access | None = None, rules: DownloadRules = HASTY
+    ) -> FetchProcess:
         """A process."""
         asked = Fetch(access or self.access(), job or self.job())
-        return Fetching(asked, rules, self.folder / "checked.json")
+        return FetchProcess(asked, rules, self.folder / "checked.json")
 
     def fetch(
-        self, job: Job | None = None, access: Access | None = None, rules: Rules = HASTY
+        self, job: Job | None = None, access: Access | None = None, rules: DownloadRules = HASTY
     ) -> Answer:
         """A process to its end, and its last message."""
         return list(self.start(job, access, rules).answers())[-1]

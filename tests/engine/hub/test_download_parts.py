@@ -19,7 +19,7 @@ from engine.hub.download.cache import (
     distinct,
     make_sure_of_room,
 )
-from engine.hub.download.job import DownloadSpeed, Job, JobState, Rules
+from engine.hub.download.job import DownloadRules, DownloadSpeed, Job, JobState
 from engine.hub.download.job_list import JobEntry, JobList, KeptJob, read_jobs, write_jobs
 from engine.hub.download.sources import at_hub
 from engine.hub.download.worker import _link
@@ -207,7 +207,7 @@ def test_the_list_cannot_be_saved(tmp_path: Path) -> None:
 def test_pauses_grow_and_a_server_s_word_counts_more(tmp_path: Path) -> None:
     from engine.hub.download.transfer import FileTransfer
 
-    rules = Rules(pauses_s=(1.0, 4.0))
+    rules = DownloadRules(pauses_s=(1.0, 4.0))
     find = partial(at_hub, Fetch(Access(), _JOB), 1.0)
     transfer = FileTransfer(find, CachePlace.of(_JOB, str(tmp_path)), rules, lambda: None)
     dropped = HubError(Trouble(Fault.DROPPED))

@@ -16,7 +16,7 @@ from download_desk import HASTY, PATIENCE_S, WEIGHTS, Desk, Heard, desk
 from local_hub import Act, Trap
 
 from engine.hub.download.cache import NoRoom
-from engine.hub.download.job import JobReport, JobState, Rules
+from engine.hub.download.job import DownloadRules, JobReport, JobState
 from engine.hub.download.queue import Downloads
 
 _WINDOW = """
@@ -46,7 +46,7 @@ def open_downloads(at: Desk) -> Iterator[Callable[..., tuple[Downloads, Heard]]]
     """Opens the list of downloads of one folder; more than once, where the program was ended."""
     opened: list[Downloads] = []
 
-    def open_one(rules: Rules = HASTY) -> tuple[Downloads, Heard]:
+    def open_one(rules: DownloadRules = HASTY) -> tuple[Downloads, Heard]:
         heard = Heard()
         opened.append(Downloads(at.folder, heard, rules))
         return opened[-1], heard

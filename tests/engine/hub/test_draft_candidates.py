@@ -14,10 +14,10 @@ from head_folders import write_head
 from tiny_models import write_chat_model, write_model
 
 from engine.hub.advice import DraftCandidate, Verdict
-from engine.hub.pairing import vocabularies
-from engine.hub.pairing.candidates import candidates, published
-from engine.hub.pairing.curated import curated
-from engine.hub.pairing.vocabularies import Vocabularies, compared, tokens_of
+from engine.hub.pairs import vocabularies
+from engine.hub.pairs.candidates import candidates, published
+from engine.hub.pairs.curated import curated
+from engine.hub.pairs.vocabularies import Vocabularies, compared, tokens_of
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.model.config import ModelConfig
 from engine.model.local_model import LocalModel

@@ -14,7 +14,7 @@ from head_folders import write_head
 from engine.errors import UserFixable
 from engine.hub.shelf.disk_search import FoundModel
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.remembered import Memory, Remembered
+from engine.hub.shelf.remembered import Remembered, RememberedModels
 from engine.hub.shelf.shelf import Descriptions, ModelShelf
 from engine.model.config import ModelConfig
 
@@ -164,11 +164,11 @@ def test_a_list_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_text("a file where a folder should be")
     with pytest.raises(UserFixable, match="could not be saved"):
-        Memory(data).remember(Remembered("/x", ModelOrigin.IN_PLACE))
+        RememberedModels(data).remember(Remembered("/x", ModelOrigin.IN_PLACE))
 
 
 def test_the_one_brought_last_comes_first_and_each_once(tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "data")
+    memory = RememberedModels(tmp_path / "data")
     for name in ("a", "b", "a"):
         memory.remember(Remembered(f"/{name}", ModelOrigin.COPIED, hashes={"x": "y"}))
     assert [each.path for each in memory.all()] == ["/a", "/b"]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate, Verdict
-from engine.hub.pairing.curated import Curated, CuratedModel, curated
-from engine.hub.pairing.vocabularies import Vocabularies, tokens_of
+from engine.hub.pairs.curated import Curated, CuratedModel, curated
+from engine.hub.pairs.vocabularies import Vocabularies, tokens_of
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import number, sentences, tr
 from engine.model.config import ModelConfig
