@@ -292,7 +292,7 @@ def test_a_process_that_only_dies_is_given_up(
     downloads.add([at.job()], at.access())
 
     (failed,) = heard.until(_all(JobState.FAILED))
-    assert "without a word" in failed.cause
+    assert "stopped unexpectedly" in failed.cause
 
 
 def test_no_room_is_said_before_anything_is_fetched(at: Desk, open_downloads: Open) -> None:
