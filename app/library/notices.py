@@ -8,9 +8,9 @@ from PySide6.QtCore import QObject
 
 from app.banner import BannerArea
 from app.library.choice import ModelChoice
+from app.library.download_orders import DownloadOrders
 from app.library.hub_desk import HubDesk
-from app.library.ordering import Ordering
-from app.library.words import model_of
+from app.library.model_texts import model_of
 from engine.hub import starter
 from engine.hub.download.job import JobReport, JobState
 from engine.language import tr
@@ -18,11 +18,11 @@ from engine.language import tr
 _NO_MORE = (JobState.DONE, JobState.FAILED)
 
 
-class Fetched(QObject):
+class DownloadNotices(QObject):
     """A model is told of when its draft is there too, or will not come."""
 
     def __init__(
-        self, desk: HubDesk, ordering: Ordering, models: ModelChoice, banners: BannerArea
+        self, desk: HubDesk, ordering: DownloadOrders, models: ModelChoice, banners: BannerArea
     ) -> None:
         super().__init__(desk)
         self._desk, self._ordering = desk, ordering

@@ -44,7 +44,7 @@ def on_disk(
 
 
 def suitable(suggestions: Sequence[Recommendation], words: str) -> list[Recommendation]:
-    """Those that are meant."""
+    """Return the suggestions that match the words."""
     return [each for each in suggestions if _says(words, each.name, each.repo)]
 
 

@@ -20,7 +20,7 @@ class StarterDesk(QObject):
     """Joins the offer in an empty chat with the downloads.
 
     Args:
-        offer: what the user sees.
+        offer: the page that the user sees.
         models: which model answers.
         library: has the downloads; it is not made before somebody wants one.
         find: the starter model's file, where it is on this computer.
@@ -36,9 +36,9 @@ class StarterDesk(QObject):
         super().__init__(offer)
         self._offer, self._models, self._library, self._find = offer, models, library, find
         self._asked = False
-        """Whether the download was asked for here and has not begun yet."""
+        """True if the download was asked for here and has not begun yet."""
         self._problem: UserFixable | None = None
-        """Why it did not even begin."""
+        """The reason why it did not even begin."""
         self._desks: Desks | None = None
         offer.load_asked.connect(self._load)
         offer.fetch_asked.connect(self._fetch)

@@ -29,19 +29,6 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """Words put into a draft's mouth, to measure with a known acceptance what drafting costs.
-
-    Attributes:
-        tokens: by position; 0 follows the last.
-        weight: log of the probability that the draft gives them.
-    """
-
-    tokens: Sequence[int]
-    weight: float
-
-
-@dataclass(frozen=True, slots=True)
 class Ranking:
     """How a draft's candidates rank: by its probabilities, or as the target would draw from them.
 
@@ -49,13 +36,11 @@ class Ranking:
         temperature: of the target's sampler; 0 is greedy.
         seed: of its noise.
         share_noise: whether the noise of its draws is added, where it draws at all.
-        script: what comes out on top all the same.
     """
 
     temperature: float
     seed: int
     share_noise: bool
-    script: Script | None = None
 
 
 Candidates = Sequence[tuple[int, float]]

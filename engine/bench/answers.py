@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from statistics import median
 
 from engine.backend.decoder import Decoder
@@ -13,20 +10,20 @@ from engine.backend.native.sizes import WIDTH
 from engine.backend.round import Round
 from engine.backend.state_pool import StatePool
 from engine.bench.forward import CONTEXT, prompt
-from engine.bench.lane_script import write_lines
-from engine.bench.scripted_draft import FixedDepth, ScriptedDrafter, script
-from engine.bench.scripted_lane import ScriptedLane
+from engine.bench.scripted_draft import FixedDepth, Script, ScriptedDraft
 from engine.commands import Mode
 from engine.model.config import ModelConfig
 from engine.model.other_family import OtherConfig
-from engine.plan.expectation import Expectation
-from engine.plan.workspace import HEAD_WIDTH
+from engine.plan.facts import HEAD_WIDTH
+from engine.plan.plan import Expectation
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
+from engine.speculative.draft_worker import DraftLane
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
-from engine.speculative.drafters.standalone import StandaloneDrafter
-from engine.speculative.loops import plain, serial
+from engine.speculative.drafters.model import StandaloneDrafter
+from engine.speculative.loops import Loop, Parallel, Plain, Serial
+from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler
 from engine.speculative.serial_controller import SerialController
 
@@ -34,10 +31,6 @@ DEPTHS = tuple(range(1, 9))
 ROWS = (*range(1, 10), 16)
 SLACK = 16
 """Text known beyond the tokens asked for, so that no round is cut short by the end."""
-
-
-Rounds = Callable[[Decoding], AbstractContextManager[Iterator[Round]]]
-"""How an answer is written, from its prompt on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +123,10 @@ class AnswersInTurns:
         expected: Expectation | None = None,
     ) -> None:
         self._wishes = wishes
-        self._target, self._draft = target, draft
+        self._target = target
+        self._draft = ScriptedDraft(draft, trees=wishes.trees) if draft else None
         self.state = target.new_state(wishes.context)
-        self.draft_states = StatePool(draft, wishes.context, 0) if draft else None
+        self.draft_states = StatePool(self._draft, wishes.context, 0) if self._draft else None
         self._prompt = prompt(target.config.vocab_size, wishes.prompt)
         self._text: tuple[int, ...] = ()
         self.exact = True
@@ -141,9 +135,10 @@ class AnswersInTurns:
         self._fixed = {depth: TimedAnswers() for depth in wishes.depths}
         forced = wishes.mode not in (Mode.AUTO, Mode.PLAIN)
         self._controller = SerialController(expected, forced=forced)
-        self._lane: ScriptedLane | None = None
-        if wishes.mode is Mode.DUO and draft is not None and self.draft_states is not None:
-            self._lane = ScriptedLane(draft, self.draft_states, expected)
+        self._parallel: Parallel | None = None
+        if wishes.mode is Mode.DUO and self._draft is not None and self.draft_states is not None:
+            lane = DraftLane("draft", self._draft, self.draft_states)
+            self._parallel = Parallel(lane, ParallelController(expected, ahead=True))
 
     @property
     def plain_tokens_per_s(self) -> float:
@@ -184,42 +179,32 @@ class AnswersInTurns:
         """
         first = not self._text
         if first:
-            self._text = self._write(_plainly, TimedAnswers())
-        self._check(self._write(_plainly, self._plain))
+            self._text = self._write(Plain(), TimedAnswers())
+        self._check(self._write(Plain(), self._plain))
         if self._draft is None or self.draft_states is None:
             return
-        vocab, acceptance = self._target.config.vocab_size, self._wishes.acceptance
-        lines = script([*self._prompt, *self._text], vocab, acceptance, seed=number)
-        inner = _drafter(self._draft, self.draft_states)
-        drafter = ScriptedDrafter(inner, lines, trees=self._wishes.trees)
-        own = self._in_turns(drafter, self._controller)
-        if self._lane is not None:
-            told = write_lines([*self._prompt, *self._text], vocab, acceptance, 0.0, seed=number)
-            own = partial(self._lane.rounds, lines=told)
+        text, vocab = [*self._prompt, *self._text], self._target.config.vocab_size
+        self._draft.script = Script.write(text, vocab, self._wishes.acceptance, seed=number)
+        drafter = _drafter(self._draft, self.draft_states)
+        own = self._parallel or Serial(drafter, self._controller)
         if first:
             self._write(own, TimedAnswers())  # which learns what is cheap
         self._check(self._write(own, self._auto))
         for depth, answers in self._fixed.items():
             fixed = FixedDepth(depth, self._wishes.width(self._draft.config))
-            self._check(self._write(self._in_turns(drafter, fixed), answers))
-        self._check(self._write(_plainly, self._plain))
+            self._check(self._write(Serial(drafter, fixed), answers))
+        self._check(self._write(Plain(), self._plain))
 
-    def _in_turns(self, drafter: ScriptedDrafter, controller: SerialController) -> Rounds:
-        @contextmanager
-        def rounds(decoding: Decoding) -> Iterator[Iterator[Round]]:
-            prefill(decoding)
-            yield serial(decoding, drafter, controller)
-
-        return rounds
-
-    def _write(self, loop: Rounds, answers: TimedAnswers) -> tuple[int, ...]:
+    def _write(self, loop: Loop, answers: TimedAnswers) -> tuple[int, ...]:
         """One greedy answer to the same prompt, its keys and values already there."""
         sampler = Sampler(SamplingParams(), len(self._prompt))
         whole = self._wishes.tokens + SLACK
         decoding = Decoding(self._target, self.state, self._prompt, sampler, max_tokens=whole)
         enough = self._wishes.tokens if self._text else whole
-        rounds = []
-        with loop(decoding) as begun:
+        rounds: list[Round] = []
+        with loop.rounds(decoding) as begun:
+            for _ in decoding.prefill():
+                pass
             while decoding.committed < enough:
                 rounds.append(next(begun))
         seconds = rounds[-1].verify.end - rounds[0].verify.end
@@ -229,18 +214,6 @@ class AnswersInTurns:
 
     def _check(self, text: tuple[int, ...]) -> None:
         self.exact = self.exact and text == self._text[: len(text)]
-
-
-def prefill(decoding: Decoding) -> None:
-    """Process the prompt."""
-    for _ in decoding.prefill():
-        pass
-
-
-@contextmanager
-def _plainly(decoding: Decoding) -> Iterator[Iterator[Round]]:
-    prefill(decoding)
-    yield plain(decoding)
 
 
 def _drafter(draft: Decoder, states: StatePool) -> Drafter:

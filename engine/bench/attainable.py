@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.plan.speculation import expected_tokens
+from engine.plan.throughput import expected_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,101 +1,192 @@
-"""A draft of known acceptance: the draft model really runs, but what it proposes is written down.
+"""A draft of known acceptance: the draft model really runs, but a script says what it proposes.
 
 The script knows the target's text. The draft is right at random positions, as many of every stretch
-as the given probability says, so that short answers have it, too. The words are put into the
-draft's mouth where it ranks its candidates, so all that a draft costs is there: its forwards, its
-caches, its catching up, the choice among all tokens.
+as the given probability says, so that short answers have it, too. All that a draft costs is there:
+its forwards, its caches, its catching up, the choice among all tokens. Only then are the tokens of
+its likeliest path renamed, in what it proposes and in what its state has staged, so that its cache
+keeps what is accepted as that of a trained draft would. The numbers in the cache are those of other
+tokens, which does not matter: weights are random where this is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import log
+from dataclasses import dataclass, replace
+from math import exp, inf, log
 
 import numpy as np
 
-from engine.backend.round import Budget, Script
+from engine.backend.decoder import Decoder, Forward
+from engine.backend.native.cancel import CancelFlag
+from engine.backend.round import Budget, Candidates, Ranking
+from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree
+from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats
-from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import DraftContext, Drafter
-from engine.speculative.sampler import Sampler
 from engine.speculative.serial_controller import SerialController
 
 NODES = 15
 """Of trees of fixed depth, as in arXiv 2412.18934."""
 STRETCH = 50
 """Tokens of which a known share is right."""
+_LEAST = 1e-3
+"""Smallest probability whose logarithm is taken."""
 
 
-def script(tokens: Sequence[int], vocab: int, acceptance: float, seed: int) -> Script:
-    """What the draft says at each position.
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a draft proposes at each position.
 
-    Args:
-        tokens: the prompt and the target's own greedy text.
+    Attributes:
+        text: the prompt and the target's own greedy text.
+        right: at which positions the draft proposes the target's own token.
+        acceptance: the probability that it gives what it proposes.
         vocab: number of tokens.
-        acceptance: probability of the right token.
-        seed: chooses the positions.
-    """
-    rng, stretches = np.random.default_rng(seed), -(-len(tokens) // STRETCH)
-    wanted = np.arange(STRETCH) < round(acceptance * STRETCH)
-    right = np.concatenate([rng.permutation(wanted) for _ in range(stretches)])[: len(tokens)]
-    lines = [
-        token if known else (token + 1) % vocab for token, known in zip(tokens, right, strict=True)
-    ]
-    return Script(lines, log(max(acceptance, 1e-3)))
-
-
-class ScriptedDrafter:
-    """A drafter that runs as it would, and proposes chains from a script.
-
-    With `trees` it proposes whole trees, in which the script's path is the likeliest; the other
-    nodes are what the draft itself says, and cost what they cost.
     """
 
-    def __init__(self, inner: Drafter, lines: Script, *, trees: bool = False) -> None:
-        self._inner, self._trees = inner, trees
-        self._sampler = _Prompter(lines)
+    text: Sequence[int]
+    right: Sequence[bool]
+    acceptance: float
+    vocab: int
+
+    @classmethod
+    def write(cls, text: Sequence[int], vocab: int, acceptance: float, seed: int) -> Script:
+        """Choose the positions at which the draft is right.
+
+        Args:
+            text: the prompt and the target's own greedy text.
+            vocab: number of tokens.
+            acceptance: share of the positions.
+            seed: of the choice.
+        """
+        rng, stretches = np.random.default_rng(seed), -(-len(text) // STRETCH)
+        wanted = np.arange(STRETCH) < round(acceptance * STRETCH)
+        right = np.concatenate([rng.permutation(wanted) for _ in range(stretches)])
+        return cls(text, right[: len(text)].tolist(), acceptance, vocab)
 
     @property
-    def name(self) -> str:
-        """Name for people."""
-        return f"{self._inner.name}, scripted"
+    def weight(self) -> float:
+        """Logarithm of the probability of what is proposed."""
+        return log(max(self.acceptance, _LEAST))
 
-    def begin_seconds(self, context: DraftContext) -> float:
-        """As the draft itself."""
-        return self._inner.begin_seconds(context)
+    def right_at(self, position: int) -> int:
+        """The target's own token; 0 behind the text."""
+        return self.text[position] if position < len(self.text) else 0
 
-    def begin(self, context: DraftContext) -> None:
-        """As the draft itself."""
-        self._inner.begin(context)
+    def token(self, position: int) -> int:
+        """What the draft proposes; behind the text it is wrong."""
+        right = self.right_at(position)
+        known = position < len(self.text) and self.right[position]
+        return right if known else (right + 1) % self.vocab
 
-    def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
-        """The script's next tokens, as a chain or at the top of a tree."""
+    def depth(self, budget: Budget) -> int:
+        """Levels that are drafted until the path is too unlikely for the budget."""
+        depth = 1
+        while depth < budget.depth and exp(depth * self.weight) >= budget.floor:
+            depth += 1
+        return min(depth, budget.depth)
+
+
+class ScriptedDraft(Decoder):
+    """A draft model that proposes what a script says, at the cost of its own proposals.
+
+    Args:
+        draft: what computes.
+        trees: whether it may propose more than the script's path, which is the likeliest then.
+
+    Attributes:
+        script: what it proposes; None: its own tokens.
+    """
+
+    def __init__(self, draft: Decoder, *, trees: bool = False) -> None:
+        super().__init__(draft.config, draft.segments, draft.ids)
+        self._trees = trees
+        head = isinstance(draft.config, ModelConfig) and draft.config.fusion is not None
+        self._ahead = 2 if head else 1  # positions from a row to what it proposes
+        self.script: Script | None = None
+
+    def draft(
+        self,
+        state: SequenceState,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: Budget,
+        features: Floats | None = None,
+    ) -> TokenTree:
+        """Draft a tree (see `Decoder.draft`) and give its likeliest path the script's tokens."""
+        script = self.script
+        if script is None:
+            return super().draft(state, pending, ranking, budget, features)
         if not self._trees:
             budget = replace(budget, nodes=min(budget.nodes, budget.depth), width=1)
-        return self._inner.propose(replace(context, sampler=self._sampler), budget)
+        position = len(state) + len(pending) - 1 + self._ahead
+        # The floor is meant for the script's probabilities, which the model knows nothing of.
+        own = replace(budget, depth=script.depth(budget), floor=0.0)
+        tree = super().draft(state, pending, ranking, own, features)
+        path = [script.token(position + level) for level in range(own.depth)]
+        path = path[: min(_rename_staged(state, path) + 1, tree.drafted)]
+        return _renamed(tree, path, script.weight, budget.nodes)
 
-    def observe(self, committed: Sequence[int]) -> None:
-        """As the draft itself."""
-        self._inner.observe(committed)
+    def expand(
+        self,
+        state: SequenceState,
+        tokens: Sequence[int],
+        parents: Sequence[int],
+        wanted: Sequence[int],
+        ranking: Ranking,
+        width: int,
+        cancel: CancelFlag | None = None,
+    ) -> list[Candidates] | None:
+        """Rank candidates (see `Decoder.expand`) behind the script's token, which is the best."""
+        first, script = len(state.staged), self.script
+        found = super().expand(state, tokens, parents, wanted, ranking, width, cancel)
+        if found is None or script is None:
+            return found
+        return [
+            _behind(script, _position(state, first + row) + self._ahead, own)[:width]
+            for row, own in zip(wanted, found, strict=True)
+        ]
 
+    def forward(
+        self,
+        state: SequenceState,
+        tokens: Sequence[int],
+        parents: Sequence[int] | None = None,
+        *,
+        logit_rows: Sequence[int] | None = None,
+        taps: tuple[int, ...] = (),
+        features: Floats | None = None,
+    ) -> Forward:
+        """Compute nodes (see `Decoder.forward`); the script's token has the largest logit.
 
-class _Prompter(Sampler):
-    """Ranks the script's token first, with the probability that it is right."""
+        So a model drafts that cannot do it in one call.
+        """
+        first = len(state.staged)
+        done = super().forward(
+            state, tokens, parents, logit_rows=logit_rows, taps=taps, features=features
+        )
+        if self.script is not None:
+            rows = range(len(tokens)) if logit_rows is None else sorted(logit_rows)
+            for row, logits in zip(rows, done.logits, strict=True):
+                self._favour(logits, _position(state, first + row) + self._ahead)
+        return done
 
-    def __init__(self, lines: Script) -> None:
-        super().__init__(SamplingParams())
-        self.ranking = replace(self.ranking, script=lines)
-        self._lines = lines
-
-    def rank(self, logits: Floats, position: int) -> Floats:
-        """The same where the draft ranks here, level by level."""
-        weights = super().rank(logits, position)
-        said, likely = self._lines.tokens, np.float32(self._lines.weight)
-        np.minimum(weights, likely - 1, out=weights)
-        weights[:, said[position] if position < len(said) else 0] = likely
-        return weights
+    def _favour(self, logits: Floats, position: int) -> None:
+        """Raise the logit of the script's token to its probability, at least above all others."""
+        script = self.script
+        if script is None:
+            return
+        row = script.token(position)
+        if self.ids is not None:
+            (rows,) = np.nonzero(self.ids == row)
+            if not len(rows):
+                return
+            row = int(rows[0])
+        logits[row] = -inf
+        best = float(logits.max())
+        share = min(max(script.acceptance, _LEAST), 1 - _LEAST)
+        odds = best + log(float(np.exp(logits - best).sum()) * share / (1 - share))
+        logits[row] = max(odds, best + _LEAST)
 
 
 class FixedDepth(SerialController):
@@ -121,3 +212,70 @@ class FixedDepth(SerialController):
     def prune(self, tree: TokenTree) -> TokenTree:
         """All of it."""
         return tree
+
+
+def _renamed(tree: TokenTree, path: Sequence[int], weight: float, most: int) -> TokenTree:
+    """The tree with these tokens along its likeliest path, of at most so many nodes.
+
+    A path that is longer than the tree's own goes on behind it.
+
+    Args:
+        tree: as drafted.
+        path: tokens below the root.
+        weight: logarithm of the probability of each.
+        most: drafted nodes that stay.
+    """
+    scores = [weight * level for level in range(len(path) + 1)]
+    if tree.drafted == len(path):  # a chain
+        return TokenTree((tree.tokens[0], *path), tuple(range(-1, len(path))), tuple(scores))
+    nodes = [(level, token, scores[level + 1]) for level, token in enumerate(path)]
+    place, on_path = {0: 0}, 0
+    for node in range(1, len(tree)):
+        above = tree.parents[node]
+        if above == on_path and place[above] < len(path):  # ranked: the first child is the best
+            place[node], on_path = place[above] + 1, node
+            continue
+        score = scores[place[above]] + tree.scores[node] - tree.scores[above]
+        nodes.append((place[above], tree.tokens[node], score))
+        place[node] = len(nodes)
+        scores.append(score)
+    return TokenTree.build(tree.tokens[0], nodes, most)
+
+
+def _rename_staged(state: SequenceState, path: Sequence[int]) -> int:
+    """Let the first staged node of every level have the path's token, one below the other.
+
+    Returns:
+        The number of staged levels.
+    """
+    tokens, parents = list(state.staged), list(state.parents)
+    depths, level, last = list[int](), 0, ROOT
+    for node, parent in enumerate(parents):
+        depths.append(0 if parent == ROOT else depths[parent] + 1)
+        if depths[node] == level:
+            tokens[node], parents[node] = path[level], last
+            level, last = level + 1, node
+    if tokens:
+        state.discard()
+        state.adopt(tokens, parents)
+    return level
+
+
+def _behind(script: Script, position: int, own: Candidates) -> Candidates:
+    """The script's token, and behind it the draft's own, which are never right."""
+    said, right = script.token(position), script.right_at(position)
+    rest = log(max(1 - script.acceptance, _LEAST))
+    others = [
+        (token, min(weight + rest, script.weight))
+        for token, weight in own
+        if token not in (said, right)
+    ]
+    return [(said, script.weight), *others]
+
+
+def _position(state: SequenceState, node: int) -> int:
+    """Where in the sequence a staged node stands."""
+    position = len(state)
+    while (node := state.parents[node]) != ROOT:
+        position += 1
+    return position

@@ -7,6 +7,7 @@ from dataclasses import replace
 from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.config import Fusion, ModelConfig
+from engine.model.families import parse_config
 
 Described = dict[str, object]
 """The members of a config.json."""
@@ -177,8 +178,6 @@ SHAPES: dict[str, Described] = {
     "gpt-oss-20b": _GPT_OSS_20B,
     # DuoDecoding's own draft.
     "llama-68m": _described("llama", 2, 768, 3072, (12, 12), 32000, max_position_embeddings=2048),
-    # So little that one core keeps up with whatever speed is declared: for measuring lanes.
-    "lanes": _described("llama", 4, 256, 672, (4, 4), 32000, tie_word_embeddings=True),
     # Rows of whole blocks of 256 and too many weights for any cache: for comparing formats.
     "bench": _described("llama", 12, 2048, 8192, (16, 4), 32768, tie_word_embeddings=True),
 }
@@ -198,7 +197,7 @@ def shape(name: str) -> ModelConfig:
             tr("There is no shape “{name}”.").format(name=name),
             tr("Choose one of {known}.").format(known=known),
         ) from None
-    return ModelConfig.from_json(described)
+    return parse_config(described)
 
 
 def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> ModelConfig:
@@ -209,7 +208,7 @@ def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> Mode
         tie_word_embeddings=True,
         max_position_embeddings=target.max_positions,
     )
-    return ModelConfig.from_json(described)
+    return parse_config(described)
 
 
 def head_shape(target: ModelConfig, fusion: Fusion, blocks: int) -> ModelConfig:
@@ -221,4 +220,4 @@ def head_shape(target: ModelConfig, fusion: Fusion, blocks: int) -> ModelConfig:
         tie_word_embeddings=target.tie_word_embeddings and not fusion.own_head,
         max_position_embeddings=target.max_positions,
     )
-    return replace(ModelConfig.from_json(described), fusion=fusion)
+    return replace(parse_config(described), fusion=fusion)

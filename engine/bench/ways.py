@@ -14,7 +14,7 @@ from engine.errors import ContextFull
 from engine.events import Event, Finished, FinishReason
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest, Message, Role, SamplingParams
-from engine.session.answering import Answer
+from engine.session.answer import Answer
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.loops import Plain, Serial
 

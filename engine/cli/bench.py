@@ -5,16 +5,10 @@ from __future__ import annotations
 import argparse
 
 from engine.cli import (
-    bench_accelerator,
-    bench_dovetail,
     bench_drafters,
-    bench_duo,
     bench_formats,
     bench_forward,
-    bench_lanes,
     bench_modes,
-    bench_predictions,
-    bench_quality,
     bench_round,
     bench_shapes,
     bench_speculate,
@@ -24,18 +18,12 @@ from engine.language import tr
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = commands.add_parser("bench", help=tr("measure"))
+    parser = commands.add_parser("bench", help=tr("measure speed, acceptance or quality"))
     kinds = parser.add_subparsers(dest="kind", required=True)
     bench_speculate.add_parser(kinds)
     bench_forward.add_parsers(kinds)
     bench_round.add_parser(kinds)
     bench_shapes.add_parser(kinds)
-    bench_dovetail.add_parser(kinds)
     bench_drafters.add_parser(kinds)
-    bench_duo.add_parser(kinds)
-    bench_accelerator.add_parser(kinds)
-    bench_lanes.add_parser(kinds)
     bench_modes.add_parser(kinds)
-    bench_predictions.add_parser(kinds)
-    bench_quality.add_parser(kinds)
     bench_formats.add_parser(kinds)

@@ -15,7 +15,7 @@ from engine.hub.remote.listing import Access, Repository, Variant
 from engine.hub.shelf.kept_model import ModelOrigin
 from engine.hub.shelf.shelf import ModelShelf
 from engine.language import number, sentences, tr
-from engine.units import duration, file_size
+from engine.language.units import duration, file_size
 
 _Reports = tuple[JobReport, ...]
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from engine.columns import left, right, width
+from engine.cli.columns import left, right, width
 from engine.hub.remote.listing import FoundRepository, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import listed, number, sentences, tr, tr_count
-from engine.units import file_size
+from engine.language.units import file_size
 
 Models = Sequence[FoundRepository]
 
@@ -56,11 +56,8 @@ def write_repository(repository: Repository, page: str, *, as_json: bool) -> Non
         lines.append(tr("{n} parameters").format(n=_short(found.parameters)))
     if repository.context:
         lines.append(tr_count("{n} token of context", "{n} tokens of context", repository.context))
-    lines.append(
-        tr("Licence: {name}").format(
-            name=" ".join(filter(None, (found.licence or tr("not specified"), repository.licence_link)))
-        )
-    )
+    licence = [found.licence or tr("not specified"), repository.licence_link or ""]
+    lines.append(tr("Licence: {name}").format(name=" ".join(licence).rstrip()))
     if found.gated:
         lines.append(tr("Its terms have to be accepted at {address}.").format(address=page))
     if not repository.has_template and repository.variants:

@@ -14,7 +14,7 @@ from engine.errors import Cancelled, OutOfMemory
 from engine.events import AnswerStats, Event, Finished
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest
-from engine.session.answering import Answer
+from engine.session.answer import Answer
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.serial_controller import SerialController
@@ -41,19 +41,21 @@ def borrowed(pair: LoadedPair, candidate: ModeCandidate, states: StatePool) -> L
         pair,
         states=states,
         loop=_afresh(pair.loop, candidate),
-        plan=replace(candidate.checked.plan, signature=pair.plan.signature),
+        plan=candidate.plan,
+        summary=replace(candidate.checked.summary, signature=pair.target.signature),
     )
 
 
 def _afresh(loop: Loop, candidate: ModeCandidate) -> Loop:
     """The loop as if it had decoded nothing yet."""
-    plan, forced = candidate.plan, candidate.checked.forced
+    plan, command = candidate.plan, candidate.checked.inspection.command
+    forced = command.forces_drafting
     if plan.draft_device is None:
         return Plain()
     if isinstance(loop, Serial):
         return replace(loop, controller=SerialController(plan.expected, forced=forced))
     if isinstance(loop, Parallel):
-        ahead = candidate.checked.command.mode is Mode.DUO
+        ahead = command.mode is Mode.DUO
         return replace(
             loop, controller=ParallelController(plan.expected, forced=forced, ahead=ahead)
         )

@@ -19,7 +19,8 @@ from engine.hub.pairs.curated import Curated, CuratedModel
 from engine.hub.remote.listing import Packaging, Repository, Variant
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.gguf.config import knows
+from engine.model.families import parse_config
+from engine.model.gguf.config import is_runnable
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, is_other, read_other
@@ -76,7 +77,7 @@ def of_variant(repository: Repository, variant: Variant, known: Curated) -> Sket
     listed = known.of_repo(found.repo, found.base)
     if variant.packaging is Packaging.SAFETENSORS:
         return _of_folder(repository, variant, listed)
-    if found.architecture and not knows(found.architecture):
+    if found.architecture and not is_runnable(found.architecture):
         raise NotPossible(
             tr("Duotail has no decoder of its own for “{family}” models.").format(
                 family=found.architecture[:60]
@@ -101,7 +102,7 @@ def _of_folder(repository: Repository, variant: Variant, listed: CuratedModel | 
         other = read_other(source)
         return Sketch(_of_other(name, other, variant.weight_bytes), listed)
     if source is not None:
-        config = ModelConfig.from_json(source.data)
+        config = parse_config(source.data)
     elif listed is not None:
         config = listed.config
     else:
@@ -208,7 +209,7 @@ def _readable(text: str) -> ModelConfig | None:
     """Read a config.json beside GGUF files; None where it is none that we know."""
     source = _json(text)
     try:
-        return ModelConfig.from_json(source.data) if source is not None else None
+        return parse_config(source.data) if source is not None else None
     except UserFixable:
         return None
 

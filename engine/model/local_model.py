@@ -11,9 +11,9 @@ from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model import bundled
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import GgufFile, open_gguf
-from engine.model.gguf.source import GgufSource
 from engine.model.heads.reading import is_head, read_head
 from engine.model.heads.reduced import DraftOnly, ReducedDraft, read_reduced
 from engine.model.json_object import JsonObject
@@ -76,7 +76,7 @@ class LocalModel:
         reduced = read_reduced(source)
         if reduced is not None or _is_head(source, path):
             return cls._of_draft(path, source, sidecar, reduced)
-        config = read_other(source) if is_other(source) else ModelConfig.from_json(source.data)
+        config = read_other(source) if is_other(source) else parse_config(source.data)
         weights = _safetensors(config, path)
         return cls(
             path=path,
@@ -92,7 +92,7 @@ class LocalModel:
         cls, path: Path, source: JsonObject, sidecar: JsonObject, reduced: ReducedDraft | None
     ) -> LocalModel:
         gguf = _packed(path)
-        tensors = SafetensorsFolder.open(path) if gguf is None else GgufSource(gguf)
+        tensors = SafetensorsFolder.open(path) if gguf is None else gguf.reader()
         config = reduced or read_head(source, tensors.names())
         own, _ = open_own(config.config, tensors)
         return cls(
@@ -109,7 +109,7 @@ class LocalModel:
     def _of_file(cls, path: Path, file: Path) -> LocalModel:
         gguf = open_gguf(file)
         config = model_config(gguf)
-        weights = ModelWeights.open(config, GgufSource(gguf), "gguf")
+        weights = ModelWeights.open(config, gguf.reader(), "gguf")
         folder, sidecar = _file_sidecar(gguf.files[0])
         return cls(
             path=path,
@@ -125,7 +125,7 @@ class LocalModel:
         """Return its tensors by canonical name; GGUF types not in `native` read as floats."""
         if self.gguf is None:
             return ModelWeights.of_folder(config, self.path)
-        return ModelWeights.open(config, GgufSource(self.gguf, native), "gguf")
+        return ModelWeights.open(config, self.gguf.reader(native), "gguf")
 
     def draft_weights(
         self,
@@ -143,9 +143,7 @@ class LocalModel:
             native: see `own_weights`.
         """
         tensors = (
-            SafetensorsFolder.open(self.path)
-            if self.gguf is None
-            else GgufSource(self.gguf, native)
+            SafetensorsFolder.open(self.path) if self.gguf is None else self.gguf.reader(native)
         )
         return HeadWeights.open(config, tensors, target, target_tied=tied)
 

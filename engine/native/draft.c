@@ -120,9 +120,7 @@ static int32_t widen(draft *d, int32_t level)
     for (int32_t row = 0; row < d->beam_count && result == DT_OK; row++) {
         const double above = d->nodes[d->beams[row]].score;
         for (int32_t k = 0; k < d->width; k++) {
-            dt_candidate *child = &d->likeliest[row * d->width + k];
-            if (d->to->script && !k)
-                *child = (dt_candidate){d->to->script[level], (float)d->to->script_weight};
+            const dt_candidate *child = &d->likeliest[row * d->width + k];
             if (child->token < 0) break;
             const double score = above + (double)child->weight;
             d->nodes[d->count] = (candidate){

@@ -14,8 +14,6 @@ typedef struct {
     int32_t nodes, depth, width;    /* most nodes; levels; nodes expanded per level and children of each */
     double floor;                   /* no level below paths that are less likely than this together */
     double seconds;                 /* no level begins later than this, so that a stop is obeyed */
-    const int32_t *script;          /* NULL, or to measure chains: [depth] tokens that are the likeliest ... */
-    double script_weight;           /* ... with this log of their probability, whatever the model says */
     int32_t *tree_tokens, *tree_parents; /* out, [nodes + 1]: best scores first */
     double *tree_scores;
     int32_t *staged_tokens, *staged_parents; /* out, [(depth - 1) * width] */

@@ -23,15 +23,15 @@ from engine.model.heads.reduced import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.model_files import PACKED
 from engine.model.tensors import HEAD
+from engine.model.weights.reader import INTEGERS
 from engine.model.weights.safetensors_folder import SafetensorsFolder
-from engine.model.weights.source import INTEGERS
 
 PackedKind = Literal["q8_0", "q4_0", "q4_1"]
 
 ARCHITECTURE = "duotail-draft"
 BLOCK = 32
 _BESIDE = ("README.md", "LICENSE", "NOTICE", "duotail.json", "config.json")
-"""What is copied if it is there; config.json, by which a draft is known, last."""
+"""Files that are copied if they exist; config.json, by which a draft is recognised, last."""
 _FORMATS = {"q8_0": Format.Q8, "q4_0": Format.Q4}
 _STEPS = 15
 """From the least number of a 4-bit block to the greatest."""

@@ -32,7 +32,7 @@ class RealShelf:
 
     @property
     def _shelf(self) -> ModelShelf:
-        """Another one where the settings name another cache now."""
+        """Return the shelf, a new one where the settings name another cache."""
         cache = self._around.cache()
         if self._known is None or self._known[0] != cache:
             self._known = cache, ModelShelf(self._around.data, cache)
@@ -59,7 +59,7 @@ class RealShelf:
             self._shelf.keep(model)
 
     def elsewhere(self) -> Sequence[KeptModel]:
-        """Of LM Studio, Ollama and the hub's cache."""
+        """Return the models of LM Studio, Ollama and the hub's cache."""
         everything = self._shelf.models(self._around.recent())
         return [each for each in everything if each.origin in _FOREIGN]
 
@@ -96,7 +96,7 @@ class RealShelf:
         delete(deletion(model, self._shelf, files=True), self._shelf, self._around.in_use())
 
     def forget(self, model: KeptModel) -> None:
-        """Its files stay."""
+        """Remove from the list; the files stay."""
         self._shelf.memory.forget(model.path)
 
 

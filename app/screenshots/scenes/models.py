@@ -60,7 +60,7 @@ def choosing(stage: Stage, shoot: Shoot) -> None:
 
 
 def loading(stage: Stage, shoot: Shoot) -> None:
-    """A load with its progress, over an empty chat and over a conversation."""
+    """Show a load with its progress, over an empty chat and over a conversation."""
     progress = LoadProgress(0.0, f"Loading {_QWEN}", 0.43)
     new_chat(stage)
     stage.tell(Unloaded(0.0), progress)
@@ -76,7 +76,7 @@ def loading(stage: Stage, shoot: Shoot) -> None:
 
 
 def another_family(stage: Stage, shoot: Shoot) -> None:
-    """What is said of a model that runs through transformers."""
+    """Show a model that runs through transformers, with its caveat."""
     new_chat(stage)
     plan = replace(
         PLAN, mode=Mode.PLAIN, draft=None, draft_device=None, caveat=_CAVEAT, reasons=(_CAVEAT,)

@@ -10,11 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account
-from engine.backend.native.library import DraftingStruct, library, pointer, refusal
+from engine.backend.native.library import (
+    DraftingStruct,
+    SamplingStruct,
+    library,
+    pointer,
+    refusal,
+)
 from engine.backend.native.memory import reserve
-from engine.backend.native.sampling import SamplingStruct
 from engine.backend.native.sizes import DEPTH, PENDING, WIDTH
-from engine.backend.round import Budget, Drafted, Ranking, Script
+from engine.backend.round import Budget, Drafted, Ranking
 from engine.backend.tree import TokenTree
 from engine.model.weights.readable import Floats
 
@@ -50,7 +55,7 @@ class DraftCall:
         budget: Budget,
         features: Floats | None,
     ) -> Drafted:
-        """See `engine.backend.segment.TreeDrafting`; `cache` is a handle."""
+        """See `engine.backend.segment.Segment.draft`; `cache` is a handle."""
         count, nodes, depth, width = len(pending), budget.nodes, budget.depth, budget.width
         room = self._room
         if count > room[0] or nodes > room[1] or (depth - 1) * width > room[2]:
@@ -63,8 +68,6 @@ class DraftCall:
         native.floor, native.seconds = budget.floor, PATIENCE
         native.features = pointer(features)
         self._tokens[:count] = list(pending)
-        if ranking.script is not None:
-            self._learn(ranking.script, committed + count + (features is not None))
         scratch = self._room_to_work()
         sampling = c.byref(self._sampling)
         if result := library().dt_draft(*self._before, cache, sampling, scratch, self._call):
@@ -108,9 +111,3 @@ class DraftCall:
         self._sampling.temperature = ranking.temperature
         self._sampling.seed = ranking.seed
         self._sampling.share_noise = ranking.share_noise
-        self._struct.script = None
-
-    def _learn(self, script: Script, position: int) -> None:
-        depth = self._struct.depth
-        self._script = (c.c_int32 * depth)(*script.tokens[position : position + depth])
-        self._struct.script, self._struct.script_weight = c.addressof(self._script), script.weight

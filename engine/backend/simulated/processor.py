@@ -12,9 +12,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
+from engine.backend.device import Transfers
 from engine.backend.native.library import library
 from engine.backend.simulated.spec import SimulatedSpec, simulated_name, simulated_speeds
-from engine.backend.transfers import Transfers
 from engine.errors import DeviceLost
 from engine.language import tr
 
@@ -57,7 +57,7 @@ class Processor:
     """
 
     def __init__(self, spec: SimulatedSpec) -> None:
-        self.declare(spec)
+        self.speeds, self.link = simulated_speeds(spec)
         self.core = _last_core()
         self.interrupted: Callable[[], bool] = lambda: False
         self.received, self.sent = Copies(), Copies()
@@ -67,10 +67,6 @@ class Processor:
         self._lost = Event()
         self._start = self._declared = self._receiving = self._sending = 0.0
         self._before: Iterable[int] | None = None
-
-    def declare(self, spec: SimulatedSpec) -> None:
-        """Be as fast as this from the next call on."""
-        self.speeds, self.link = simulated_speeds(spec)
 
     def lose(self) -> None:
         """From now on nothing answers any more, a call on its way included."""

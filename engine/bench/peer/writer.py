@@ -11,7 +11,7 @@ from engine.bench.ways import PairWriter, Written
 from engine.loading.load import LoadedPair
 from engine.model.local_model import LocalModel
 from engine.request import ChatRequest
-from engine.session.answering import read
+from engine.session.answer import read
 
 
 class PeerWriter:

@@ -19,7 +19,7 @@ from engine.hub.download.job import Job
 from engine.hub.remote.listing import Packaging, RemoteFile
 from engine.hub.remote.safe_files import is_commit
 from engine.language import tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 PREFIX = "models--"
 PARTIAL = ".duotail.incomplete"

@@ -16,6 +16,7 @@ from pathlib import Path
 from engine.hardware.typed_json import decoded
 from engine.hub import starter
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 
 _FILE = "pairs.toml"
 _USUAL = {"rms_norm_eps": 1e-6, "hidden_act": "silu", "rope_theta": 1e6}
@@ -152,7 +153,7 @@ def curated() -> Curated:
 @cache
 def _config(model: CuratedModel) -> ModelConfig:
     members = {"model_type": model.family, "max_position_embeddings": model.context}
-    return ModelConfig.from_json(_USUAL | members | dict(model.shape))
+    return parse_config(_USUAL | members | dict(model.shape))
 
 
 def _outline(config: ModelConfig) -> tuple[object, ...]:

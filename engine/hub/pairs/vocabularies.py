@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from engine.language import number, tr, tr_count
 from engine.model.local_model import LocalModel
 from engine.model.model_files import FilesState, real_path
-from engine.model.text.vocabulary.same_tokens import differing
-from engine.model.text.vocabulary.token_list import TokenList, folder_tokens, gguf_tokens
+from engine.model.text.vocabulary.same_tokens import (
+    TokenList,
+    differing,
+    folder_tokens,
+    gguf_tokens,
+)
 
 _OTHER = 0.1
 """Share of all tokens: vocabularies that differ in more have little to do with each other."""

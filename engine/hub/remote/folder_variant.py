@@ -10,8 +10,7 @@ from engine.errors import UserFixable
 from engine.hub.remote.answer import ServerObject
 from engine.hub.remote.left_out import LeftOut, Reason
 from engine.hub.remote.listing import Packaging, RemoteFile, Variant
-from engine.model.config import ModelConfig
-from engine.model.families import READERS
+from engine.model.families import READERS, parse_config
 from engine.model.heads.reading import is_head
 from engine.model.json_object import JsonObject
 from engine.model.other_family import is_other, read_other
@@ -110,7 +109,7 @@ def _not_runnable(config: ServerObject) -> LeftOut | None:
         if is_other(source):
             read_other(source)
         else:
-            ModelConfig.from_json(config.data)
+            parse_config(config.data)
     except UserFixable as error:
         if config.member("auto_map").data and family not in READERS:
             return LeftOut(Reason.REMOTE_CODE, "")

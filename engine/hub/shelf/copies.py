@@ -17,7 +17,7 @@ import psutil
 from engine.errors import Cancelled, UserFixable
 from engine.hub.hashes import sha256_of
 from engine.language import tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 _PIECE = 4 << 20
 _SPARE = 256 << 20

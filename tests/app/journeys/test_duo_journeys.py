@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
 from app.banner import Banner
-from app.chat.messages.words import answer_table
+from app.chat.messages.answer_texts import answer_table
 from app.history import AnswerState
 from app.performance import PerformancePanel
 from app.performance.timeline import overlap

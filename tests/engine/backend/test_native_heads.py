@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from engine.backend.native.library import Format, Isa, library
 from engine.backend.native.matrix import pack_rows, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
-from engine.backend.round import Budget, Drafted, Ranking, Script
+from engine.backend.round import Budget, Drafted, Ranking
 from engine.backend.step import Step
 from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
@@ -298,15 +298,6 @@ def test_staged_nodes_are_those_of_level_by_level(pool: ThreadPool) -> None:
         outputs.append(head.forward(other, [token], [parent], features=own).hidden[0].copy())
     again = head.forward(other, [5], [4], features=probe).hidden
     np.testing.assert_array_equal(after, again)
-
-
-def test_a_script_begins_one_position_on(pool: ThreadPool) -> None:
-    head = native_head(HEADS["dgf 1"], Format.Q8, pool)
-    tokens, features = tokens_of(HEADS["dgf 1"], 6), random_features(HEADS["dgf 1"], 6)
-    script = Script(tuple(range(100, 120)), -0.1)
-    scripted = replace(GREEDY, script=script)
-    tree = drafted(head, new_cache(head), tokens, features, 0, scripted, Budget(3, 3, 1)).tree
-    assert tree.tokens == (tokens[-1], 107, 108, 109)
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)

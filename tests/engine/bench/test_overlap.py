@@ -1,36 +1,49 @@
-"""While the target verifies, the draft computes: what the rounds tell of both lanes."""
+"""While the target verifies, the draft computes: what the rounds tell of both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter, sleep
-
-import pytest
+from typing import Any
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
-from engine.backend.round import Candidates, Ranking
+from engine.backend.round import Candidates, Ranking, Round, Verified
 from engine.backend.sequence import SequenceState
-from engine.backend.simulated.device import SimulatedDevice
-from engine.backend.simulated.spec import SimulatedSpec
-from engine.bench.declaring import declare_verify
-from engine.bench.duo_answers import DuoAnswers, DuoWay, DuoWishes
-from engine.bench.lane_script import LaneDraft
-from engine.bench.random_model import RandomModel
+from engine.backend.state_pool import StatePool
+from engine.bench.scripted_draft import Script, ScriptedDraft
 from engine.bench.shapes import draft_shape, shape
 from engine.bench.subject import random_subject
-from engine.commands import WeightFormat
+from engine.request import SamplingParams
+from engine.speculative.decoding import Decoding
+from engine.speculative.draft_worker import DraftLane
+from engine.speculative.loops import Loop, Parallel, Plain
+from engine.speculative.parallel_controller import ParallelController
+from engine.speculative.sampler import Sampler
 
 VERIFY_S, STEP_S = 0.05, 0.005
 PROMPT = [token % 97 for token in range(24)]
+TOKENS = 16
 SLOWER = (1, 1, 1, 2, 4, 8)
 """How much longer all of it takes, attempt by attempt: the same shares, of a coarser clock."""
 
 
-class Paced(LaneDraft):
+class PacedTarget(Decoder):
+    """A target whose verifications take a told time, in which it uses no processor."""
+
+    seconds = 0.0
+
+    def verify(self, *arguments: Any, **more: Any) -> Verified:
+        end = perf_counter() + self.seconds
+        verified = super().verify(*arguments, **more)
+        sleep(max(end - perf_counter(), 0.0))
+        return verified
+
+
+class PacedDraft(ScriptedDraft):
     """A draft whose steps take a told time."""
 
-    seconds = STEP_S
+    seconds = 0.0
 
     def expand(
         self,
@@ -48,40 +61,47 @@ class Paced(LaneDraft):
         return found
 
 
-Slowed = Callable[[int], None]
+def write(target: Decoder, loop: Loop, tokens: int) -> tuple[list[int], list[Round]]:
+    """A greedy answer, and its rounds."""
+    sampler = Sampler(SamplingParams(), len(PROMPT))
+    state = target.new_state(len(PROMPT) + tokens)
+    decoding = Decoding(target, state, PROMPT, sampler, max_tokens=tokens)
+    with loop.rounds(decoding) as rounds:
+        for _ in decoding.prefill():
+            pass
+        done = list(rounds)
+    return decoding.tokens[len(PROMPT) :], done
 
 
-@pytest.fixture
-def both() -> tuple[DuoAnswers, Slowed]:
-    """A target that verifies in 50 ms, a draft whose steps take 5; what makes both slower."""
-    model = RandomModel("target", draft_shape(shape("llama2-7b"), 64, 2), "q4_0")
-    device = SimulatedDevice(SimulatedSpec.of(1 << 27))
-    backend = device.backend(WeightFormat.STORED, "target")
-    target = Decoder.build(model.config, model.weights(), backend)
-    draft = Paced(random_subject(model.config, "q4_0", threads=1, seed=1).decoder)
-    wishes = DuoWishes(tokens=16, runs=1, acceptance=0.8, ways=(DuoWay.PARALLEL,))
-    found = DuoAnswers(target, draft, None, [PROMPT], wishes)
-
-    def slowed(times: int) -> None:
-        draft.seconds = times * STEP_S
-        declare_verify(device, target, times * VERIFY_S, len(PROMPT))
-
-    return found, slowed
+def overlap(rounds: Sequence[Round]) -> float:
+    """Share of the verifying time behind the first round in which the draft computed as well."""
+    verifying = [done.verify for done in rounds[1:]]
+    drafting = [span for done in rounds for span in done.drafting]
+    both = sum(
+        max(min(one.end, other.end) - max(one.start, other.start), 0.0)
+        for one in verifying
+        for other in drafting
+    )
+    return both / sum(span.seconds for span in verifying)
 
 
-def test_the_draft_computes_while_the_target_verifies(both: tuple[DuoAnswers, Slowed]) -> None:
+def test_the_draft_computes_while_the_target_verifies() -> None:
     """At least four fifths of the time; a machine that has no time for us gets more chances."""
-    answers, slowed = both
-    overlaps = []
-    for attempt, times in enumerate(SLOWER):
-        slowed(times)
-        answers.heard[DuoWay.PARALLEL].answers.clear()
-        answers.run(attempt)
-        shares = answers.heard[DuoWay.PARALLEL].shares
-        assert shares is not None
-        overlaps.append(shares.overlap)
-        assert shares.useful + shares.wasted <= 1 + 1e-9
-        if shares.overlap >= 0.8:
+    config = draft_shape(shape("llama2-7b"), 64, 2)
+    own, other = (random_subject(config, "q4_0", threads=1, seed=seed).decoder for seed in (0, 1))
+    target, draft = PacedTarget(own.config, own.segments), PacedDraft(other)
+    text, _ = write(target, Plain(), 2 * TOKENS)
+    draft.script = Script.write([*PROMPT, *text], config.vocab_size, 0.8, seed=1)
+    lane = DraftLane("draft", draft, StatePool(draft, 128))
+    shares = []
+    for times in SLOWER:
+        target.seconds, draft.seconds = times * VERIFY_S, times * STEP_S
+        written, rounds = write(target, Parallel(lane, ParallelController(ahead=True)), TOKENS)
+        assert written == text[:TOKENS]
+        assert any(done.accepted for done in rounds)
+        spent = sum(span.seconds for done in rounds for span in done.drafting)
+        assert sum(done.useful + done.wasted for done in rounds) <= spent + 1e-9
+        shares.append(overlap(rounds))
+        if shares[-1] >= 0.8:
             break
-    assert answers.exact
-    assert max(overlaps) >= 0.8
+    assert max(shares) >= 0.8

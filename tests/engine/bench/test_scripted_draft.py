@@ -8,23 +8,25 @@ from harness import Run, decode
 
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.library import Format
+from engine.backend.round import Budget
 from engine.backend.sequence import SequenceState
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
-from engine.bench.scripted_draft import NODES, FixedDepth, ScriptedDrafter, script
+from engine.bench.scripted_draft import NODES, FixedDepth, Script, ScriptedDraft
 from engine.request import SamplingParams
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
+from engine.speculative.sampler import Sampler
 
 PROMPT = [3, 14, 15, 92, 65, 35]
 TOKENS = 49
 Pair = tuple[Decoder, Decoder]
 
 
-class Counting(Decoder):
-    """A decoder that notes the rows of its forwards."""
+class Counting(ScriptedDraft):
+    """A scripted draft that notes the rows of its forwards."""
 
-    def __init__(self, decoder: Decoder) -> None:
-        super().__init__(decoder.config, decoder.segments)
+    def __init__(self, draft: Decoder, *, trees: bool = False) -> None:
+        super().__init__(draft, trees=trees)
         self.rows: list[int] = []
 
     def forward(
@@ -48,17 +50,18 @@ class LevelByLevel(Counting):
 
 
 def drafted(
-    pair: Pair, depth: int, acceptance: float, draft: Decoder | None = None, width: int = 1
+    pair: Pair, depth: int, acceptance: float, draft: ScriptedDraft | None = None, width: int = 1
 ) -> Run:
     target, own = pair
     text = decode(target, PROMPT, SamplingParams(), max_tokens=TOKENS).tokens
-    lines = script([*PROMPT, *text], target.config.vocab_size, acceptance, seed=2)
-    inner = StandaloneDrafter("draft", draft or own, StatePool(draft or own, 512, 0))
+    draft = draft or ScriptedDraft(own, trees=width > 1)
+    vocab = target.config.vocab_size
+    draft.script = Script.write([*PROMPT, *text], vocab, acceptance, seed=2)
     run = decode(
         target,
         PROMPT,
         SamplingParams(),
-        drafter=ScriptedDrafter(inner, lines, trees=width > 1),
+        drafter=StandaloneDrafter("draft", draft, StatePool(draft, 512, 0)),
         controller=FixedDepth(depth, width),
         max_tokens=TOKENS,
     )
@@ -108,19 +111,54 @@ def test_both_ways_of_drafting_say_the_same(pair: Pair) -> None:
 @pytest.mark.parametrize("kind", [Counting, LevelByLevel])
 def test_trees_have_the_script_s_path_in_them(pair: Pair, kind: type[Counting]) -> None:
     """As much is accepted as of chains, and all nodes are computed and verified."""
-    counting = kind(pair[1])
+    counting = kind(pair[1], trees=True)
     run = drafted(pair, 5, 1.0, counting, width=10)
     assert [len(done.tokens) for done in run.rounds] == [1] + [6] * 8
     assert all(done.accepted == 5 and done.drafted == NODES for done in run.rounds[1:])
-    chains, trees = (drafted(pair, 4, 0.7, kind(pair[1]), width=width) for width in (1, 10))
+    chains, trees = (
+        drafted(pair, 4, 0.7, kind(pair[1], trees=width > 1), width=width) for width in (1, 10)
+    )
     assert len(trees.rounds) == pytest.approx(len(chains.rounds), abs=2)
     assert sum(counting.rows) >= 8 * (1 + 4 * 10)
 
 
+def test_a_path_too_unlikely_for_the_budget_ends() -> None:
+    """As a draft does that knows its probabilities: the level that falls below is the last."""
+    script = Script([5] * 8, [True] * 8, 0.8, 97)
+    assert script.depth(Budget(15, 7, 1)) == 7
+    assert script.depth(Budget(15, 7, 1, floor=0.6)) == 3  # 0.8, 0.64, 0.51
+    assert script.depth(Budget(15, 7, 1, floor=0.9)) == 1
+    assert script.depth(Budget(15, 0, 1)) == 0
+
+
+def test_in_parallel_the_scripts_token_is_the_best_candidate(pair: Pair) -> None:
+    """Behind it come the draft's own, which are never right."""
+    draft = ScriptedDraft(pair[1])
+    text = [7 * place % 61 for place in range(40)]
+    draft.script = Script(text, [place % 2 == 0 for place in range(40)], 0.7, 97)
+    state = draft.new_state(64)
+    ranking = Sampler(SamplingParams()).ranking
+    found = draft.expand(state, text[:8], range(-1, 7), (5, 7), ranking, 4)
+    assert found is not None
+    for candidates, position in zip(found, (6, 8), strict=True):
+        assert len(candidates) == 4
+        assert candidates[0] == (text[position], pytest.approx(np.log(0.7)))
+        assert text[position] not in [token for token, _ in candidates[1:]]
+        weights = [weight for _, weight in candidates]
+        assert weights == sorted(weights, reverse=True)
+    state.discard()
+    wrong = draft.expand(state, text[:8], range(-1, 7), (6,), ranking, 4)
+    assert wrong is not None
+    assert wrong[0][0][0] == text[7] + 1
+    assert text[7] not in [token for token, _ in wrong[0]]
+
+
 def test_the_script_is_right_as_often_as_told() -> None:
     tokens = np.random.default_rng(0).integers(0, 1000, 20_000).tolist()
-    said = script(tokens, 1000, 0.3, seed=1)
-    right = sum(own == token for own, token in zip(said.tokens, tokens, strict=True))
+    script = Script.write(tokens, 1000, 0.3, seed=1)
+    said = [script.token(position) for position in range(len(tokens))]
+    right = sum(own == token for own, token in zip(said, tokens, strict=True))
     assert right / len(tokens) == pytest.approx(0.3, abs=0.02)
-    assert all(0 <= token < 1000 for token in said.tokens)
-    assert said == script(tokens, 1000, 0.3, seed=1)
+    assert all(0 <= token < 1000 for token in said)
+    assert script == Script.write(tokens, 1000, 0.3, seed=1)
+    assert script.token(len(tokens)) != 0, "behind the text nothing is right"

@@ -16,9 +16,9 @@ from engine.bench.ways import PLAIN
 from engine.cli import main
 from engine.cli.exit_code import ExitCode
 from engine.commands import Load
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
 from engine.model.local_model import LocalModel
 
 PROMPTS = (
@@ -116,13 +116,13 @@ def test_budgets_that_are_none(prompts: Path, budget: str) -> None:
 
 def test_all_is_compared_with_a_target_that_feeds_no_head(tmp_path: Path) -> None:
     """Whichever draft is named first: keeping features would slow the plain way."""
-    machinery = Machinery()
-    machine = machinery.look(None)
+    manager = DeviceManager()
+    machine = manager.look(None)
     head = write_head(tmp_path / "head", "dgf", LocalModel.inspect(FOLDER_TARGET).config)
     pairs = []
     for draft in (head, FOLDER_DRAFT):
         command = Load(FOLDER_TARGET, draft=draft)
-        pair = load(check(command, machine, machinery.speeds(machine)), machinery.open)
+        pair = load(plan_load(command, machine, manager.speeds(machine)), manager.open)
         pairs.append((draft.name, pair))
     assert [pair.target.feeds_a_head for _, pair in pairs] == [True, False]
     ways = ways_of(pairs)

@@ -20,10 +20,10 @@ from engine.hub.pairs.curated import curated
 from engine.hub.predictions import Predictions
 from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.sketch import in_format, of_listed, of_variant
-from engine.loading.checking import check
+from engine.loading.planned_load import plan_load
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import Speeds
-from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.plan.footprint import footprint
 
 GIB = 2**30
@@ -150,24 +150,24 @@ def test_a_family_that_transformers_runs_is_held_in_16_bits() -> None:
 def test_memory_is_what_loading_the_same_files_would_plan(tmp_path: Path) -> None:
     roomy, speeds = machine(40.0, 64.0), Speeds({})
     folder = write_hollow_model(tmp_path / "13b", LLAMA_13B)
-    planned = check(Load(folder, draft=DraftChoice.NONE), roomy, speeds)
+    planned = plan_load(Load(folder, draft=DraftChoice.NONE), roomy, speeds)
     held, variant = repository(
         "BF16", 26 * 10**9, packaging=Packaging.SAFETENSORS, config=json.dumps(LLAMA_13B)
     )
     ours = of_variant(held, variant, curated()).facts.footprint
-    assert ours.weight_bytes == planned.target.facts.footprint.weight_bytes
-    assert ours.blocks == planned.target.facts.footprint.blocks
+    assert ours.weight_bytes == planned.inspection.target.facts.footprint.weight_bytes
+    assert ours.blocks == planned.inspection.target.facts.footprint.blocks
 
     file = write_hollow_gguf(tmp_path / "13b.gguf", LLAMA_13B)
-    planned = check(Load(file, draft=DraftChoice.NONE), roomy, speeds)
-    there = planned.target.facts.footprint.weight_bytes
+    planned = plan_load(Load(file, draft=DraftChoice.NONE), roomy, speeds)
+    there = planned.inspection.target.facts.footprint.weight_bytes
     held, variant = repository("F16", file.stat().st_size, config=json.dumps(LLAMA_13B))
     ours = of_variant(held, variant, curated()).facts.footprint
     assert ours.weight_bytes == pytest.approx(there, rel=0.01)
     fit = Predictions(roomy, speeds).variant(held, variant)
     assert fit.slowest is not None
     assert fit.fastest is not None
-    assert fit.slowest < (planned.placing.tokens_per_s or 0) < fit.fastest
+    assert fit.slowest < (planned.plan.tokens_per_s or 0) < fit.fastest
 
 
 @pytest.mark.parametrize("key", ["qwen3-8b", "gemma3-1b", "qwen3-30b-a3b-2507", "gpt-oss-20b"])
@@ -206,4 +206,4 @@ def test_a_config_without_limits_is_no_trap() -> None:
     )
     assert fitting(12.0).variant(held, variant).badge is Badge.NO
     with pytest.raises(Exception, match="num_hidden_layers"):
-        ModelConfig.from_json(huge)
+        parse_config(huge)

@@ -16,7 +16,7 @@ from engine.hub.shelf.disk_search import FoundModel
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.remembered import Remembered, RememberedModels
 from engine.hub.shelf.shelf import Descriptions, ModelShelf
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 
 
 def by_path(shelf: ModelShelf, *more: Path) -> dict[Path, KeptModel]:
@@ -89,7 +89,7 @@ def test_a_broken_or_missing_one_is_told_with_its_problem(
 
 
 def test_a_head_is_told_as_such(shelf: ModelShelf, chat_model: Path, tmp_path: Path) -> None:
-    head = write_head(tmp_path / "head", "dgf", ModelConfig.open(chat_model))
+    head = write_head(tmp_path / "head", "dgf", open_config(chat_model))
     told = shelf.describe(head)
     assert told.head
     assert told.parameters is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,11 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
-from engine.backend.round import Budget, Script
+from engine.backend.round import Budget
 from engine.backend.sequence import ROOT, SequenceState
 from engine.model.config import Fusion
 from engine.request import SamplingParams
-from engine.speculative.drafters.growing import likeliest
+from engine.speculative.drafters.model import likeliest
 from engine.speculative.sampler import Sampler
 
 Native = dict[Format, tuple[Decoder, Decoder]]
@@ -32,7 +31,6 @@ SAMPLERS = {
     "sampled": Sampler(HOT),
     "noise of its own": Sampler(HOT, share_noise=False),
 }
-SCRIPT = Script([*range(100, 260), 7, 8], -0.25)
 
 
 def filled(model: Decoder, length: int) -> SequenceState:
@@ -112,14 +110,11 @@ def test_with_every_feature(featured: dict[str, Decoder]) -> None:
         assert_random_trees_expand(model, SAMPLERS["sampled"])
 
 
-@pytest.mark.parametrize("script", [None, SCRIPT], ids=["free", "scripted"])
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
-def test_drafting_proposes_the_very_same(
-    sampler: Sampler, script: Script | None, native: Native
-) -> None:
+def test_drafting_proposes_the_very_same(sampler: Sampler, native: Native) -> None:
     """All nodes of a drafted tree in one expansion: the same candidates, bit for bit."""
     model, pending, width = native[Format.Q4][1], [11, 12, 13], 4
-    ranking = replace(sampler.ranking, script=script)
+    ranking = sampler.ranking
     state = filled(model, 60)
     tree = model.draft(state, pending, ranking, Budget(1000, 5, width))
     staged, parents = list(state.staged), list(state.parents)
@@ -152,17 +147,6 @@ def test_drafting_proposes_the_very_same(
         score = tree.scores[node]
         expected = sorted((token, min(score + weight, score)) for token, weight in candidates)
         assert expected == drafted(node)
-
-
-def test_a_script_is_the_first_choice_and_0_follows_it(native: Native) -> None:
-    model = native[Format.Q8][1]
-    script = Script(list(range(100, 122)), -0.25)
-    sampler = SAMPLERS["greedy"]
-    free = model.expand(filled(model, 20), [5, 6, 7], [-1, 0, 0], (0, 2), sampler.ranking, 3)
-    ranking = replace(sampler.ranking, script=script)
-    found = model.expand(filled(model, 20), [5, 6, 7], [-1, 0, 0], (0, 2), ranking, 3)
-    assert free is not None
-    assert found == [[(121, -0.25), *free[0][1:]], [(0, -0.25), *free[1][1:]]]
 
 
 def test_many_rows_over_a_large_vocabulary(tmp_path: Path) -> None:

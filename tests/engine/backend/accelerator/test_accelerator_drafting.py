@@ -15,15 +15,15 @@ from tape import TapeRecorder
 
 from engine.backend.accelerator import cache
 from engine.backend.accelerator import device as devices
-from engine.backend.accelerator.board import Board
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.device_noise import gumbel, round_keys, words
 from engine.backend.accelerator.driver import DeviceMark, Driver
 from engine.backend.accelerator.sizes import DRAFT_LEVELS, drafting_bytes, segment_bytes
+from engine.backend.accelerator.tree_state import TreeState
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
-from engine.backend.round import Budget, Ranking, Script
+from engine.backend.round import Budget, Ranking
 from engine.backend.sequence import SequenceState
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
@@ -31,7 +31,7 @@ from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative import noise
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.growing import grow
+from engine.speculative.drafters.model import grow
 from engine.speculative.sampler import Sampler
 
 CONTEXT = 330
@@ -178,21 +178,6 @@ def test_levels_below_the_floor_do_not_count() -> None:
     assert list(state.staged) == []
 
 
-@pytest.mark.parametrize("name", ["stand-alone", "dgf 2"])
-def test_words_put_into_its_mouth(name: str) -> None:
-    """By the position in the sequence, of which a head's own tokens lack the first."""
-    config = MODELS[name]
-    model = built(config)
-    skipped = 0 if config.fusion is None else 1
-    features = None if config.fusion is None else random_features(config, 4)
-    words_told = [100 + position for position in range(60)]
-    ranking = Ranking(0.7, 5, share_noise=True, script=Script(words_told, -0.25))
-    budget = Budget(nodes=5, depth=5, width=1)
-    tree = model.draft(model.new_state(64), [5, 6, 7, 8], ranking, budget, features)
-    assert tree.tokens == (8, *words_told[4 + skipped : 9 + skipped])
-    assert tree.scores == pytest.approx([-0.25 * level for level in range(6)])
-
-
 def test_logits_that_are_no_numbers_draft_nothing() -> None:
     class Broken(RandomWeights):
         def float32(self, name: str) -> Floats:
@@ -213,7 +198,7 @@ def test_drafting_asks_the_device_nothing() -> None:
     for config in MODELS.values():
         model = built(config, "meta")
         features = None if config.fusion is None else random_features(config, 3)
-        ranking = Ranking(0.7, 5, share_noise=True, script=Script([1, 2, 3], -0.5))
+        ranking = Ranking(0.7, 5, share_noise=True)
         with pytest.raises(NotImplementedError, match="meta"):  # the copy of the result
             model.draft(model.new_state(64), [5, 6, 7], ranking, Budget(9, 4, 3), features)
 
@@ -235,7 +220,7 @@ def test_a_round_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     segment: Any = model.segments[0]
     (table,) = segment._drafting._tables.values()
     assert waited.count(table.arrived) == 1
-    assert len(waited) == 1 + 2, "the frame's integers and the board's, read two rounds ago"
+    assert len(waited) == 1 + 2, "the inputs' integers and the tree's, read two rounds ago"
 
 
 def test_what_a_draft_keeps_is_what_is_planned() -> None:
@@ -250,7 +235,7 @@ def test_what_a_draft_keeps_is_what_is_planned() -> None:
     held = {line.purpose: line.nbytes for line in device.ledger.lines() if line.owner == "draft"}
     planned = segment_bytes(config, range(2), 100 + MAX_TREE) + drafting_bytes(config)
     assert held[Purpose.WORKSPACE] == planned
-    board = Board(Driver("cpu"), 10, config.hidden_size)
+    board = TreeState(Driver("cpu"), 10, config.hidden_size)
     board.take_noise(Driver("cpu"), config.head_rows)
     tensors = [found for found in vars(board).values() if isinstance(found, torch.Tensor)]
     kept = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}

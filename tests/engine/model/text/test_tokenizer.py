@@ -18,7 +18,7 @@ from tokenizers import models, pre_tokenizers
 
 from engine.errors import UserFixable
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.description import Vocabulary
+from engine.model.text.vocabulary.library import Vocabulary
 
 ROOT = Path(__file__).parents[4]
 CONTROL_TEXTS = [*CONTROLS, "<think>", "</think>", "<unk>", "<0x41>"]

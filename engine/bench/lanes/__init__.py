@@ -1,1 +1,0 @@
-"""Drafting beside verifying in virtual time: the paper's machine, the serial loop and this one."""
