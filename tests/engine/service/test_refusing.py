@@ -19,7 +19,7 @@ from engine.commands import ALL_LAYERS, Load, Mode, Preview, WeightFormat
 from engine.errors import OutOfMemory
 from engine.events import Failed, FailureKind, Previewed, Unloaded
 from engine.failures import failed
-from engine.hardware.host.facts import probe_host
+from engine.hardware.host import probe_host
 from engine.loading.checking import check
 from engine.loading.machinery import Machinery
 from engine.machine.facts import CPU, Machine

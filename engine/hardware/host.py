@@ -1,0 +1,151 @@
+"""Processor and memory, as far as this process may use them."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from dataclasses import dataclass
+
+from engine.errors import UserFixable
+from engine.language import tr
+from engine.machine.cores import cores_macos
+from engine.machine.cores.available import affinity, count_cores, linux_cores
+from engine.machine.cores.cgroup import memory_limit
+from engine.machine.cores.core_counts import CoreCounts
+from engine.machine.cores.cores_linux import processors
+from engine.machine.cores.system_files import LINUX, SystemFiles
+from engine.machine.facts import Host, Missing
+
+_OF_INTEREST = (
+    *("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
+    *("avx512_vnni", "avx512_bf16", "gfni", "amx_tile", "amx_int8"),
+    *("asimd", "asimddp", "asimdhp", "i8mm", "bf16", "sve", "sve2"),
+)
+"""Instruction sets by Linux's names that kernels, ours or others', are written for."""
+_OF_KERNELS = {
+    "portable": (),
+    "avx2": ("avx2", "fma"),
+    "avx512": ("avx2", "fma", "avx512f", "avx512_vnni"),
+    "amx": ("avx2", "fma", "avx512f", "avx512_vnni", "amx_int8"),
+}
+"""What a processor has for sure if the native library can use these kernels."""
+_NOISE = re.compile(
+    r"\((R|TM|r|tm)\)|\bCPU\b|\bProcessor\b|\d+-Core|@.*|\bwith Radeon.*|\bw/ .*|\d+th Gen\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """Bytes in all, and what of them could be held now."""
+
+    total: int
+    available: int
+
+
+def host_memory() -> HostMemory | None:
+    """Ask the system; None where it does not tell."""
+    if LINUX:
+        return linux_memory(SystemFiles())
+    import psutil  # Linux is asked directly
+
+    memory = psutil.virtual_memory()
+    return HostMemory(memory.total, memory.available)
+
+
+def linux_memory(files: SystemFiles) -> HostMemory | None:
+    """The memory of the machine, or the container, that `files` (/proc and /sys) describe."""
+    told: dict[str, int] = {}
+    for line in (files.text("proc/meminfo") or "").splitlines():
+        name, _, size = line.partition(":")
+        number = size.removesuffix("kB").strip()
+        if number.isdecimal():
+            told[name] = int(number) * 1024
+    total = told.get("MemTotal")
+    if not total:
+        return None
+    # Kernels before 3.14 do not say what is available.
+    reclaimable = sum(told.get(name, 0) for name in ("MemFree", "Buffers", "Cached"))
+    available = told.get("MemAvailable", reclaimable)
+    limit = memory_limit(files)
+    if limit is None:
+        return HostMemory(total, min(available, total))
+    total = min(total, limit.most)
+    return HostMemory(total, min(available, total, limit.left))
+
+
+def probe_host() -> Host:
+    """Ask the system; about a millisecond. Swap never counts."""
+    if LINUX:
+        return linux_host(SystemFiles(), affinity())
+    return _host(_name(), count_cores(), host_memory(), None)
+
+
+def linux_host(files: SystemFiles, cpus: frozenset[int]) -> Host:
+    """The machine that `files` (/proc and /sys) describe, for a process on processors `cpus`."""
+    about = processors(files)
+    first = about[0] if about else {}
+    flags = first.get("flags") or first.get("Features")
+    sets = None if flags is None else tuple(set(flags.split()))
+    name = first.get("model name") or files.text("sys/firmware/devicetree/base/model") or ""
+    return _host(name, linux_cores(files, cpus, kinds=True), linux_memory(files), sets)
+
+
+def _host(
+    name: str, cores: CoreCounts, memory: HostMemory | None, sets: tuple[str, ...] | None
+) -> Host:
+    missing: list[Missing] = []
+    if cores.guessed:
+        reason = tr("the system does not say which hardware threads share a core")
+        missing.append(Missing("cores", reason))
+    if memory is None:
+        missing.append(Missing("memory_total", tr("the system does not say how much there is")))
+    if not name:
+        missing.append(Missing("name", tr("the system does not name the processor")))
+    kernels = ""
+    try:
+        kernels = _best_kernels()
+    except UserFixable as error:
+        missing.append(Missing("kernels", error.cause))
+    if sets is None:
+        sets = _OF_KERNELS.get(kernels)
+    if sets is None:
+        reason = tr("neither the system nor the native library tells them")
+        missing.append(Missing("instruction_sets", reason))
+    return Host(
+        cores=cores.physical,
+        memory_total=memory.total if memory else 0,
+        memory_available=memory.available if memory else 0,
+        name=" ".join(_NOISE.sub(" ", name).split()),
+        threads=cores.threads,
+        fast_cores=cores.fast,
+        instruction_sets=tuple(name for name in _OF_INTEREST if name in (sets or ())),
+        kernels=kernels,
+        missing=tuple(missing),
+    )
+
+
+def _best_kernels() -> str:
+    """What the native library computes with on this processor.
+
+    Raises:
+        UserFixable: there is no native library here.
+    """
+    from engine.backend.native.library import Isa, library  # numpy: not for counting cores
+
+    return Isa(library().dt_current_isa()).name.lower()
+
+
+def _name() -> str:
+    if sys.platform == "darwin":
+        return cores_macos.text("machdep.cpu.brand_string")
+    if sys.platform == "win32":
+        import winreg
+
+        path = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+        try:
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, path) as key:
+                return str(winreg.QueryValueEx(key, "ProcessorNameString")[0])
+        except OSError:
+            pass
+    return platform.processor()
