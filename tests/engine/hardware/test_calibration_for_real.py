@@ -62,7 +62,7 @@ def test_this_machine() -> None:
 
 
 def test_without_the_native_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("calibrate", "small_model", "reading"):
+    for module in ("calibrate", "small_model", "bandwidth"):
         name = f"engine.hardware.calibration.{module}.native_is_built"
         monkeypatch.setattr(name, lambda: False)
     speeds = calibrate(
