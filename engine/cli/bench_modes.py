@@ -9,13 +9,21 @@ from datetime import datetime
 from importlib import metadata
 from queue import SimpleQueue
 
+from engine.bench.modes.report import ComparisonReport, report
+from engine.bench.modes.report_text import (
+    cells,
+    facts,
+    heads,
+    markdown,
+    notes,
+    option_name,
+    to_table,
+)
 from engine.cli.exit_code import ExitCode
 from engine.cli.interrupting import on_interrupt
 from engine.cli.options import add_model_options, load_command, one_or_more
 from engine.columns import left, right, width
 from engine.commands import Compare, Stop
-from engine.comparing.report import ComparisonReport, report
-from engine.comparing.writing import cells, facts, heads, markdown, notes, option_name, to_table
 from engine.errors import Absent, UserFixable
 from engine.events import (
     Compared,

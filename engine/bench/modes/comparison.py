@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from time import perf_counter
 from traceback import clear_frames
 
+from engine.bench.harness import to_and_fro
+from engine.bench.modes.candidates import MODES, ModeCandidate, Station, found, same_run, stations
+from engine.bench.modes.measurement import MeasuredMode, ask, borrowed, own_states
+from engine.bench.modes.questions import QUESTIONS
 from engine.commands import Compare, Load
-from engine.comparing.asking import ask, borrowed, own_states
-from engine.comparing.candidates import MODES, ModeCandidate, Station, found, same_run, stations
-from engine.comparing.measured import MeasuredMode
-from engine.comparing.questions import QUESTIONS
 from engine.errors import Cancelled, DeviceLost
 from engine.events import CompareProgress, ModeRun
 from engine.failures import failed
@@ -105,8 +105,7 @@ class Comparison:
         self._measured = [MeasuredMode(each.mode, each.checked.plan) for each in candidates]
         self._stations = stations(candidates, placing)
         for number in range(self._wish.passes):
-            order = self._stations if number % 2 == 0 else self._stations[::-1]
-            for station in order:
+            for station in to_and_fro(self._stations, number):
                 self._visit(station, placing, number)
 
     def close(self) -> None:
@@ -178,7 +177,7 @@ class Comparison:
         for _, lent in pairs:
             ask(lent, QUESTIONS[0], min(_WARM_UP, self._wish.tokens), self._cancelled)
         for number, question in enumerate(QUESTIONS):
-            for candidate, lent in pairs if number % 2 == 0 else pairs[::-1]:
+            for candidate, lent in to_and_fro(pairs, number):
                 self._progress(candidate)
                 stats = ask(lent, question, self._wish.tokens, self._cancelled)
                 measured = self._of(candidate)

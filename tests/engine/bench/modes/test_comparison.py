@@ -15,9 +15,9 @@ from folder_models import FOLDER_TARGET
 from engine.backend.cpu import native_is_built
 from engine.backend.device import Device
 from engine.backend.simulated.device import SimulatedDevice
+from engine.bench.modes import comparison
+from engine.bench.modes.questions import QUESTIONS
 from engine.commands import Calibrate, Command, Compare, DraftChoice, Load, Mode, Stop, Unload
-from engine.comparing import comparison
-from engine.comparing.questions import QUESTIONS
 from engine.errors import OutOfMemory
 from engine.events import (
     Calibrated,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from engine.bench.modes.report import ComparisonReport, Hardware, ModeRow
 from engine.commands import Mode
-from engine.comparing.report import ComparisonReport, Hardware, ModeRow
 from engine.hardware.typed_json import decoded, encoded
 from engine.language import listed, number, tr
 from engine.units import duration, gibibytes, memory
