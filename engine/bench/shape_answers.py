@@ -1,22 +1,25 @@
-"""The same answer written plainly, at fixed depths of drafting, and as the controller likes."""
+"""The same answer by several strategies in turns: plain, as the controller likes, fixed depths."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import median
+from time import perf_counter
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.sizes import WIDTH
-from engine.backend.round import Round
 from engine.backend.state_pool import StatePool
 from engine.bench.forward import CONTEXT, prompt
+from engine.bench.harness import acceptance_length, plain_share
 from engine.bench.scripted_draft import FixedDepth, Script, ScriptedDraft
 from engine.commands import Mode
+from engine.events import AnswerStats
 from engine.model.config import ModelConfig
 from engine.model.other_family import OtherConfig
 from engine.plan.expectation import Expectation
 from engine.plan.workspace import HEAD_WIDTH
 from engine.request import SamplingParams
+from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
@@ -34,12 +37,12 @@ SLACK = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ShapeOptions:
     """What to measure.
 
     Attributes:
         tokens: per answer.
-        runs: answers each way.
+        runs: answers by each strategy.
         acceptance: probability of a drafted token, once all before it were accepted.
         depths: of chains, or trees, of fixed length.
         trees: whether the draft may propose more than the script's chain, and so has to compute
@@ -71,7 +74,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Medians over the answers of one way to draft; the speed-up is against the plain median.
+    """Medians over the answers of one strategy; the speed-up is against the plain median.
 
     `plain_share` is the share of rounds that drafted nothing, `accepted` that of drafted tokens
     which were right, once all before them were.
@@ -85,33 +88,38 @@ class Speed:
 
 
 @dataclass(slots=True)
-class TimedAnswers:
-    """The answers of one way to draft."""
+class LoopAnswers:
+    """A loop and the answers that it wrote; `level_s` are a draft's seconds per level, by round."""
 
-    speeds: list[float] = field(default_factory=list)
-    rounds: list[Round] = field(default_factory=list)
+    loop: Loop
+    stats: list[AnswerStats] = field(default_factory=list)
+    level_s: list[float] = field(default_factory=list)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Median over the answers."""
+        return median(each.tokens_per_s for each in self.stats if each.tokens_per_s is not None)
 
     def speed(self, plain: float) -> Speed:
-        """What they say, against the plain speed."""
-        drafting = [done for done in self.rounds if done.drafted]
-        committed = sum(len(done.tokens) for done in drafting)
-        judged = sum(min(done.accepted + 1, done.drafted) for done in drafting)
+        """What the answers come to, against the plain speed."""
+        offered = sum(sum(each.drafted_by_depth) for each in self.stats)
+        accepted = sum(sum(each.accepted_by_depth) for each in self.stats)
         return Speed(
-            tokens_per_s=median(self.speeds),
-            speedup=median(self.speeds) / plain,
-            acceptance_length=committed / len(drafting) if drafting else None,
-            accepted=sum(done.accepted for done in drafting) / judged if judged else None,
-            plain_share=1 - len(drafting) / len(self.rounds),
+            tokens_per_s=self.tokens_per_s,
+            speedup=self.tokens_per_s / plain,
+            acceptance_length=acceptance_length(self.stats),
+            accepted=accepted / offered if offered else None,
+            plain_share=plain_share(self.stats) or 0.0,
         )
 
 
-class AnswersInTurns:
-    """Writes the same text again and again, each way in its turn; text and speeds are kept.
+class ShapeAnswers:
+    """Writes the same text again and again, every strategy in its turn.
 
     Args:
         target: writes.
         draft: drafts what a script says; None: all answers are plain.
-        wishes: how many, how long.
+        options: how many answers, how long.
         expected: what the controller is told.
     """
 
@@ -119,101 +127,102 @@ class AnswersInTurns:
         self,
         target: Decoder,
         draft: Decoder | None,
-        wishes: Wishes,
+        options: ShapeOptions,
         expected: Expectation | None = None,
     ) -> None:
-        self._wishes = wishes
-        self._target = target
-        self._draft = ScriptedDraft(draft, trees=wishes.trees) if draft else None
-        self.state = target.new_state(wishes.context)
-        self.draft_states = StatePool(self._draft, wishes.context, 0) if self._draft else None
-        self._prompt = prompt(target.config.vocab_size, wishes.prompt)
+        self._options, self._target = options, target
+        self._state = target.new_state(options.context)
+        self._prompt = prompt(target.config.vocab_size, options.prompt)
         self._text: tuple[int, ...] = ()
         self.exact = True
-        self._plain = TimedAnswers()
-        self._auto = TimedAnswers()
-        self._fixed = {depth: TimedAnswers() for depth in wishes.depths}
-        forced = wishes.mode not in (Mode.AUTO, Mode.PLAIN)
-        self._controller = SerialController(expected, forced=forced)
-        self._parallel: Parallel | None = None
-        if wishes.mode is Mode.DUO and self._draft is not None and self.draft_states is not None:
-            lane = DraftLane("draft", self._draft, self.draft_states)
-            self._parallel = Parallel(lane, ParallelController(expected, ahead=True))
+        self._plain = LoopAnswers(Plain())
+        self._draft: ScriptedDraft | None = None
+        self._auto: LoopAnswers | None = None
+        self._fixed: dict[int, LoopAnswers] = {}
+        if draft is not None:
+            self._add_drafting(ScriptedDraft(draft, trees=options.trees), expected)
+
+    def _add_drafting(self, draft: ScriptedDraft, expected: Expectation | None) -> None:
+        """The loops that draft: what the mode means, and fixed depths in turns."""
+        options, self._draft = self._options, draft
+        states = StatePool(draft, options.context)
+        drafter = _drafter(draft, states)
+        if options.mode is Mode.DUO:
+            lane = DraftLane("draft", draft, states)
+            auto: Loop = Parallel(lane, ParallelController(expected, ahead=True))
+        else:
+            auto = Serial(drafter, SerialController(expected, forced=options.mode is not Mode.AUTO))
+        self._auto = LoopAnswers(auto)
+        for depth in options.depths:
+            fixed = FixedDepth(depth, options.width(draft.config))
+            self._fixed[depth] = LoopAnswers(Serial(drafter, fixed))
 
     @property
     def plain_tokens_per_s(self) -> float:
         """Of the target alone."""
-        return median(self._plain.speeds)
+        return self._plain.tokens_per_s
 
     @property
     def auto(self) -> Speed | None:
         """As the controller chose; None where nothing drafted."""
-        return self._auto.speed(self.plain_tokens_per_s) if self._auto.rounds else None
+        return None if self._auto is None else self._auto.speed(self.plain_tokens_per_s)
 
     @property
     def by_depth(self) -> dict[int, Speed]:
-        """The fixed depths that were tried."""
+        """The fixed depths."""
         plain = self.plain_tokens_per_s
-        tried = {depth: answers for depth, answers in self._fixed.items() if answers.rounds}
-        return {depth: answers.speed(plain) for depth, answers in tried.items()}
+        return {depth: answers.speed(plain) for depth, answers in self._fixed.items()}
 
     @property
     def drafting_seconds(self) -> float | None:
         """Median per level of a draft; of a chain every token is one."""
-        spent = [
-            done.draft.seconds / min(depth, done.drafted)
-            for depth, answers in self._fixed.items()
-            for done in answers.rounds
-            if done.draft and done.drafted
-        ]
+        spent = [seconds for answers in self._fixed.values() for seconds in answers.level_s]
         return median(spent) if spent else None
 
     def let_go(self) -> None:
         """Give the sequences' memory back; nothing can be written any more."""
-        del self.state, self.draft_states
+        del self._state, self._auto, self._fixed
 
     def run(self, number: int) -> None:
-        """One answer each way; plain comes first, as its text is the script.
+        """One answer by each strategy; plain comes first, as its text is the script, and last.
 
         The very first answers touch memory and process the prompt; they are not timed.
         """
         first = not self._text
         if first:
-            self._text = self._write(Plain(), TimedAnswers())
-        self._check(self._write(Plain(), self._plain))
-        if self._draft is None or self.draft_states is None:
+            self._text = self._write(LoopAnswers(Plain()))
+        self._check(self._plain)
+        if self._draft is None or self._auto is None:
             return
         text, vocab = [*self._prompt, *self._text], self._target.config.vocab_size
-        self._draft.script = Script.write(text, vocab, self._wishes.acceptance, seed=number)
-        drafter = _drafter(self._draft, self.draft_states)
-        own = self._parallel or Serial(drafter, self._controller)
+        self._draft.script = Script.write(text, vocab, self._options.acceptance, seed=number)
         if first:
-            self._write(own, TimedAnswers())  # which learns what is cheap
-        self._check(self._write(own, self._auto))
-        for depth, answers in self._fixed.items():
-            fixed = FixedDepth(depth, self._wishes.width(self._draft.config))
-            self._check(self._write(Serial(drafter, fixed), answers))
-        self._check(self._write(Plain(), self._plain))
+            self._write(LoopAnswers(self._auto.loop))  # which learns what is cheap
+        for answers in (self._auto, *self._fixed.values(), self._plain):
+            self._check(answers)
 
-    def _write(self, loop: Loop, answers: TimedAnswers) -> tuple[int, ...]:
+    def _check(self, answers: LoopAnswers) -> None:
+        """One answer more, which has to be the target's own text."""
+        text = self._write(answers)
+        self.exact = self.exact and text == self._text[: len(text)]
+
+    def _write(self, answers: LoopAnswers) -> tuple[int, ...]:
         """One greedy answer to the same prompt, its keys and values already there."""
+        started, tally = perf_counter(), Tally()
         sampler = Sampler(SamplingParams(), len(self._prompt))
-        whole = self._wishes.tokens + SLACK
-        decoding = Decoding(self._target, self.state, self._prompt, sampler, max_tokens=whole)
-        enough = self._wishes.tokens if self._text else whole
-        rounds: list[Round] = []
-        with loop.rounds(decoding) as begun:
+        whole = self._options.tokens + SLACK
+        decoding = Decoding(self._target, self._state, self._prompt, sampler, max_tokens=whole)
+        enough = self._options.tokens if self._text else whole
+        with answers.loop.rounds(decoding) as rounds:
             for _ in decoding.prefill():
                 pass
             while decoding.committed < enough:
-                rounds.append(next(begun))
-        seconds = rounds[-1].verify.end - rounds[0].verify.end
-        answers.speeds.append((decoding.committed - len(rounds[0].tokens)) / seconds)
-        answers.rounds.extend(rounds[1:])  # the first never drafts
+                done = next(rounds)
+                tally.add(done, len(done.tokens), first=not tally.committed)
+                if done.draft and done.drafted:
+                    answers.level_s.append(done.draft.seconds / max(done.tree.depths))
+        answers.stats.append(tally.stats(started, None))
         return tuple(decoding.tokens[len(self._prompt) :])
-
-    def _check(self, text: tuple[int, ...]) -> None:
-        self.exact = self.exact and text == self._text[: len(text)]
 
 
 def _drafter(draft: Decoder, states: StatePool) -> Drafter:
