@@ -22,7 +22,7 @@ LOOKUP = "lookup"
 
 
 class LookupUse(StrEnum):
-    """Whether lookup helps the drafts that are models."""
+    """Use of lookup beside the drafts that are models."""
 
     BOTH = "both"
     WITH = "with"

@@ -141,8 +141,8 @@ class Figures:
     Attributes:
         prompts: how many.
         tokens_per_s, speedup: median over prompts of speeds, and of ratios to plain.
-        total_tokens_per_s, total_speedup: all tokens by all seconds, and that to plain: what
-            somebody waits for who asks all of it.
+        total_tokens_per_s, total_speedup: all tokens by all seconds, and that to plain: the
+            waiting of a user who asks every prompt.
         acceptance_length: tokens per round with a draft; None: nothing was drafted.
         exact: whether every answer was the target's own, token for token.
         drafted_per_round: in rounds that drafted.

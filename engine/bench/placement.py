@@ -23,7 +23,7 @@ from engine.plan.plan import Plan
 from engine.plan.planner import plan
 
 Known = tuple[Machine, Speeds]
-"""What is known of a machine."""
+"""A machine, and how fast its devices are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Placed:
 
 
 def plan_models(known: Known, pair: RandomPair, placing: Placing, options: ShapeOptions) -> Plan:
-    """What the planner makes of it, for the middle of the answers that are wished for.
+    """Plan where the models run, for the middle of the answers that are wished for.
 
     Raises:
         UserFixable: it cannot be done.

@@ -1,4 +1,4 @@
-"""The same answer by several strategies in turns: plain, as the controller likes, fixed depths."""
+"""Answers to one prompt by several strategies in turns: plain, the controller's, fixed depths."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SLACK = 16
 
 @dataclass(frozen=True, slots=True)
 class ShapeOptions:
-    """What to measure.
+    """Options of a measurement.
 
     Attributes:
         tokens: per answer.
@@ -101,7 +101,7 @@ class LoopAnswers:
         return median(each.tokens_per_s for each in self.stats if each.tokens_per_s is not None)
 
     def speed(self, plain: float) -> Speed:
-        """What the answers come to, against the plain speed."""
+        """Return the figures of the answers, beside the plain speed."""
         offered = sum(sum(each.drafted_by_depth) for each in self.stats)
         accepted = sum(sum(each.accepted_by_depth) for each in self.stats)
         return Speed(
@@ -159,17 +159,17 @@ class ShapeAnswers:
 
     @property
     def plain_tokens_per_s(self) -> float:
-        """Of the target alone."""
+        """Median speed of the target alone."""
         return self._plain.tokens_per_s
 
     @property
     def auto(self) -> Speed | None:
-        """As the controller chose; None where nothing drafted."""
+        """Figures of the strategy that the mode means; None where nothing drafts."""
         return None if self._auto is None else self._auto.speed(self.plain_tokens_per_s)
 
     @property
     def by_depth(self) -> dict[int, Speed]:
-        """The fixed depths."""
+        """Figures of each fixed depth."""
         plain = self.plain_tokens_per_s
         return {depth: answers.speed(plain) for depth, answers in self._fixed.items()}
 

@@ -41,7 +41,7 @@ class Attainable:
 
 @dataclass(frozen=True, slots=True)
 class PeerSpeed:
-    """What llama.cpp takes for the same forwards, and the best it could make of them.
+    """Times of llama.cpp's forwards, and the best speed that they would allow.
 
     Drafting a token is its forward of the draft alone: choosing the token would come on top.
     """
@@ -141,7 +141,7 @@ def _forwards_beside_peer(
 def _built(
     plan: Plan, machine: Machine, pair: RandomPair, threads: int | None
 ) -> tuple[Placed, MemoryWatch]:
-    """The models, built, and what their memory can be compared with.
+    """Build the models, and note the memory before, to compare with.
 
     Raises:
         Absent: a device is not here.
@@ -153,7 +153,7 @@ def _built(
 
 
 def _memory(placed: Placed, machine: Machine, watch: MemoryWatch) -> dict[str, MemoryUse]:
-    """Of all devices; what nobody uses is given back before."""
+    """Return the memory use of all devices; unused memory is given back before."""
     give_memory_back()
     ledgers = [device.ledger for device in placed.devices.values()]
     compared, driver = watch.compare(ledgers), held_by_driver(machine)

@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _budget(text: str) -> Fixed | None:
-    """What `--depth` says; None: the controller's."""
+    """Parse `--depth`; None: the controller's."""
     if text == "auto":
         return None
     depth, times, wide = text.partition("x")

@@ -114,7 +114,7 @@ class _Bench:
                 return event
 
     def _error(self) -> UserFixable:
-        """What the engine told, as what it was."""
+        """The engine's failure as an error."""
         failure = self._failure
         if failure is None:
             return UserFixable(

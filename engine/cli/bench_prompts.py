@@ -1,4 +1,4 @@
-"""What benchmarks of answers ask: their options, the prompts, and how far they are."""
+"""Prompts of benchmarks of answers: options, choice, progress."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
-    """What `--json` prints; the headline is what the controller made of it."""
+    """Return the report for `--json`; the headline is the controller's speed."""
     plain = measured.plain_tokens_per_s
     auto, best = measured.auto, measured.best_depth
     draft, plan = measured.draft, measured.plan

@@ -1,1 +1,1 @@
-"""Which mode is best for the model in memory: measured on fixed questions, in turns."""
+"""The comparison of modes for the model in memory, on fixed questions, in turns."""

@@ -14,7 +14,14 @@ from time import perf_counter
 from traceback import clear_frames
 
 from engine.bench.harness import to_and_fro
-from engine.bench.modes.candidates import MODES, ModeCandidate, Station, found, same_run, stations
+from engine.bench.modes.candidates import (
+    MODES,
+    ModeCandidate,
+    Station,
+    find_candidates,
+    same_run,
+    stations,
+)
 from engine.bench.modes.measurement import MeasuredMode, ask, borrowed, own_states
 from engine.bench.modes.questions import QUESTIONS
 from engine.commands import Compare, Load
@@ -29,7 +36,7 @@ from engine.loading.placing import close
 from engine.machine.facts import CPU
 from engine.plan.plan import Plan
 
-DEAR_S = 8.0
+SLOW_CHANGE_S = 8.0
 """A change of models that takes longer is not made more often than necessary."""
 _WARM_UP = 8
 """Tokens of the answer that does not count, after every change."""
@@ -62,7 +69,7 @@ class Comparison:
         home: the model.
         machinery: opens devices.
         cancelled: whether the user wants something else.
-        tell: takes how far it is.
+        emit: takes progress events.
     """
 
     def __init__(
@@ -71,28 +78,28 @@ class Comparison:
         home: Home,
         machinery: Machinery,
         cancelled: Callable[[], bool],
-        tell: Callable[[CompareProgress], None],
+        emit: Callable[[CompareProgress], None],
     ) -> None:
         self._wish, self._home, self._machinery = wish, home, machinery
-        self._cancelled, self._tell = cancelled, tell
+        self._cancelled, self._emit = cancelled, emit
         self._stations: list[Station] = []
         self._measured: list[MeasuredMode] = []
         self._others: list[ModeRun] = []
         self._pair: LoadedPair | None = None
         """That of the station, where it is not the home's."""
         self._at: Station | None = None
-        self._dear = False
+        self._slow = False
         self.lost: Plan | None = None
-        """What an accelerator was lost with."""
+        """The plan that ran when an accelerator was lost."""
 
     @property
     def runs(self) -> tuple[ModeRun, ...]:
-        """What is known so far, in the order in which modes are offered."""
+        """Results so far, in the order in which modes are offered."""
         known = [*(each.run for each in self._measured), *self._others]
         return tuple(sorted(known, key=lambda run: MODES.index(run.mode)))
 
     def run(self) -> None:
-        """All of it.
+        """Measure everything.
 
         Raises:
             Cancelled: the user wants something else.
@@ -101,7 +108,9 @@ class Comparison:
         assert present is not None, "there is a model to compare"  # noqa: S101
         placing = present.placing
         del present
-        candidates, self._others = found(self._home.load, self._wish.modes or MODES, self._check)
+        candidates, self._others = find_candidates(
+            self._home.load, self._wish.modes or MODES, self._check
+        )
         self._measured = [MeasuredMode(each.mode, each.checked.plan) for each in candidates]
         self._stations = stations(candidates, placing)
         for number in range(self._wish.passes):
@@ -123,7 +132,7 @@ class Comparison:
         return self._home.check(command)
 
     def _visit(self, station: Station, home: Plan, number: int) -> None:
-        """One turn with a station's models, or all that are left where a change is dear."""
+        """One turn with a station's models, or all that are left where a change is slow."""
         if station.passes > number or self._over(station):
             return
         at_home = same_run(station.checked.placing, home)
@@ -131,7 +140,7 @@ class Comparison:
         self._progress(station.candidates[0], loading=not there)
         try:
             self._go_to(station, at_home=at_home)
-            rest = self._wish.passes - number if self._dear and not at_home else 1
+            rest = self._wish.passes - number if self._slow and not at_home else 1
             for _ in range(rest):
                 self._turn(station, at_home=at_home)
                 station.passes += 1
@@ -155,7 +164,7 @@ class Comparison:
         else:
             started = perf_counter()
             self._pair = self._loaded(station.checked)
-            self._dear |= perf_counter() - started > DEAR_S
+            self._slow |= perf_counter() - started > SLOW_CHANGE_S
         self._at = station
 
     def _loaded(self, checked: CheckedPair) -> LoadedPair:
@@ -188,7 +197,7 @@ class Comparison:
         return next(each for each in self._measured if each.mode is candidate.mode)
 
     def _over(self, station: Station) -> bool:
-        """Whether something of it cannot be measured."""
+        """True where something of it cannot be measured."""
         return any(self._of(each).refusal for each in station.candidates)
 
     def _refuse(self, station: Station, error: Exception) -> None:
@@ -216,4 +225,4 @@ class Comparison:
         done = sum(each if one.refusal else len(one.answers) for one in self._measured)
         fraction = done / (each * len(self._measured))
         now = perf_counter()
-        self._tell(CompareProgress(now, candidate.mode, fraction, self.runs, loading))
+        self._emit(CompareProgress(now, candidate.mode, fraction, self.runs, loading))

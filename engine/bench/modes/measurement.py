@@ -38,7 +38,7 @@ class MeasuredMode:
 
     @property
     def run(self) -> ModeRun:
-        """As the events tell it."""
+        """The result as events carry it."""
         if self.refusal:
             return ModeRun(self.mode, None, refusal=self.refusal)
         speeds = tuple(_speed(stats) for stats in self.answers)

@@ -17,7 +17,7 @@ from engine.session.tally import Tally
 
 
 class PeerWriter:
-    """See `engine.bench.harness.Writer`.
+    """llama.cpp as a `engine.bench.harness.Writer`.
 
     It has the prompt's token ids from us, and goes on for as many tokens as our plain answer had.
 
@@ -31,7 +31,7 @@ class PeerWriter:
 
     @property
     def settings(self) -> PeerSettings:
-        """What it was measured with."""
+        """Versions and settings that it was measured with."""
         return self._side.settings
 
     def write(self, request: ChatRequest) -> BenchAnswer:

@@ -132,7 +132,7 @@ THREE = (Mode.DUO, Mode.DOVETAIL, Mode.CPU)
 
 def test_the_turns_go_to_and_fro(on_the_cpu: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """What runs at home begins and ends; the others are loaded as seldom as that allows."""
-    monkeypatch.setattr(comparison, "DEAR_S", inf)
+    monkeypatch.setattr(comparison, "SLOW_CHANGE_S", inf)
     compare(on_the_cpu, Compare(THREE, passes=2, tokens=4))
     assert turns(on_the_cpu) == [Mode.CPU, Mode.DUO, Mode.DOVETAIL, Mode.DUO, Mode.CPU]
     assert loads(on_the_cpu) == [Mode.DUO, Mode.DOVETAIL, Mode.DUO]
@@ -141,7 +141,7 @@ def test_the_turns_go_to_and_fro(on_the_cpu: Session, monkeypatch: pytest.Monkey
 def test_where_a_change_is_dear_each_mode_is_loaded_once(
     on_the_cpu: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison, "DEAR_S", -1.0)
+    monkeypatch.setattr(comparison, "SLOW_CHANGE_S", -1.0)
     compared = compare(on_the_cpu, Compare(THREE, passes=3, tokens=4))
     assert turns(on_the_cpu) == [Mode.CPU, Mode.DUO, Mode.DOVETAIL, Mode.CPU]
     assert loads(on_the_cpu) == [Mode.DUO, Mode.DOVETAIL]
